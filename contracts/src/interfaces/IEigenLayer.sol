@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+
+// What this project uses of EigenLayer's core, with the core's own selectors.
+
+struct OperatorSet {
+    address avs;
+    uint32 id;
+}
+
+struct CreateSetParamsV2 {
+    uint32 operatorSetId;
+    address[] strategies;
+    address slasher;
+}
+
+struct RegisterParams {
+    address avs;
+    uint32[] operatorSetIds;
+    bytes data;
+}
+
+struct DeregisterParams {
+    address operator;
+    address avs;
+    uint32[] operatorSetIds;
+}
+
+/// @title Operator sets and their members
+interface IAllocationManager {
+    function updateAVSMetadataURI(address avs, string calldata metadataURI) external;
+    function createOperatorSets(address avs, CreateSetParamsV2[] calldata params) external;
+    function registerForOperatorSets(address operator, RegisterParams calldata params) external;
+    function deregisterFromOperatorSets(DeregisterParams calldata params) external;
+    function isMemberOfOperatorSet(address operator, OperatorSet memory operatorSet) external view returns (bool);
+    function DEALLOCATION_DELAY() external view returns (uint32);
+}
+
+/// @title Operators and the stake delegated to them
+interface IDelegationManager {
+    function registerAsOperator(address delegationApprover, uint32 allocationDelay, string calldata metadataURI)
+        external;
+    function isOperator(address operator) external view returns (bool);
+    function operatorShares(address operator, IStrategy strategy) external view returns (uint256);
+    function minWithdrawalDelayBlocks() external view returns (uint32);
+}
+
+/// @title Deposits of stake
+interface IStrategyManager {
+    function depositIntoStrategy(IStrategy strategy, IERC20 token, uint256 amount) external returns (uint256 shares);
+    function stakerDepositShares(address staker, IStrategy strategy) external view returns (uint256);
+}
+
+/// @title One asset of stake
+interface IStrategy {
+    function underlyingToken() external view returns (IERC20);
+    function sharesToUnderlyingView(uint256 shares) external view returns (uint256);
+    function underlyingToSharesView(uint256 amount) external view returns (uint256);
+}
+
+/// @title What EigenLayer calls when an operator joins or leaves
+interface IAVSRegistrar {
+    function registerOperator(address operator, address avs, uint32[] calldata operatorSetIds, bytes calldata data)
+        external;
+    function deregisterOperator(address operator, address avs, uint32[] calldata operatorSetIds) external;
+    function supportsAVS(address avs) external view returns (bool);
+}
