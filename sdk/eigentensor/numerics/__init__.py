@@ -1,0 +1,1 @@
+"""The scalar operations, exactly as sdk/README.md specifies them."""

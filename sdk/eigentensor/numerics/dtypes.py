@@ -1,0 +1,61 @@
+"""Element types with their codes (sdk/README.md), and how NumPy holds them."""
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+
+class DType(IntEnum):
+    """Element types. INDEX is the mathematical integer of addresses and loop counters; it is never stored."""
+
+    BOOL = 1
+    INT8 = 2
+    INT16 = 3
+    INT32 = 4
+    INT64 = 5
+    UINT8 = 6
+    UINT16 = 7
+    UINT32 = 8
+    UINT64 = 9
+    FLOAT16 = 10
+    BFLOAT16 = 11
+    FLOAT32 = 12
+    INDEX = 15
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element; 8 for INDEX, which has no stored form."""
+        return SIZES[self]
+
+    @property
+    def is_float(self) -> bool:
+        return self in FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        """True for the eight machine integers, not for BOOL and INDEX."""
+        return DType.INT8 <= self <= DType.UINT64
+
+    @property
+    def is_signed(self) -> bool:
+        return DType.INT8 <= self <= DType.INT64
+
+
+FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32})
+SIZES = {
+    DType.BOOL: 1, DType.INT8: 1, DType.INT16: 2, DType.INT32: 4, DType.INT64: 8,
+    DType.UINT8: 1, DType.UINT16: 2, DType.UINT32: 4, DType.UINT64: 8,
+    DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.FLOAT32: 4, DType.INDEX: 8,
+}  # fmt: skip
+CANONICAL_NAN = {DType.FLOAT16: 0x7E00, DType.BFLOAT16: 0x7FC0, DType.FLOAT32: 0x7FC00000}
+#: The NumPy type that holds elements: bfloat16 travels as its 16-bit pattern, INDEX is computed in int64.
+STORAGE: dict[DType, np.dtype[Any]] = {
+    DType.BOOL: np.dtype(np.bool_),
+    DType.INT8: np.dtype(np.int8), DType.INT16: np.dtype(np.int16),
+    DType.INT32: np.dtype(np.int32), DType.INT64: np.dtype(np.int64),
+    DType.UINT8: np.dtype(np.uint8), DType.UINT16: np.dtype(np.uint16),
+    DType.UINT32: np.dtype(np.uint32), DType.UINT64: np.dtype(np.uint64),
+    DType.FLOAT16: np.dtype(np.float16), DType.BFLOAT16: np.dtype(np.uint16), DType.FLOAT32: np.dtype(np.float32),
+    DType.INDEX: np.dtype(np.int64),
+}  # fmt: skip

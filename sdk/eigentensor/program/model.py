@@ -1,0 +1,147 @@
+"""The parts of a program as values. Nothing here is checked: `validity.check` does that, `decode` calls it."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from eigentensor.program.ops import ARITY, NO_GUARD, DType, Op
+
+
+class Instruction(NamedTuple):
+    """One operation; a, b, c as in the table of sdk/README.md. CONST keeps its 32 bits in b (low half) and c (high half)."""
+
+    op: Op
+    dtype: DType
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+    @property
+    def immediate(self) -> int:
+        return self.b | self.c << 16
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Numbers of the instructions whose results this one takes, in order of evaluation."""
+        if self.op is Op.LOAD:
+            return (self.b,) if self.c == NO_GUARD else (self.b, self.c)
+        return (self.a, self.b, self.c)[: ARITY[self.op]]
+
+
+class Parameter(NamedTuple):
+    dtype: DType
+    elements: int
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest value of a variable, both included."""
+
+    minimum: int
+    maximum: int
+
+
+class ReduceRange(NamedTuple):
+    """A loop of a reduction; `extent` is the number of the instruction that computes its trip count."""
+
+    extent: int
+    reduction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A loop nest over one expression. Ranges are numbered: output ranges first, then reduce ranges."""
+
+    parameters: tuple[Parameter, ...]
+    instructions: tuple[Instruction, ...]
+    output_ranges: tuple[int, ...] = ()
+    reduce_ranges: tuple[ReduceRange, ...] = ()
+    variables: tuple[Bounds, ...] = ()
+
+    @property
+    def reductions(self) -> int:
+        return 1 + max((r.reduction for r in self.reduce_ranges), default=-1)
+
+
+class Call(NamedTuple):
+    """A use of a body. `arguments` are buffers for its parameters 1, 2, …; `variables` are the program's, by number."""
+
+    body: int
+    arguments: tuple[int, ...]
+    variables: tuple[int, ...] = ()
+
+
+class Role(IntEnum):
+    INPUT = 1
+    WEIGHT = 2
+    STATE = 3
+    CONSTANT = 4
+
+
+class Kind(IntEnum):
+    OUTPUT = 1
+    STATE = 2
+
+
+class Variable(NamedTuple):
+    """A number that the order binds; it grows by `stride` in each iteration of a repeat."""
+
+    name: str
+    minimum: int
+    maximum: int
+    stride: int = 0
+
+
+class Buffer(NamedTuple):
+    """A tensor that comes from outside, or a constant with its little-endian elements in `data`."""
+
+    role: Role
+    dtype: DType
+    shape: tuple[int, ...]
+    name: str = ""
+    data: bytes = b""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+class Result(NamedTuple):
+    """A named tensor that goes out: an output, or the new value of the state of that name."""
+
+    kind: Kind
+    name: str
+    buffer: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A portable, content-addressed computation. Buffer numbers: `buffers` first, then one for the result of each call."""
+
+    variables: tuple[Variable, ...]
+    buffers: tuple[Buffer, ...]
+    bodies: tuple[Body, ...]
+    calls: tuple[Call, ...]
+    results: tuple[Result, ...]
+    max_repeat: int = 1
+    semantics: int = field(default=1)
+
+    def parameter(self, buffer: int) -> Parameter:
+        """dtype and number of elements of a buffer."""
+        if buffer < len(self.buffers):
+            return Parameter(self.buffers[buffer].dtype, self.buffers[buffer].elements)
+        return self.bodies[self.calls[buffer - len(self.buffers)].body].parameters[0]
+
+    def named(self, role: Role) -> dict[str, Buffer]:
+        """The inputs, weights or states by name, in order."""
+        return {b.name: b for b in self.buffers if b.role is role}
+
+    @cached_property
+    def outputs(self) -> dict[str, Result]:
+        return {r.name: r for r in self.results if r.kind is Kind.OUTPUT}
+
+    @cached_property
+    def new_states(self) -> dict[str, Result]:
+        return {r.name: r for r in self.results if r.kind is Kind.STATE}
