@@ -1,0 +1,36 @@
+"""Run a tinygrad computation on somebody else's GPU, pay for it, and be sure of the result.
+
+capture a program → execute it here, or post it as a paid task → fetch the result by its root, verified.
+
+The names below load what they need when they are first used: importing this package imports neither tinygrad nor web3.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eigentensor.capture import GraphProgram as GraphProgram
+    from eigentensor.capture import TensorContext as TensorContext
+    from eigentensor.execution import execute_graph_on_gpu as execute_graph_on_gpu
+    from eigentensor.store.fetch import fetch_exported_task_by_uuid as fetch_exported_task_by_uuid
+    from eigentensor.store.fetch import fetch_safetensors_by_uuid as fetch_safetensors_by_uuid
+
+_HOMES = {
+    "GraphProgram": "eigentensor.capture",
+    "TensorContext": "eigentensor.capture",
+    "execute_graph_on_gpu": "eigentensor.execution",
+    "fetch_exported_task_by_uuid": "eigentensor.store.fetch",
+    "fetch_safetensors_by_uuid": "eigentensor.store.fetch",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eigentensor' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,25 @@
+"""The layout: what must not be where."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import eigentensor
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_folder_operator_does_not_shadow_the_standard_library() -> None:
+    subprocess.run([sys.executable, "-S", "-c", "import operator; operator.add"], cwd=ROOT, check=True)
+    assert not (ROOT / "operator" / "__init__.py").exists()
+    assert not list((ROOT / "operator").glob("*.py"))
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in eigentensor.__all__:
+        assert getattr(eigentensor, name).__name__ == name
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import eigentensor, sys; assert not {'tinygrad', 'web3', 'numpy', 'httpx'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
