@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-pragma solidity 0.8.37;
+pragma solidity 0.8.30;
 
 import {
     CreateSetParamsV2,
