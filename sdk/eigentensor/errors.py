@@ -11,12 +11,26 @@ EigenTensorError
 │   └── LimitError          time, memory, processes or files ran out
 ├── StoreError              blobs
 │   ├── BlobNotFound
-│   └── BlobCorrupt
+│   ├── BlobCorrupt         bytes are not what their name says
+│   ├── BlobTooLarge
+│   ├── StoreFull
+│   ├── TensorFileError     bytes that should be a safetensors file
+│   └── GatewayError        the gateway is away or refuses: `.status`
 ├── ChainError              node, transaction or contract
 │   ├── Reverted            a contract refused: `.name`, `.arguments`
-│   └── Unreachable
+│   ├── Unreachable
+│   └── NotMined            a transaction found no place in the chain in time
 ├── TaskError               the life of a task, as its client sees it
-└── ConfigError             settings, keys, funds
+│   ├── ChecksNotAvailable  nobody re-executes results yet
+│   ├── TaskNotFound
+│   ├── NobodyAccepted      expired, escrow back
+│   ├── ExecutorFailed      accepted, then no result in time; escrow back
+│   ├── TaskCancelled       by the client, escrow back
+│   ├── NotYet              the wait was over before the task got there
+│   └── WrongResult         the bytes are not what the executor revealed
+├── ConfigError             settings, keys, funds
+│   └── InsufficientFunds
+└── ProcessDied             a process of a local network ended, or did not get ready
 """
 
 
@@ -85,6 +99,28 @@ class BlobCorrupt(StoreError):
     exit_code = 8
 
 
+class BlobTooLarge(StoreError):
+    exit_code = 11
+
+
+class StoreFull(StoreError):
+    pass
+
+
+class TensorFileError(StoreError):
+    """Not a safetensors file, or one with a dtype that programs do not have."""
+
+    exit_code = 2
+
+
+class GatewayError(StoreError):
+    """The gateway did not answer (`status` is None) or refused with an HTTP status."""
+
+    def __init__(self, what: str, *, status: int | None = None, fix: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.status = status
+
+
 class ChainError(EigenTensorError):
     exit_code = 10
 
@@ -104,9 +140,57 @@ class Unreachable(ChainError):
     pass
 
 
+class NotMined(ChainError):
+    exit_code = 9
+
+
 class TaskError(EigenTensorError):
     pass
 
 
+class ChecksNotAvailable(TaskError):
+    exit_code = 11
+
+
+class TaskNotFound(TaskError):
+    exit_code = 4
+
+
+class NobodyAccepted(TaskError):
+    exit_code = 6
+
+
+class ExecutorFailed(TaskError):
+    exit_code = 6
+
+
+class TaskCancelled(TaskError):
+    exit_code = 6
+
+
+class NotYet(TaskError):
+    exit_code = 9
+
+
+class WrongResult(TaskError):
+    exit_code = 8
+
+
 class ConfigError(EigenTensorError):
     exit_code = 3
+
+
+class InsufficientFunds(ConfigError):
+    exit_code = 5
+
+
+class ProcessDied(EigenTensorError):
+    """Carries the name of the process and the last lines that it wrote."""
+
+    exit_code = 10
+
+    def __init__(self, name: str, code: int | None, log: str) -> None:
+        ended = "did not get ready in time" if code is None else f"ended with code {code}"
+        super().__init__(f"{name} {ended}; its last lines:\n{log}")
+        self.name = name
+        self.code = code

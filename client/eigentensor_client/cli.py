@@ -1,0 +1,97 @@
+"""The command `eigentensor`: finds its verbs by name and imports one only when it is used.
+
+Nothing heavy may be imported here: `eigentensor --help` answers within 200 ms.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from eigentensor.errors import EigenTensorError
+
+# name: (module under eigentensor_client.verbs, its Typer application, one line of help)
+VERBS = {
+    "devnet": ("devnet", "app", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
+    "plan": ("plan", "app", "What a program would cost: work, memory, price and cap, before anything is paid."),
+    "run": ("run", "app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
+    "ps": ("task", "ps", "The account's tasks, newest first."),
+    "get": ("task", "get", "Fetch the verified result of a task."),
+    "task": ("task", "app", "One task: show, explain, cancel."),
+    "program": ("program", "app", "Program files: capture, check, show."),
+    "blob": ("blob", "app", "Bytes by name: put, get."),
+}
+PARTS = {
+    "operator": "Execute strangers' programs for money: join, run, status.",
+    "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
+}
+
+
+class Verbs(TyperGroup):
+    """Loads a verb's module when the verb is called; other parts offer theirs as entry points of `eigentensor.verbs`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*VERBS, *PARTS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in VERBS:
+            module, attribute, _ = VERBS[cmd_name]
+            app = getattr(import_module(f"eigentensor_client.verbs.{module}"), attribute)
+        elif found := tuple(entry_points(group="eigentensor.verbs", name=cmd_name)):
+            app = found[0].load()
+        else:
+            return None
+        command = get_command(app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in VERBS.items()])
+        with formatter.section("Parts of the network"):
+            formatter.write_dl(list(PARTS.items()))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("eigentensor"))
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="eigentensor", cls=Verbs, no_args_is_help=True, add_completion=False, rich_markup_mode=None, invoke_without_command=True
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Run a tinygrad computation on somebody else's GPU, pay for it, and be sure of the result."""
+
+
+def report(error: EigenTensorError, *, as_json: bool) -> None:
+    """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
+    why = str(error.__cause__) if error.__cause__ else ""
+    if as_json:
+        fields = {"error": type(error).__name__, "what": error.what, "why": why, "fix": error.fix, "exit_code": error.exit_code}
+        print(json.dumps({"schema": "eigentensor.error/1", **fields}))  # noqa: T201
+    for word, text in (("error", error.what), ("  why", why), ("  fix", error.fix)):
+        if text:
+            typer.echo(f"{word}  {text}", err=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one verb and exits with a code of the table in client/README.md."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        get_command(app)(words, prog_name="eigentensor")
+    except EigenTensorError as error:
+        report(error, as_json="--json" in words)
+        sys.exit(error.exit_code)

@@ -1,0 +1,77 @@
+"""What a verb prints: talk goes to stderr, data to stdout; `--json` makes the data one versioned object."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+
+class Bar(Protocol):
+    """A running piece of work: `text` says what it does now, `done` of `total` how far it is."""
+
+    def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
+
+
+def short(name: str) -> str:
+    """An address or uuid as people compare it: both ends."""
+    return name if len(name) <= 14 else f"{name[:8]}…{name[-4:]}"
+
+
+class Screen:
+    """Where one verb prints."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._talk = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self._data = Console(highlight=False, markup=False, soft_wrap=True)
+
+    def head(self, network: str, account: str | None) -> None:
+        """The first line of every verb that meets a network."""
+        self.say(f"eigentensor {version('eigentensor')} · network {network} · account {short(account) if account else 'none'}")
+
+    def say(self, text: str = "") -> None:
+        self._talk.print(text)
+
+    def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
+        """The verb's data: `fields` as one object of that schema, or the lines."""
+        if self.as_json:
+            sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
+            return
+        for line in lines:
+            self._data.print(line)
+
+    @contextmanager
+    def work(self) -> Iterator[Bar]:
+        """A bar in a terminal; elsewhere one line of talk whenever the text changes."""
+        if self._talk.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+            with Progress(*columns, console=self._talk, transient=True) as progress:
+                task = progress.add_task("", total=None)
+
+                def move(text: str, done: float | None = None, total: float | None = None) -> None:
+                    progress.update(task, description=text, completed=done or 0, total=total)
+
+                yield move
+        else:
+            last = [""]
+
+            def tell(text: str, done: float | None = None, total: float | None = None) -> None:
+                if text != last[0]:
+                    last[0] = text
+                    self.say(text)
+
+            yield tell
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Rows under a head, without frames: what `ps` and its like show."""
+    shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
