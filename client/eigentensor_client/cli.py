@@ -34,7 +34,7 @@ PARTS = {
 
 
 class Verbs(TyperGroup):
-    """Loads a verb's module when the verb is called; other parts offer theirs as entry points of `eigentensor.verbs`."""
+    """Loads a verb when it is called; other parts offer theirs as entry points of the group `eigentensor.verbs`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*VERBS, *PARTS]
@@ -64,25 +64,23 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    name="eigentensor", cls=Verbs, no_args_is_help=True, add_completion=False, rich_markup_mode=None, invoke_without_command=True
-)
+app = typer.Typer(cls=Verbs, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Run a tinygrad computation on somebody else's GPU, pay for it, and be sure of the result."""
 
 
 def report(error: EigenTensorError, *, as_json: bool) -> None:
     """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
-    why = str(error.__cause__) if error.__cause__ else ""
+    said = {"what": error.what, "why": str(error.__cause__ or ""), "fix": error.fix}
     if as_json:
-        fields = {"error": type(error).__name__, "what": error.what, "why": why, "fix": error.fix, "exit_code": error.exit_code}
-        print(json.dumps({"schema": "eigentensor.error/1", **fields}))  # noqa: T201
-    for word, text in (("error", error.what), ("  why", why), ("  fix", error.fix)):
+        fields = {"schema": "eigentensor.error/1", "error": type(error).__name__, **said, "exit_code": error.exit_code}
+        typer.echo(json.dumps(fields))
+    for word, text in zip(("error", "  why", "  fix"), said.values(), strict=True):
         if text:
             typer.echo(f"{word}  {text}", err=True)
 

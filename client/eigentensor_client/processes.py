@@ -1,6 +1,7 @@
 """Processes that live exactly as long as a `with` block: started, known to be ready, ended with all their children.
 
-Nothing is left behind: not after Ctrl-C, SIGTERM or a failure, and not after this process itself was killed (Linux tells the children).
+Nothing is left behind: not after Ctrl-C, SIGTERM or a failure, and not after this process itself was killed
+(Linux then tells the children; for that, start them from a thread that lives as long as they do).
 """
 
 import ctypes
@@ -27,7 +28,9 @@ _PR_SET_PDEATHSIG = 1
 class Running:
     """A child process. Its output goes to a file line by line."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str], ready: str) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str], ready: str
+    ) -> None:
         self.name = name
         self.log = log
         self._ready = threading.Event()
@@ -127,7 +130,9 @@ class Processes:
         self._logs.mkdir(parents=True, exist_ok=True)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         with _uninterrupted():
             for process in reversed(self._running.values()):
                 process.stop()
@@ -141,7 +146,7 @@ class Processes:
     def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, ready: str = ""
     ) -> Running:
-        """Starts a process under a name, in place of one of that name that has ended. `ready` is a pattern of a line of its output."""
+        """Starts a process, in place of an ended one of that name; `ready` is a pattern in a line that it prints."""
         log = self._logs / f"{name}.log"
         running = Running(name, arguments, log, os.environ if environment is None else environment, ready)
         self._running[name] = running
@@ -179,7 +184,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP unwind the block as Ctrl-C does, so that its clean-up runs; the exit code is 128 + the signal's number."""
+    """SIGTERM and SIGHUP unwind the block as Ctrl-C does, so that its clean-up runs; the exit code is 128 + number."""
 
     def end(number: int, frame: object) -> None:
         raise SystemExit(128 + number)

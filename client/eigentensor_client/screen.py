@@ -33,7 +33,8 @@ class Screen:
 
     def head(self, network: str, account: str | None) -> None:
         """The first line of every verb that meets a network."""
-        self.say(f"eigentensor {version('eigentensor')} · network {network} · account {short(account) if account else 'none'}")
+        who = short(account) if account else "none"
+        self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
 
     def say(self, text: str = "") -> None:
         self._talk.print(text)
