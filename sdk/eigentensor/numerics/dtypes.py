@@ -23,6 +23,8 @@ class DType(IntEnum):
     FLOAT32 = 12
     INDEX = 15
 
+    __hash__ = int.__hash__  # Enum's own is ten times slower, and bodies are hashed often
+
     @property
     def size(self) -> int:
         """Bytes of an element; 8 for INDEX, which has no stored form."""
@@ -48,6 +50,7 @@ SIZES = {
     DType.UINT8: 1, DType.UINT16: 2, DType.UINT32: 4, DType.UINT64: 8,
     DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.FLOAT32: 4, DType.INDEX: 8,
 }  # fmt: skip
+INFINITY = {DType.FLOAT16: 0x7C00, DType.BFLOAT16: 0x7F80, DType.FLOAT32: 0x7F800000}
 CANONICAL_NAN = {DType.FLOAT16: 0x7E00, DType.BFLOAT16: 0x7FC0, DType.FLOAT32: 0x7FC00000}
 #: The NumPy type that holds elements: bfloat16 travels as its 16-bit pattern, INDEX is computed in int64.
 STORAGE: dict[DType, np.dtype[Any]] = {

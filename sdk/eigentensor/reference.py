@@ -1,0 +1,159 @@
+"""What a program means, bit by bit: slow, obvious, and the truth that every fast path is held to.
+
+Elements of a call are independent of each other, so many are computed side by side; the steps of a reduction are taken
+one after the other, in row-major order, from the identity. `eigentensor.numerics` does every operation.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.numerics.conversion import bitcast, cast
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.floats import canonical
+from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
+from eigentensor.program.binding import Results, bind, collect, iteration_values
+from eigentensor.program.model import Body, Instruction, Program, Role
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+
+Values = NDArray[Any]
+LANES = 1 << 16  #: values of one instruction that are held at a time
+
+
+def execute(
+    program: Program,
+    tensors: Mapping[str, Any],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    *,
+    observe: Callable[[int, Values], None] | None = None,
+) -> Results:
+    """Outputs and new states of the program on these inputs, weights and states.
+
+    `observe` is given the number (iteration · calls + call) and the flat result of each executed call, in order.
+    Raises BindingError when tensors, variables or repeat do not fit the program.
+    """
+    given = bind(program, tensors, variables or {}, repeat)
+    states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
+    for iteration in range(repeat):
+        buffers = list(given)
+        values = iteration_values(program, variables or {}, iteration)
+        for number in range(len(program.calls)):
+            count = program.parameter(len(buffers)).elements
+            parts = [
+                elements(program, buffers, number, np.arange(start, min(start + LANES, count)), values)
+                for start in range(0, count, LANES)
+            ]
+            dtype = program.parameter(len(buffers)).dtype
+            buffers.append(np.concatenate(parts) if parts else np.empty(0, STORAGE[dtype]))
+            if observe is not None:
+                observe(iteration * len(program.calls) + number, buffers[-1])
+        for i, name in states:
+            given[i] = buffers[program.new_states[name].buffer]
+    return collect(program, buffers)
+
+
+def elements(
+    program: Program, buffers: Sequence[Values], call: int, indices: Values, variables: Sequence[int] = ()
+) -> Values:
+    """The elements `indices` of the result of one call, from flat buffers and the values of the program's variables."""
+    body, arguments, bound = program.bodies[program.calls[call].body], *program.calls[call][1:]
+    arrays = [np.empty(0, STORAGE[body.parameters[0].dtype]), *(buffers[i] for i in arguments)]
+    value = _Evaluation(body, arrays, [variables[i] for i in bound], np.asarray(indices, np.int64)).stored()
+    return canonical(body.parameters[0].dtype, np.array(np.broadcast_to(value, np.shape(indices)), order="C"))
+
+
+class _Evaluation:
+    """One body at some elements: the last axis of a value; an axis in front of it are steps of a reduction."""
+
+    def __init__(self, body: Body, arrays: Sequence[Values], variables: Sequence[int], indices: Values) -> None:
+        self.body = body
+        self.arrays = arrays
+        self.variables = variables
+        self.lanes = indices.shape
+        self.ranges: dict[int, Values] = dict(enumerate(np.unravel_index(indices, body.output_ranges or (1,))))
+        self.values: dict[int, Values] = {}
+        self.owner = _owners(body)
+
+    def stored(self) -> Values:
+        for number, instruction in enumerate(self.body.instructions):
+            if instruction.op in REDUCTIONS:
+                self.values[number] = self.reduced(number, instruction)
+            elif self.owner[number] is None:
+                self.values[number] = self.value(instruction)
+        return self.values[len(self.body.instructions) - 1]
+
+    def reduced(self, number: int, reduction: Instruction) -> Values:
+        """All steps of a reduction; terms are computed for many steps at once, then taken one by one."""
+        loops = [i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction.c]
+        extents = [int(self.values[self.body.reduce_ranges[i].extent]) for i in loops]
+        inner = [i for i in range(number) if self.owner[i] == reduction.c]
+        name = reduction.op.name.removeprefix("REDUCE_")
+        total = np.broadcast_to(identity(name, reduction.dtype), self.lanes)
+        for steps in _spans(prod(extents), max(1, LANES // max(1, prod(self.lanes)))):
+            for loop, counter in zip(loops, np.unravel_index(steps, extents), strict=True):
+                self.ranges[len(self.body.output_ranges) + loop] = counter.reshape(-1, 1)
+            for i in inner:
+                self.values[i] = self.value(self.body.instructions[i])
+            terms = [np.broadcast_to(self.values[i], (len(steps), *self.lanes)) for i in reduction.values]
+            for step in range(len(steps)):
+                factors = [term[step] for term in terms]
+                operands = (*factors, total) if reduction.op is Op.REDUCE_MULACC else (total, *factors)
+                total = OPERATIONS[name](reduction.dtype, *operands)
+        return total
+
+    def value(self, instruction: Instruction) -> Values:
+        op, dtype, a = instruction[:3]
+        if op is Op.CONST:
+            return _constant(instruction)
+        if op is Op.RANGE:
+            return self.ranges[a]
+        if op is Op.VAR:
+            return np.asarray(self.variables[a], np.int64)
+        if op is Op.LOAD:
+            guard = None if instruction.c == NO_GUARD else self.values[instruction.c]
+            return _loaded(self.arrays[a], self.values[instruction.b], guard)
+        operands = [self.values[i] for i in instruction.values]
+        source = self.body.instructions[instruction.values[-1]].dtype
+        if op is Op.CAST:
+            return cast(source, dtype, *operands)
+        if op is Op.BITCAST:
+            return bitcast(source, dtype, *operands)
+        return OPERATIONS[op.name](source, *operands)
+
+
+def _owners(body: Body) -> list[int | None]:
+    """For each instruction the reduction in whose steps it is computed, None for those computed once per element."""
+    owner: list[int | None] = []
+    for instruction in body.instructions:
+        if instruction.op is Op.RANGE:
+            loop = instruction.a - len(body.output_ranges)
+            owner.append(body.reduce_ranges[loop].reduction if loop >= 0 else None)
+        elif instruction.op in REDUCTIONS:
+            owner.append(None)
+        else:
+            owner.append(next((owner[i] for i in instruction.values if owner[i] is not None), None))
+    return owner
+
+
+def _spans(count: int, size: int) -> Iterator[Values]:
+    return (np.arange(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _constant(instruction: Instruction) -> Values:
+    pattern, dtype = instruction.immediate, instruction.dtype
+    if dtype in (DType.INT64, DType.INDEX):
+        pattern -= (pattern >> 31) << 32
+    return from_pattern(dtype, pattern)
+
+
+def _loaded(array: Values, element: Values, guard: Values | None) -> Values:
+    """array[element]; +0 where the guard is false, whatever the element is there."""
+    if guard is None:
+        return np.asarray(array[element])
+    if not array.size:
+        return np.zeros(np.broadcast(element, guard).shape, array.dtype)
+    return np.where(guard, array[np.where(guard, element, 0)], np.zeros((), array.dtype))
