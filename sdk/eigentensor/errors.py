@@ -37,7 +37,7 @@ EigenTensorError
 class EigenTensorError(Exception):
     """Base of all errors that are expected to be raised.
 
-    `exit_code` is what the command line returns (table in client/README.md); `fix` is one sentence on what to do, or empty.
+    `exit_code` is what the command line returns (table in client/README.md); `fix` says what to do, in one sentence.
     """
 
     exit_code = 1
@@ -49,20 +49,22 @@ class EigenTensorError(Exception):
 
 
 class ProgramError(EigenTensorError):
+    """`rule` names what is broken (`program.validity.RULES` lists all), `where` the record or instruction."""
+
     exit_code = 11
-
-
-class FormatError(ProgramError):
-    """The bytes are not a canonical program: truncated, oversized, unknown codes, reserved bytes set."""
-
-
-class RuleError(ProgramError):
-    """A well-formed program breaks a validity rule."""
 
     def __init__(self, rule: str, where: str, what: str, *, fix: str = "") -> None:
         super().__init__(f"{rule}: {where}: {what}" if where else f"{rule}: {what}", fix=fix)
         self.rule = rule
         self.where = where
+
+
+class FormatError(ProgramError):
+    """The bytes are not the encoding of a program: truncated, oversized, unknown codes, reserved bytes set."""
+
+
+class RuleError(ProgramError):
+    """A well-formed program breaks a validity rule."""
 
 
 class BindingError(EigenTensorError):

@@ -1,0 +1,274 @@
+"""The client side of a gateway: blobs up and down, verified piece by piece and resumable, and its public queries."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import httpx
+import stamina
+
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
+from eigentensor.merkle import PIECE
+from eigentensor.store.local import LocalStore, writing
+from eigentensor.store.names import Names, describe, parse_name
+from eigentensor.store.pieces import Pieces
+
+#: Told how many bytes of how many are there.
+Progress = Callable[[int, int], None]
+
+_DEFAULT_LIMIT = 1 << 40
+_ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge, 422: BlobCorrupt, 507: StoreFull}
+
+
+class GatewayClient:
+    """Fetches into and uploads from a local store. Usable from several threads and processes at once.
+
+    Every request is repeated a few times when the gateway is away or overloaded; an interrupted transfer goes on where
+    it stopped, also in another process.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        store: LocalStore | None = None,
+        *,
+        limit: int = _DEFAULT_LIMIT,
+        attempts: int = 5,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`limit` is the largest blob in bytes that is fetched, `attempts` how often one step may fail in a row."""
+        self.store = store or LocalStore()
+        self.limit = limit
+        self.attempts = attempts
+        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=5), transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # ---- Blobs ----
+
+    def names(self, name: str | bytes) -> Names | None:
+        """What the gateway says about a blob; None if it does not have it."""
+        try:
+            return self._pieces(parse_name(name))[1]
+        except BlobNotFound:
+            return None
+
+    def fetch(self, name: str | bytes, progress: Progress | None = None) -> Path:
+        """The file of a blob in the local store, downloaded if it is not there.
+
+        Each piece is verified when it arrives and fetched again if it is wrong; a program root or bindings root is
+        computed from the whole. Raises BlobNotFound, BlobTooLarge, BlobCorrupt, StoreFull, GatewayError.
+        """
+        name = parse_name(name)
+        if name in self.store:
+            return self.store.path(name)
+        pieces, _ = self._pieces(name)
+        if pieces.size > self.limit:
+            raise BlobTooLarge(f"blob {name} has {pieces.size} bytes, more than {self.limit}")
+        part = self.store.partial(pieces.blob)
+        with _locked(part) as file:
+            if name in self.store:  # another process was faster
+                return self.store.path(name)
+            with writing(part):
+                self._complete(file, pieces, progress)
+            names, _ = describe(part, pieces)
+            if name not in names:
+                part.unlink()
+                raise BlobCorrupt(
+                    f"the gateway gave blob {names.blob} for {name}, but it computes {names.computed}",
+                    fix="Fetch it from another gateway.",
+                )
+            return self.store.adopt(part, names)
+
+    def upload(self, source: str | bytes | Path, progress: Progress | None = None) -> str:
+        """Gives the gateway a blob that the local store has, or a file, unless it has it; returns the blob root."""
+        path = source if isinstance(source, Path) else self.store.path(source)
+        pieces = Pieces.of(path)
+        blob = pieces.blob.hex()
+        if self._request("HEAD", f"/v1/blobs/{blob}", missing_ok=True) is None:
+            done = 0
+            if len(pieces.roots) > 1:
+                done = int(self._request_json("PUT", f"/v1/blobs/{blob}/pieces", json=pieces.to_json())["received"])
+            with path.open("rb") as file:
+                self._send(blob, file, pieces, done, progress)
+        if progress:
+            progress(pieces.size, pieces.size)
+        return blob
+
+    def _send(self, blob: str, file: BinaryIO, pieces: Pieces, done: int, progress: Progress | None) -> None:
+        while True:
+            file.seek(done)
+            data = file.read(PIECE)
+            headers = {}
+            if len(pieces.roots) > 1:
+                headers["Content-Range"] = f"bytes {done}-{done + len(data) - 1}/{pieces.size}"
+            answer = self._request_json("PUT", f"/v1/blobs/{blob}", content=data, headers=headers)
+            done = int(answer["received"])
+            if progress:
+                progress(done, pieces.size)
+            if answer["complete"]:
+                return
+
+    def _pieces(self, name: str) -> tuple[Pieces, Names]:
+        answer = self._request_json("GET", f"/v1/blobs/{name}/pieces")
+        return Pieces.from_json(answer, _DEFAULT_LIMIT), Names.from_json(answer)
+
+    def _complete(self, file: BinaryIO, pieces: Pieces, progress: Progress | None) -> None:
+        have = _verified(file, pieces)
+        while have < len(pieces.roots):
+            for attempt in stamina.retry_context(
+                on=(BlobCorrupt, GatewayError), attempts=self.attempts, wait_initial=0.05, wait_max=2.0
+            ):
+                with attempt:
+                    have = self._continue(file, pieces, have, progress)
+        file.flush()
+
+    def _continue(self, file: BinaryIO, pieces: Pieces, have: int, progress: Progress | None) -> int:
+        """Appends verified pieces until the blob is complete or the gateway fails; raises if there was none."""
+        first = have
+        file.seek(first * PIECE)
+        headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity"}
+        try:
+            with self._http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
+                if response.status_code != 206:
+                    response.read()
+                    raise _error(response)
+                for data in _pieces_of(response.iter_raw(64 << 10), pieces, first):
+                    pieces.check(have, data)
+                    file.write(data)
+                    have += 1
+                    if progress:
+                        progress(min(have * PIECE, pieces.size), pieces.size)
+            if have == first:
+                raise GatewayError("the gateway ended the transfer early")
+        except httpx.TransportError as error:
+            if have == first:
+                raise GatewayError(f"the transfer from {self._http.base_url} broke off: {error}") from error
+        except BlobCorrupt:
+            if have == first:
+                raise
+        return have
+
+    # ---- Queries ----
+
+    def network(self) -> dict[str, Any]:
+        """The deployment that the gateway serves."""
+        return self._request_json("GET", "/v1/network")
+
+    def tasks(self, **filters: str | int) -> dict[str, Any]:
+        """A page of tasks, newest first: `tasks` and `next`. Filters: state, client, executor, cursor, limit."""
+        return self._request_json("GET", "/v1/tasks", params=filters)
+
+    def task(self, task: str | bytes) -> dict[str, Any]:
+        return self._request_json("GET", f"/v1/tasks/{parse_name(task)}")
+
+    def explain(self, task: str | bytes) -> dict[str, Any]:
+        """Why a task is where it is: for each operator the reason that it gave for not accepting it."""
+        return self._request_json("GET", f"/v1/tasks/{parse_name(task)}/explain")
+
+    def operators(self) -> dict[str, Any]:
+        return self._request_json("GET", "/v1/operators")
+
+    def decline(self, task: str | bytes, decline: Mapping[str, Any]) -> None:
+        """Publishes a signed decline (`eigentensor.chain.Decline.to_json`)."""
+        self._request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
+
+    def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:
+        """Asks the gateway to post a signed order with its own gas; returns the task's uuid and the transaction."""
+        body = {"order": dict(order), "signature": "0x" + signature.hex()}
+        return self._request_json("POST", "/v1/orders", json=body)
+
+    def _request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        response = self._request(method, path, **options)
+        try:
+            value = response.json() if response is not None else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise GatewayError(f"{self._http.base_url} is not a gateway: {method} {path} gave no JSON object")
+        return value
+
+    def _request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> httpx.Response | None:
+        for attempt in stamina.retry_context(
+            on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
+        ):
+            with attempt:
+                try:
+                    response = self._http.request(method, path, **options)
+                except httpx.TransportError as error:
+                    raise GatewayError(
+                        f"no answer from the gateway at {self._http.base_url}: {error}",
+                        fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
+                    ) from error
+                if missing_ok and response.status_code == 404:
+                    return None
+                if response.is_error:
+                    raise _error(response)
+                return response
+        raise AssertionError("a retry ends with an answer or an error")
+
+
+def _is_passing(error: Exception) -> bool:
+    return isinstance(error, GatewayError) and (error.status is None or error.status in (429, 502, 503, 504))
+
+
+def _error(response: httpx.Response) -> StoreError:
+    """The typed error of an RFC 9457 problem, or of any other refusal."""
+    try:
+        problem = response.json()
+        what, fix = str(problem.get("detail") or problem["title"]), str(problem.get("fix") or "")
+    except (ValueError, KeyError, AttributeError):
+        what, fix = f"{response.request.method} {response.request.url.path}: HTTP {response.status_code}", ""
+    kind = _ERRORS.get(response.status_code)
+    return kind(what, fix=fix) if kind else GatewayError(what, status=response.status_code, fix=fix)
+
+
+def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:
+    """Cuts a stream into pieces, beginning with piece `index`; an incomplete last one is left out."""
+    buffer = bytearray()
+    for chunk in chunks:
+        buffer += chunk
+        while index < len(pieces.roots) and len(buffer) >= (length := pieces.length(index)):
+            yield bytes(buffer[:length])
+            del buffer[:length]
+            index += 1
+
+
+def _verified(file: BinaryIO, pieces: Pieces) -> int:
+    """How many pieces a partial file holds; cuts off what is not verified."""
+    file.seek(0)
+    have = 0
+    while have < len(pieces.roots):
+        try:
+            pieces.check(have, file.read(pieces.length(have)))
+        except BlobCorrupt:
+            break
+        have += 1
+    file.truncate(min(have * PIECE, pieces.size))
+    return have
+
+
+@contextmanager
+def _locked(part: Path) -> Iterator[BinaryIO]:
+    """A partial file of which this process is the only writer."""
+    while True:
+        with part.open("ab+") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            # Whoever held the lock may have moved the file to its final place.
+            if part.exists() and os.path.samestat(os.fstat(opened.fileno()), part.stat()):
+                with part.open("rb+") as file:
+                    yield file
+                return

@@ -1,0 +1,126 @@
+"""A folder of blobs: content-addressed, written atomically, safe to delete."""
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+from eigentensor.errors import BlobNotFound, StoreFull
+from eigentensor.store.names import Names, describe, parse_name
+
+
+class LocalStore:
+    """Blobs under `root`, found by their blob root or by what they compute.
+
+    blobs/ab/abcd…        the bytes
+    names/ab/abcd….json   for each name: the blob's names
+    partial/abcd…         a download or upload in progress; never seen under a final name
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        """`root` is the user's cache folder unless given ($EIGENTENSOR_CACHE_DIR, $XDG_CACHE_HOME/eigentensor)."""
+        self.root = root or default_root()
+
+    def put(self, source: bytes | Path) -> str:
+        """Stores bytes or a copy of a file, and returns the blob root. Storing the same bytes again changes nothing."""
+        with writing(self.root / "partial"), self._temporary() as temporary:
+            if isinstance(source, Path):
+                shutil.copyfile(source, temporary)
+            else:
+                temporary.write_bytes(source)
+            names, _ = describe(temporary)
+            self.adopt(temporary, names)
+        return names.blob
+
+    def path(self, name: str | bytes) -> Path:
+        """The file behind any name of a blob; it is not to be written. Raises BlobNotFound."""
+        return self._blob(self.names(name).blob)
+
+    def read(self, name: str | bytes) -> bytes:
+        return self.path(name).read_bytes()
+
+    def names(self, name: str | bytes) -> Names:
+        """All names of the blob that has this name. Raises BlobNotFound."""
+        name = parse_name(name)
+        try:
+            return Names.from_json(json.loads(self._record(name).read_text()))
+        except FileNotFoundError:
+            raise BlobNotFound(f"no blob {name} in {self.root}") from None
+
+    def __contains__(self, name: str | bytes) -> bool:
+        name = parse_name(name)
+        return self._record(name).exists() and self.path(name).exists()
+
+    def __iter__(self) -> Iterator[Names]:
+        """The blobs, in no particular order."""
+        for record in self.root.glob("names/*/*.json"):
+            names = self.names(record.stem)
+            if names.blob == record.stem:
+                yield names
+
+    def partial(self, blob: str | bytes) -> Path:
+        """Where a transfer of this blob may collect bytes until they are adopted."""
+        path = self.root / "partial" / parse_name(blob)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def adopt(self, path: Path, names: Names) -> Path:
+        """Moves a complete file, whose names were computed from its bytes, to its place. Atomic; the last step of a write."""
+        with writing(path):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            path.chmod(0o644)
+            final = self._blob(names.blob)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(final)
+            for name in filter(None, (names.computed, names.blob)):
+                self._write_record(name, names)
+        return final
+
+    def _write_record(self, name: str, names: Names) -> None:
+        record = self._record(name)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with self._temporary() as temporary:
+            temporary.write_text(json.dumps(names.to_json()))
+            temporary.replace(record)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        folder = self.root / "partial"
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix="put-")
+        os.close(handle)
+        try:
+            yield Path(name)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def _blob(self, blob: str) -> Path:
+        return self.root / "blobs" / blob[:2] / blob
+
+    def _record(self, name: str) -> Path:
+        return self.root / "names" / name[:2] / f"{name}.json"
+
+
+def default_root() -> Path:
+    configured = os.environ.get("EIGENTENSOR_CACHE_DIR")
+    return Path(configured) if configured else platformdirs.user_cache_path("eigentensor")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a full disk into StoreFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise StoreFull(f"no space left for {path}", fix="Free space, or name another folder.") from error
+
+

@@ -1,0 +1,78 @@
+"""A blob as pieces of 1 MiB that are verified one by one and fold to the blob's root."""
+
+import hashlib
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from eigentensor.errors import BlobCorrupt
+from eigentensor.merkle import PIECE, piece_roots, tree_root
+
+_LEAF = 1024
+_BLOB = b"\x03"
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The size of a blob and the tree roots of its pieces, in order."""
+
+    size: int
+    roots: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, data: bytes | memoryview | Path) -> Self:
+        """The pieces of bytes, or of a file that is not loaded into memory."""
+        if not isinstance(data, Path):
+            return cls(len(data), tuple(piece_roots(data)))
+        size = data.stat().st_size
+        if size == 0:
+            return cls(0, ())
+        with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return cls(size, tuple(piece_roots(content)))
+
+    @property
+    def blob(self) -> bytes:
+        """The blob root that the pieces fold to."""
+        return hashlib.sha256(_BLOB + self.size.to_bytes(8, "big") + _fold(self.roots)).digest()
+
+    def length(self, index: int) -> int:
+        return min(PIECE, self.size - index * PIECE)
+
+    def check(self, index: int, data: bytes | memoryview) -> None:
+        """Raises BlobCorrupt unless `data` is piece `index`."""
+        if len(data) != self.length(index) or piece_roots(data)[0] != self.roots[index]:
+            raise BlobCorrupt(f"piece {index} of blob {self.blob.hex()} is wrong")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"blob": self.blob.hex(), "size": self.size, "pieces": [root.hex() for root in self.roots]}
+
+    @classmethod
+    def from_json(cls, value: Any, limit: int) -> Self:
+        """Reads what a gateway says, trusting nothing: raises BlobCorrupt unless size, number of pieces and name fit."""
+        try:
+            size, blob = int(value["size"]), bytes.fromhex(value["blob"])
+            roots = tuple(bytes.fromhex(root) for root in value["pieces"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BlobCorrupt(f"the list of pieces is malformed: {error}") from None
+        if not 0 <= size <= limit or len(roots) != -(-size // PIECE) or any(len(root) != 32 for root in roots):
+            raise BlobCorrupt(f"the list of pieces does not fit a blob of {size} bytes (at most {limit})")
+        pieces = cls(size, roots)
+        if pieces.blob != blob:
+            raise BlobCorrupt(f"the pieces fold to {pieces.blob.hex()}, not to {blob.hex()}")
+        return pieces
+
+
+@cache
+def _empty_piece() -> bytes:
+    return tree_root([bytes(32)] * (PIECE // _LEAF))
+
+
+def _fold(roots: Sequence[bytes]) -> bytes:
+    if len(roots) < 2:
+        return roots[0] if roots else bytes(32)
+    # The tree is padded with zero leaves, not with zero pieces.
+    padding = (1 << (len(roots) - 1).bit_length()) - len(roots)
+    return tree_root([*roots, *[_empty_piece()] * padding])
