@@ -42,7 +42,7 @@ def _float_to_integer(target: DType, a: NDArray[np.float32]) -> Values:
 
 
 def _few_bits(a: Values) -> NDArray[np.float32]:
-    """Integers as float32, exact or rounded to odd at about 20 bits: a later rounding to 8 bits is then the only one."""
+    """Integers as float32, exact or rounded to odd at about 20 bits: later rounding to 8 bits is then the only one."""
     magnitude = np.where(a < 0, np.negative(a.astype(np.uint64)), a.astype(np.uint64))
     length = np.frexp(magnitude.astype(np.float64))[1]
     drop = np.maximum(length - 20, 0)
