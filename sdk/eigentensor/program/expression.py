@@ -1,17 +1,20 @@
-"""Expressions: the graph that becomes a body. What front ends build and rewrite; `to_body` puts it into canonical form."""
+"""Expressions: the graph that becomes a body. Front ends build and rewrite it; `to_body` gives its canonical form."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import reduce as fold
-from typing import NamedTuple
+from itertools import count
+from math import prod
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from eigentensor.numerics.operations import identity
 from eigentensor.program.model import Body, Bounds, Instruction, Parameter, ReduceRange
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
 
 
 class Axis(NamedTuple):
-    """A loop before it has a number: output axes are ordered by the tuple given to `to_body`, reduce axes by their REDUCE.
+    """A loop before it has a number: `to_body` is told the order of output axes, a REDUCE names its own.
 
     `extent` is the largest trip count; the actual one of a reduce axis is an operand of its REDUCE.
     """
@@ -40,14 +43,14 @@ class Named(NamedTuple):
 class Node:
     """A hash-consed expression: equal nodes are the same object, so identity is equality.
 
-    `arg` is: CONST the value (floats: the pattern), RANGE an Axis, VAR a Named, LOAD an Array, REDUCE_* a tuple of Axis.
+    `arg`: CONST the value (floats: the pattern), RANGE an Axis, VAR a Named, LOAD an Array, REDUCE_* a tuple of Axis.
     `src` are the operands; REDUCE_* has the extents of its axes (index expressions) first, then its factors.
     """
 
     op: Op
     dtype: DType
     src: tuple["Node", ...] = ()
-    arg: Hashable = None
+    arg: Any = None
 
     def __repr__(self) -> str:
         return f"{self.op.name}({', '.join(map(repr, self.src))}{'' if self.arg is None else f' {self.arg}'})"
@@ -65,13 +68,24 @@ def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
     return found
 
 
+#: Types whose 32 immediate bits are read without a sign.
+UNSIGNED = frozenset({DType.UINT32, DType.UINT64, DType.FLOAT32})
+
+
 def const(dtype: DType, value: int) -> Node:
-    """A constant: an integer, 0 or 1 for bool, the bit pattern for floats. Wide integers are composed of two halves."""
-    if dtype is DType.UINT64 and value >> 32:
-        return _wide(dtype, value)
-    if dtype in (DType.INT64, DType.INDEX) and not -(1 << 31) <= value < 1 << 31:
-        return _wide(dtype, value)
-    return node(Op.CONST, dtype, arg=value)
+    """A constant: an integer (wrapped to the type), 0 or 1 for bool, the bit pattern for floats.
+
+    An integer that does not fit the 32 bits of an instruction is composed of smaller constants.
+    """
+    if dtype is DType.BOOL:
+        value = int(value != 0)
+    elif dtype is not DType.INDEX:
+        bits = 8 * dtype.size
+        value &= (1 << bits) - 1
+        if dtype.is_signed and value >> bits - 1:
+            value -= 1 << bits
+    fits = 0 <= value < 1 << 32 if dtype in UNSIGNED else -(1 << 31) <= value < 1 << 31
+    return node(Op.CONST, dtype, arg=value) if fits else _wide(dtype, value)
 
 
 def _wide(dtype: DType, value: int) -> Node:
@@ -79,25 +93,33 @@ def _wide(dtype: DType, value: int) -> Node:
         high = node(Op.MUL, dtype, const(dtype, value >> 24), const(dtype, 1 << 24))
         return node(Op.ADD, dtype, high, const(dtype, value & 0xFFFFFF))
     pattern = value & (1 << 64) - 1
-    halves = [node(Op.CAST, DType.UINT64, const(DType.UINT32, half)) for half in (pattern >> 32, pattern & 0xFFFFFFFF)]
+    halves = [const(DType.UINT64, half) for half in (pattern >> 32, pattern & 0xFFFFFFFF)]
     whole = node(Op.OR, DType.UINT64, node(Op.SHL, DType.UINT64, halves[0], const(DType.UINT64, 32)), halves[1])
     return whole if dtype is DType.UINT64 else node(Op.CAST, dtype, whole)
 
 
 def counter(axis: Axis) -> Node:
-    """The loop counter of an axis."""
-    return node(Op.RANGE, DType.INDEX, arg=axis)
+    """The loop counter of an axis; the constant 0 if it makes at most one step."""
+    return node(Op.RANGE, DType.INDEX, arg=axis) if axis.extent != 1 else const(DType.INDEX, 0)
 
 
 def reduction(op: Op, axes: tuple[Axis, ...], *factors: Node, extents: tuple[Node, ...] | None = None) -> Node:
-    """A reduction over the axes, outermost first; they run to their largest extent unless index expressions are given."""
+    """A reduction over the axes, outermost first; they run to their largest extent unless index nodes are given.
+
+    Over exactly one step it is that step: the operation on the identity and the term.
+    """
+    dtype = factors[0].dtype
     counts = extents or tuple(const(DType.INDEX, axis.extent) for axis in axes)
-    return node(op, factors[0].dtype, *counts, *factors, arg=axes)
+    if all(extent is const(DType.INDEX, 1) for extent in counts):
+        start = const(dtype, int.from_bytes(identity(op.name.removeprefix("REDUCE_"), dtype).tobytes(), "little"))
+        last = (factors[0], factors[1], start) if op is Op.REDUCE_MULACC else (start, factors[0])
+        return node(Op[op.name.removeprefix("REDUCE_")], dtype, *last)
+    return node(op, dtype, *counts, *factors, arg=axes)
 
 
 def factors(reduce: Node) -> tuple[Node, ...]:
     """The operands of a REDUCE that are evaluated in every step."""
-    return reduce.src[len(reduce.arg) :]  # type: ignore[arg-type]
+    return reduce.src[len(reduce.arg) :]
 
 
 def load(array: Array, element: Node, guard: Node | None = None) -> Node:
@@ -112,8 +134,11 @@ def conjunction(*conditions: Node) -> Node:
     return fold(lambda a, b: binary(Op.AND, a, b), conditions)
 
 
-def walk(*roots: Node) -> Iterator[Node]:
-    """Every node below the roots once, operands before users, in the canonical order of a body."""
+def walk(*roots: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator[Node]:
+    """Every node below the roots once, operands before users, in the canonical order of a body.
+
+    Operands of a node that `enter` refuses are left out.
+    """
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
@@ -123,14 +148,15 @@ def walk(*roots: Node) -> Iterator[Node]:
         elif id(current) not in seen:
             seen.add(id(current))
             stack.append((current, True))
-            stack.extend((s, False) for s in reversed(current.src) if id(s) not in seen)
+            if enter(current):
+                stack.extend((s, False) for s in reversed(current.src) if id(s) not in seen)
 
 
-def rewrite(root: Node, change: Callable[[Node], Node]) -> Node:
+def rewrite(root: Node, change: Callable[[Node], Node], enter: Callable[[Node], bool] = lambda _: True) -> Node:
     """Rebuild bottom-up: `change` sees each node once, with operands that are already changed."""
     done: dict[int, Node] = {}
-    for current in walk(root):
-        src = tuple(done[id(s)] for s in current.src)
+    for current in walk(root, enter=enter):
+        src = tuple(done[id(s)] for s in current.src) if enter(current) else current.src
         same = src == current.src
         done[id(current)] = change(current if same else node(current.op, current.dtype, *src, arg=current.arg))
     return done[id(root)]
@@ -145,34 +171,35 @@ class Lowered(NamedTuple):
 
 
 def to_body(value: Node, axes: tuple[Axis, ...]) -> Lowered:
-    """The canonical body that stores `value` over the output axes, outermost first."""
-    order = list(walk(value))
+    """The canonical body that stores `value` over the output axes, outermost first.
+
+    Names of axes and keys of arrays leave no mark on it. An axis that several reductions share becomes one for each.
+    """
+    order = list(walk(_separate(value)))
     number = {id(n): i for i, n in enumerate(order)}
-    arrays = list(dict.fromkeys(n.arg for n in order if n.op is Op.LOAD))
-    variables = list(dict.fromkeys(n.arg for n in order if n.op is Op.VAR))
+    arrays = {array: i for i, array in enumerate(dict.fromkeys(n.arg for n in order if n.op is Op.LOAD))}
+    variables = {named: i for i, named in enumerate(dict.fromkeys(n.arg for n in order if n.op is Op.VAR))}
     reductions = [n for n in order if n.op in REDUCTIONS]
-    owned = [(axis, number[id(count)], k) for k, n in enumerate(reductions) for axis, count in zip(n.arg, n.src)]  # type: ignore[call-overload]
+    ordinal = {id(n): k for k, n in enumerate(reductions)}
+    owned = [(axis, number[id(c)], k) for k, n in enumerate(reductions) for axis, c in zip(n.arg, n.src, strict=False)]
     ranges = {axis: i for i, axis in enumerate((*axes, *(axis for axis, _, _ in owned)))}
-    elements = fold(lambda a, b: a * b, (axis.extent for axis in axes), 1)
 
     def instruction(n: Node) -> Instruction:
-        src = factors(n) if n.op in REDUCTIONS else n.src
-        s = [number[id(x)] for x in src] + [0, 0, 0]
+        s = [number[id(x)] for x in (factors(n) if n.op in REDUCTIONS else n.src)] + [0, 0, 0]
         if n.op is Op.CONST:
-            pattern = int(n.arg) & 0xFFFFFFFF  # type: ignore[call-overload]
-            if n.dtype.size < 4:
-                pattern &= (1 << 8 * n.dtype.size) - 1
+            pattern = n.arg & (1 << min(32, 8 * n.dtype.size)) - 1
             return Instruction(n.op, n.dtype, 0, pattern & 0xFFFF, pattern >> 16)
         if n.op is Op.RANGE:
-            return Instruction(n.op, n.dtype, ranges[n.arg])  # type: ignore[index]
+            return Instruction(n.op, n.dtype, ranges[n.arg])
         if n.op is Op.VAR:
-            return Instruction(n.op, n.dtype, variables.index(n.arg))
+            return Instruction(n.op, n.dtype, variables[n.arg])
         if n.op is Op.LOAD:
-            return Instruction(n.op, n.dtype, 1 + arrays.index(n.arg), s[0], s[1] if len(n.src) == 2 else NO_GUARD)
+            return Instruction(n.op, n.dtype, 1 + arrays[n.arg], s[0], s[1] if len(n.src) == 2 else NO_GUARD)
         if n.op in REDUCTIONS:
-            return Instruction(n.op, n.dtype, s[0], s[1], reductions.index(n))
+            return Instruction(n.op, n.dtype, s[0], s[1], ordinal[id(n)])
         return Instruction(n.op, n.dtype, *s[:3])
 
+    elements = prod(axis.extent for axis in axes)
     body = Body(
         parameters=(Parameter(value.dtype, elements), *(Parameter(a.dtype, a.elements) for a in arrays)),
         instructions=tuple(map(instruction, order)),
@@ -181,3 +208,33 @@ def to_body(value: Node, axes: tuple[Axis, ...]) -> Lowered:
         variables=tuple(v.bounds for v in variables),
     )
     return Lowered(body, tuple(arrays), tuple(variables))
+
+
+def _separate(value: Node) -> Node:
+    """The same value with axes that belong to one reduction each: a range of the format has one owner."""
+    taken: set[Axis] = set()
+    named = [axis for n in walk(value) if n.op in REDUCTIONS for axis in n.arg]
+    if len(set(named)) == len(named):
+        return value
+    fresh = count(1 + max(axis.name for axis in named))
+
+    def own(n: Node) -> Node:
+        if n.op not in REDUCTIONS:
+            return n
+        renamed = {axis: axis._replace(name=next(fresh)) for axis in n.arg if axis in taken}
+        axes = tuple(renamed.get(axis, axis) for axis in n.arg)
+        taken.update(axes)
+        if not renamed:
+            return n
+        # Not below other reductions: their ranges are theirs, whatever they are called.
+        terms = (
+            rewrite(
+                term,
+                lambda x: counter(renamed[x.arg]) if x.op is Op.RANGE and x.arg in renamed else x,
+                enter=lambda x: x.op not in REDUCTIONS,
+            )
+            for term in factors(n)
+        )
+        return node(n.op, n.dtype, *n.src[: len(axes)], *terms, arg=axes)
+
+    return rewrite(value, own)

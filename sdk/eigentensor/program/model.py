@@ -10,7 +10,7 @@ from eigentensor.program.ops import ARITY, NO_GUARD, DType, Op
 
 
 class Instruction(NamedTuple):
-    """One operation; a, b, c as in the table of sdk/README.md. CONST keeps its 32 bits in b (low half) and c (high half)."""
+    """One operation; a, b, c as in the table of sdk/README.md. CONST keeps its 32 bits in b (low half) and c (high)."""
 
     op: Op
     dtype: DType
@@ -118,7 +118,7 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """A portable, content-addressed computation. Buffer numbers: `buffers` first, then one for the result of each call."""
+    """A portable, content-addressed computation. Buffers are numbered: `buffers`, then the result of each call."""
 
     variables: tuple[Variable, ...]
     buffers: tuple[Buffer, ...]

@@ -52,6 +52,8 @@ class Op(IntEnum):
     CAST = 44
     BITCAST = 45
 
+    __hash__ = int.__hash__
+
 
 REDUCTIONS = frozenset({Op.REDUCE_ADD, Op.REDUCE_MUL, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_MULACC})
 COMPARISONS = frozenset({Op.CMPLT, Op.CMPNE, Op.CMPEQ})
