@@ -1,0 +1,3 @@
+from eigentensor_client.cli import main
+
+main()

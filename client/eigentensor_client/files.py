@@ -1,0 +1,63 @@
+"""What the user hands over as words and files, read strictly."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigentensor.errors import BindingError, BlobNotFound
+from eigentensor.store.tensors import load_safetensors
+
+Tensors = dict[str, np.ndarray[Any, Any]]
+
+
+def existing(path: Path) -> Path:
+    """The path of a file that can be read. Raises BlobNotFound."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise BlobNotFound(f"cannot read {path}: {error.strerror}", fix="Check the path.") from None
+    return path
+
+
+def read_tensors(path: Path | None) -> Tensors:
+    """The tensors of a safetensors file; none for no file."""
+    return load_safetensors(existing(path)) if path else {}
+
+
+def read_inputs(words: list[str] | None) -> Tensors:
+    """`name=@file.npy`, `name=@file.safetensors` (its tensor of that name), or `@file.safetensors` for all in it."""
+    inputs: Tensors = {}
+    for word in words or ():
+        name, at, place = ("", "@", word[1:]) if word.startswith("@") else word.partition("=@")
+        if not at or not place:
+            raise BindingError(f"cannot read input {word!r}", fix="Write name=@file.npy or name=@file.safetensors.")
+        inputs.update(_read_input(name, Path(place)))
+    return inputs
+
+
+def _read_input(name: str, path: Path) -> Tensors:
+    if path.suffix == ".npy":
+        if not name:
+            raise BindingError(f"{path} has no name of its own", fix=f"Write name=@{path}.")
+        try:
+            return {name: np.load(existing(path), allow_pickle=False)}
+        except (ValueError, EOFError) as error:
+            raise BindingError(f"{path} is not a .npy file of numbers", fix="Write it with numpy.save.") from error
+    tensors = read_tensors(path)
+    if name and name not in tensors:
+        there = ", ".join(sorted(tensors)) or "nothing"
+        raise BindingError(f"{path} has no tensor {name!r}: it holds {there}", fix="Name one of them.")
+    return {name: tensors[name]} if name else tensors
+
+
+def read_variables(words: list[str] | None) -> dict[str, int]:
+    """`name=number` as a bound variable each."""
+    variables = {}
+    for word in words or ():
+        name, _, number = word.partition("=")
+        try:
+            variables[name] = int(number)
+        except ValueError:
+            raise BindingError(f"cannot read variable {word!r}", fix="Write name=number.") from None
+    return variables
