@@ -1,0 +1,88 @@
+"""Short names for the expressions that the functions are made of."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eigentensor.program.expression import Node, binary, const, node
+from eigentensor.program.ops import DType, Op
+
+Function = Callable[[Node], Node]
+
+
+def real(value: float) -> Node:
+    """The float32 nearest to the value."""
+    return const(DType.FLOAT32, int(np.float32(value).view(np.uint32)))
+
+
+def whole(value: int) -> Node:
+    """An int32."""
+    return const(DType.INT32, value)
+
+
+def add(a: Node, b: Node) -> Node:
+    return binary(Op.ADD, a, b)
+
+
+def subtract(a: Node, b: Node) -> Node:
+    return binary(Op.SUB, a, b)
+
+
+def multiply(a: Node, b: Node) -> Node:
+    return binary(Op.MUL, a, b)
+
+
+def fused(a: Node, b: Node, c: Node) -> Node:
+    """a·b + c, one rounding."""
+    return node(Op.MULACC, a.dtype, a, b, c)
+
+
+def less(a: Node, b: Node) -> Node:
+    return binary(Op.CMPLT, a, b)
+
+
+def equal(a: Node, b: Node) -> Node:
+    return binary(Op.CMPEQ, a, b)
+
+
+def where(condition: Node, a: Node, b: Node) -> Node:
+    return node(Op.WHERE, a.dtype, condition, a, b)
+
+
+def cast(a: Node, dtype: DType) -> Node:
+    return node(Op.CAST, dtype, a)
+
+
+def bitcast(a: Node, dtype: DType) -> Node:
+    return node(Op.BITCAST, dtype, a)
+
+
+def shift_left(a: Node, distance: int) -> Node:
+    return binary(Op.SHL, a, const(a.dtype, distance))
+
+
+def shift_right(a: Node, distance: int) -> Node:
+    return binary(Op.SHR, a, const(a.dtype, distance))
+
+
+def polynomial(x: Node, *coefficients: float) -> Node:
+    """Horner's scheme with one rounding per step; coefficients from the constant up."""
+    value = real(coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = fused(value, x, real(coefficient))
+    return value
+
+
+def magnitude(x: Node) -> Node:
+    return bitcast(binary(Op.AND, bitcast(x, DType.INT32), whole(0x7FFFFFFF)), DType.FLOAT32)
+
+
+def in_float32(function: Function) -> Function:
+    """The function for every float type: half types are computed in float32 and rounded once."""
+
+    def of_any_float(x: Node) -> Node:
+        return function(x) if x.dtype is DType.FLOAT32 else cast(function(cast(x, DType.FLOAT32)), x.dtype)
+
+    of_any_float.__doc__ = function.__doc__
+    of_any_float.__name__ = function.__name__
+    return of_any_float
