@@ -7,24 +7,28 @@ from pathlib import Path
 from typing import Any, Self
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, ProgramError, TensorFileError
-from eigentensor.merkle import program_root
+from eigentensor.merkle import outputs_root, program_root, variables_root
 from eigentensor.program import decode
+from eigentensor.store.parts import RESULTS, VARIABLES, decode_results, decode_variables
 from eigentensor.store.pieces import Pieces
 from eigentensor.store.tensors import bindings_root
 
 _PROGRAM_MAGIC = b"EIGT"
 _PROGRAM_LIMIT = 64 << 20
+_PARTS_LIMIT = 64 << 10
 
 
 class Kind(StrEnum):
     PROGRAM = "program"
     TENSORS = "tensors"
+    VARIABLES = "variables"
+    RESULTS = "results"
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is known of a blob. `computed` is the program or bindings root, None for other bytes."""
+    """What is known of a blob. `computed` is the root of what they say (program, bindings, …), None for other bytes."""
 
     blob: str
     size: int
@@ -58,8 +62,8 @@ def parse_name(name: str | bytes) -> str:
 def describe(path: Path, pieces: Pieces | None = None) -> tuple[Names, Pieces]:
     """Names and pieces of a file's bytes, computed from all of them.
 
-    A valid program has a program root, a safetensors file with the dtypes of programs a bindings root; whatever is
-    neither is stored under its blob root alone.
+    A valid program has a program root, a safetensors file with the dtypes of programs a bindings root, bound variables
+    and the roots of a result those of `parts`; whatever is none of these is stored under its blob root alone.
     """
     if pieces is None:
         pieces = Pieces.of(path)
@@ -69,14 +73,17 @@ def describe(path: Path, pieces: Pieces | None = None) -> tuple[Names, Pieces]:
 
 def _computed(path: Path, size: int) -> tuple[Kind, bytes | None]:
     with path.open("rb") as file:
-        if file.read(4) == _PROGRAM_MAGIC and size <= _PROGRAM_LIMIT:
-            data = _PROGRAM_MAGIC + file.read()
-            try:
-                decode(data)
-            except ProgramError:
-                return Kind.OTHER, None
-            return Kind.PROGRAM, program_root(data)
+        magic = file.read(4)
+        limit = _PROGRAM_LIMIT if magic == _PROGRAM_MAGIC else _PARTS_LIMIT
+        data = magic + file.read() if size <= limit else b""
     try:
+        if data and magic == _PROGRAM_MAGIC:
+            decode(data)
+            return Kind.PROGRAM, program_root(data)
+        if data and magic == VARIABLES:
+            return Kind.VARIABLES, variables_root(decode_variables(data))
+        if data and magic == RESULTS:
+            return Kind.RESULTS, outputs_root(*decode_results(data))
         return Kind.TENSORS, bindings_root(path)
-    except TensorFileError:
+    except (ProgramError, BlobCorrupt, TensorFileError):
         return Kind.OTHER, None
