@@ -1,6 +1,6 @@
 """Blobs: bytes in transit, named by the root of their own tree.
 
-A blob is also known by what it computes: a program's bytes by the program root, a safetensors file by its bindings root.
+It is also known by what it computes: a program's bytes by the program root, a safetensors file by its bindings root.
 Every function takes any of these names, with or without `0x`, and whoever fetches verifies the one that it asked for.
 """
 

@@ -71,7 +71,7 @@ class LocalStore:
         return path
 
     def adopt(self, path: Path, names: Names) -> Path:
-        """Moves a complete file, whose names were computed from its bytes, to its place. Atomic; the last step of a write."""
+        """Moves a complete file, whose names were computed from its bytes, to its place, atomically."""
         with writing(path):
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -122,5 +122,3 @@ def writing(path: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise StoreFull(f"no space left for {path}", fix="Free space, or name another folder.") from error
-
-

@@ -51,7 +51,7 @@ class Pieces:
 
     @classmethod
     def from_json(cls, value: Any, limit: int) -> Self:
-        """Reads what a gateway says, trusting nothing: raises BlobCorrupt unless size, number of pieces and name fit."""
+        """Reads what a gateway says, trusting nothing: raises BlobCorrupt unless all of it fits."""
         try:
             size, blob = int(value["size"]), bytes.fromhex(value["blob"])
             roots = tuple(bytes.fromhex(root) for root in value["pieces"])

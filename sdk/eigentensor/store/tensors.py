@@ -1,4 +1,4 @@
-"""safetensors files in and out, without a change of a bit. bfloat16 is carried as np.uint16 patterns under the tag BF16."""
+"""safetensors files in and out, bit for bit. bfloat16 is carried as np.uint16 patterns under the tag BF16."""
 
 import json
 import math
@@ -98,7 +98,7 @@ def save_safetensors(
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            file.write(np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8))
+            file.write(memoryview(np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8)))
 
 
 def bindings_root(path: Path) -> bytes:

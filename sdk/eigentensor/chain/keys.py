@@ -1,0 +1,84 @@
+"""Keys in V3 keystores: files that only their owner can read, opened by a password from a file."""
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from eigentensor.chain.network import Network
+from eigentensor.errors import ConfigError
+
+#: Anvil's published development keys. Everybody has them: they are worth nothing, and are refused on every other chain.
+ANVIL_KEYS = (
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+    "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
+    "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
+    "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
+    "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
+    "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
+)
+
+
+def anvil_account(index: int) -> LocalAccount:
+    """One of the ten accounts that a local anvil chain funds."""
+    return _from_key(ANVIL_KEYS[index])
+
+
+def load_account(keystore: Path | None = None, password_file: Path | None = None) -> LocalAccount:
+    """Opens a keystore; without arguments those of $EIGENTENSOR_KEYSTORE and $EIGENTENSOR_PASSWORD_FILE.
+
+    Raises ConfigError if either is missing, unreadable or wrong.
+    """
+    keystore = keystore or _from_environment("EIGENTENSOR_KEYSTORE")
+    password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
+    try:
+        password = password_file.read_text().rstrip("\r\n")
+        return _from_key(bytes(Account.decrypt(keystore.read_text(), password)))
+    except OSError as error:
+        raise ConfigError(f"the key cannot be read: {error}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"{keystore} cannot be opened with the password in {password_file}: {error}") from None
+
+
+def save_account(account: LocalAccount, keystore: Path, password: str, *, iterations: int | None = None) -> None:
+    """Writes a new keystore that only its owner can read. `iterations` makes a weak one for a local chain, quickly.
+
+    Raises ConfigError if the file exists: a key is never overwritten.
+    """
+    kind: Literal["scrypt", "pbkdf2"] = "scrypt" if iterations is None else "pbkdf2"
+    content = json.dumps(Account.encrypt(account.key, password, kdf=kind, iterations=iterations))
+    keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        handle = os.open(keystore, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.") from None
+    with os.fdopen(handle, "w") as file:
+        file.write(content)
+
+
+def check_account(account: LocalAccount, network: Network) -> None:
+    """Raises ConfigError for one of anvil's published keys on a chain that is not local."""
+    if not network.is_local and any(account.address == anvil_account(i).address for i in range(len(ANVIL_KEYS))):
+        raise ConfigError(
+            f"{account.address} is a development account whose key everybody knows",
+            fix="Use a key of your own on this chain.",
+        )
+
+
+def _from_key(key: str | bytes) -> LocalAccount:
+    account: LocalAccount = Account.from_key(key)
+    return account
+
+
+def _from_environment(name: str) -> Path:
+    value = os.environ.get(name)
+    if not value:
+        raise ConfigError(f"no key: {name} is not set", fix=f"Set {name} to a file.")
+    return Path(value)

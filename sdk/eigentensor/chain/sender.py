@@ -1,0 +1,230 @@
+"""Sending transactions of one account: simulated first, journalled before they leave, replaced when they are stuck."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+from eth_account.typed_transactions.typed_transaction import TypedTransaction
+from hexbytes import HexBytes
+from web3 import Web3
+from web3.types import TxParams, TxReceipt
+
+from eigentensor.chain.contracts import reverted, talking_to
+from eigentensor.chain.events import Event, decode_log
+from eigentensor.chain.journal import Attempt, Intent, Journal, Status
+from eigentensor.chain.reader import Reader
+from eigentensor.errors import ChainError, NotMined, Reverted
+
+_GAS_MARGIN = 1.25
+_RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A call of a contract: `name` for people, `data` for the contract."""
+
+    name: str
+    to: str
+    data: bytes
+
+    @property
+    def key(self) -> str:
+        """The intent of a message that makes sense once only: what it says."""
+        return Web3.keccak(bytes.fromhex(self.to[2:]) + self.data).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A transaction in the chain and what it brought about."""
+
+    transaction: bytes
+    block: int
+    block_hash: bytes
+    gas_used: int
+    events: tuple[Event, ...]
+
+
+class Sender:
+    """Sends each intent once: `send` with a key that is known waits for what was sent under it, also after a restart.
+
+    A transaction that a reorganisation threw out is offered to the chain again. Several senders may share a journal.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        account: LocalAccount,
+        journal: Journal,
+        *,
+        patience: float = 30,
+        deadline: float = 600,
+        poll: float = 0.1,
+    ) -> None:
+        """After `patience` seconds without a receipt the fee is raised, after `deadline` NotMined is raised."""
+        self._reader = reader
+        self._account = account
+        self._journal = journal
+        self._patience = patience
+        self._deadline = deadline
+        self._poll = poll
+
+    @property
+    def address(self) -> str:
+        return str(self._account.address)
+
+    def send(self, message: Message, key: str | None = None) -> Receipt:
+        """Sends a message, unless it was sent before under this key (by default: the same bytes to the same contract).
+
+        Returns when it is in the chain. Raises Reverted (before anything is spent, if the simulation can tell),
+        ChainError, Unreachable, NotMined. After the last two the intent lives on: the same call takes it up again.
+        """
+        return self.wait(self.submit(message, key))
+
+    def submit(self, message: Message, key: str | None = None) -> str:
+        """Like `send`, but returns the intent's key when the transaction has left."""
+        key = key or message.key
+        known = self._journal.get(key)
+        if known is None or known.status in (Status.REVERTED, Status.LOST) or not self._settles(known):
+            known = self._begin(message, key)
+        self._broadcast(known.attempts[-1])
+        return key
+
+    def wait(self, key: str) -> Receipt:
+        """Waits for an intent that was submitted."""
+        started = time.monotonic()
+        while True:
+            intent = self._journal.get(key)
+            if intent is None:
+                raise ChainError(f"nothing was sent under {key}")
+            receipt = self._receipt(intent)
+            if receipt is not None:
+                return self._conclude(intent, receipt)
+            if not self._settles(intent):
+                raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
+            if time.monotonic() - started > self._deadline:
+                raise NotMined(
+                    f"{intent.name} is not in the chain after {self._deadline:.0f} s",
+                    fix="The same command takes it up again.",
+                )
+            if time.time() - intent.attempts[-1].sent_at > self._patience:
+                self._replace(intent)
+            time.sleep(self._poll)
+
+    def resume(self) -> None:
+        """Offers everything that is pending to the chain again; to be called once after a start."""
+        for intent in self._journal.pending():
+            if self._receipt(intent) is None and self._settles(intent):
+                self._broadcast(intent.attempts[-1])
+
+    def simulate(self, message: Message) -> None:
+        """Raises Reverted if the message would be refused in the next block."""
+        with talking_to(self._reader.network.rpc_url):
+            self._reader.web3.eth.call(self._parameters(message), "pending")
+
+    def _begin(self, message: Message, key: str) -> Intent:
+        self.simulate(message)
+        with talking_to(self._reader.network.rpc_url):
+            gas = self._reader.web3.eth.estimate_gas(self._parameters(message), "pending")
+        fee, tip = self._fees()
+        with self._journal.exclusive():
+            # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
+            nonce = max(self._reader.transaction_count(self.address, "pending"), self._journal.next_nonce())
+            self._journal.begin(key, message.name, nonce)
+            fields: dict[str, Any] = {
+                "type": 2,
+                "chainId": self._reader.deployment.chain_id,
+                "nonce": nonce,
+                "gas": int(gas * _GAS_MARGIN),
+                "to": message.to,
+                "value": 0,
+                "data": message.data,
+            }
+            self._sign(key, fields, fee, tip)
+        begun = self._journal.get(key)
+        assert begun is not None
+        return begun
+
+    def _replace(self, intent: Intent) -> None:
+        last = intent.attempts[-1]
+        fee, tip = self._fees()
+        fee, tip = max(fee, int(last.fee * _RAISE) + 1), max(tip, int(last.tip * _RAISE) + 1)
+        with self._journal.exclusive():
+            attempt = self._sign(intent.key, _fields_of(last.raw), fee, tip)
+        self._broadcast(attempt)
+
+    def _sign(self, key: str, fields: dict[str, Any], fee: int, tip: int) -> Attempt:
+        signed = self._account.sign_transaction({**fields, "maxFeePerGas": fee, "maxPriorityFeePerGas": tip})
+        attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee, tip, time.time())
+        self._journal.attempt(key, attempt.hash, attempt.raw, fee, tip)
+        return attempt
+
+    def _broadcast(self, attempt: Attempt) -> None:
+        if self._reader.receipt(attempt.hash) is not None:
+            return
+        try:
+            with talking_to(self._reader.network.rpc_url):
+                self._reader.web3.eth.send_raw_transaction(attempt.raw)
+        except Reverted:
+            raise
+        except ChainError as error:
+            # The node has it already, or a sibling of it is mined: the receipt will tell.
+            if not any(text in str(error).lower() for text in ("already", "known", "nonce too low", "underpriced")):
+                raise
+
+    def _settles(self, intent: Intent) -> bool:
+        """Whether one of the intent's transactions is, or can still get, into the chain; marks it lost if not."""
+        if self._receipt(intent) is not None:
+            return True
+        if self._reader.transaction_count(self.address) <= intent.nonce:
+            if intent.status is not Status.PENDING:
+                self._journal.mark(intent.key, Status.PENDING)
+            return True
+        if self._receipt(intent) is not None:  # mined between the two questions
+            return True
+        self._journal.mark(intent.key, Status.LOST)
+        return False
+
+    def _receipt(self, intent: Intent) -> TxReceipt | None:
+        for attempt in reversed(intent.attempts):
+            if (receipt := self._reader.receipt(attempt.hash)) is not None:
+                return receipt
+        return None
+
+    def _conclude(self, intent: Intent, receipt: TxReceipt) -> Receipt:
+        if receipt["status"] == 1:
+            self._journal.mark(intent.key, Status.MINED)
+            events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
+            return Receipt(
+                bytes(receipt["transactionHash"]),
+                receipt["blockNumber"],
+                bytes(receipt["blockHash"]),
+                receipt["gasUsed"],
+                events,
+            )
+        self._journal.mark(intent.key, Status.REVERTED)
+        # The state before the block explains most refusals; what it does not explain happened within the block.
+        fields = _fields_of(intent.attempts[-1].raw)
+        with talking_to(self._reader.network.rpc_url):
+            message = Message(intent.name, Web3.to_hex(fields["to"]), bytes(fields["data"]))
+            self._reader.web3.eth.call(self._parameters(message), receipt["blockNumber"])
+        raise reverted(b"")
+
+    def _fees(self) -> tuple[int, int]:
+        with talking_to(self._reader.network.rpc_url):
+            base = self._reader.web3.eth.get_block("latest").get("baseFeePerGas", 0)
+            tip = self._reader.web3.eth.max_priority_fee
+        return 2 * base + tip, tip
+
+    def _parameters(self, message: Message) -> TxParams:
+        return {
+            "from": Web3.to_checksum_address(self.address),
+            "to": Web3.to_checksum_address(message.to),
+            "data": Web3.to_hex(message.data),
+        }
+
+
+def _fields_of(raw: bytes) -> dict[str, Any]:
+    """What a signed transaction says, without its signature and fees."""
+    fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
+    return {name: fields[name] for name in ("type", "chainId", "nonce", "gas", "to", "value", "data")}

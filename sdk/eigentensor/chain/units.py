@@ -1,0 +1,29 @@
+"""Amounts between wei, which everything computes with, and decimal text, which people read."""
+
+from decimal import Decimal, InvalidOperation, localcontext
+
+from eigentensor.errors import ConfigError
+
+DECIMALS = 18
+
+
+def to_wei(text: str, decimals: int = DECIMALS) -> int:
+    """The exact amount that a decimal number names; raises ConfigError for anything else."""
+    with localcontext(prec=120):
+        try:
+            amount = Decimal(text.strip().replace("_", "")).scaleb(decimals)
+            whole = amount.to_integral_exact()
+        except (InvalidOperation, OverflowError):
+            raise ConfigError(f"{text!r} is not an amount", fix="Write a decimal number such as 0.05.") from None
+    if not amount.is_finite() or amount < 0 or whole != amount:
+        raise ConfigError(
+            f"{text!r} is not an amount with at most {decimals} decimals", fix="Write a decimal number such as 0.05."
+        )
+    return int(whole)
+
+
+def from_wei(amount: int, decimals: int = DECIMALS) -> str:
+    """The shortest decimal number that names an amount exactly."""
+    sign, digits = ("-", -amount) if amount < 0 else ("", amount)
+    whole, fraction = divmod(digits, 10**decimals)
+    return f"{sign}{whole}.{fraction:0{decimals}}".rstrip("0").rstrip(".") if decimals else f"{sign}{whole}"

@@ -1,0 +1,159 @@
+"""A local chain: anvil, the contracts on it by the project's own deploy script, and control over its blocks."""
+
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import uuid
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from web3 import HTTPProvider, Web3
+
+from eigentensor.chain.chain import Chain
+from eigentensor.chain.keys import ANVIL_KEYS, anvil_account
+from eigentensor.chain.network import Deployment, Network
+from eigentensor.errors import ChainError, ConfigError
+
+CONTRACTS = Path(__file__).parents[3] / "contracts"
+#: The anvil account that deploys, and the one that pays for whatever nobody else pays for.
+DEPLOYER = 0
+_LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
+
+
+def tool(name: str) -> Path:
+    """The native binary of a Foundry tool: one process to end, unlike npm's shim. Raises ConfigError."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    package = f"{name}-{platform.system().lower()}-{machine}"
+    path = CONTRACTS / "node_modules" / "@foundry-rs" / package / "bin" / name
+    if not path.exists():
+        raise ConfigError(f"{name} is not installed in {CONTRACTS}", fix="Run scripts/setup in the project's folder.")
+    return path
+
+
+def anvil_command(port: int = 0, block_time: float | None = None) -> list[str]:
+    """How to start a chain on loopback. Every transaction makes a block; `block_time` seconds make one too."""
+    mining = ["--block-time", str(block_time), "--mixed-mining"] if block_time else []
+    return [str(tool("anvil")), "--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", *mining]
+
+
+class Anvil:
+    """A running chain, which ends with its `with` block, or with the process that started it at the latest."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self._drain = threading.Thread(target=_drain, args=(process,), daemon=True)
+        self._drain.start()
+        self.rpc_url = f"http://127.0.0.1:{port}"
+        self.web3 = Web3(HTTPProvider(self.rpc_url, request_kwargs={"timeout": 30}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._drain.join()
+
+    def mine(self, blocks: int = 1) -> None:
+        """Lets blocks pass."""
+        self.rpc("anvil_mine", hex(blocks))
+
+    def mine_past(self, block: int) -> None:
+        """Lets blocks pass until the newest one is behind `block`."""
+        if (missing := block + 1 - self.web3.eth.block_number) > 0:
+            self.mine(missing)
+
+    def rollback(self, blocks: int) -> None:
+        """Throws out the newest blocks with their transactions, as a reorganisation does."""
+        self.rpc("anvil_rollback", blocks)
+
+    def fund(self, address: str, ether: int = 10) -> None:
+        """Gives an account coins for gas."""
+        self.rpc("anvil_setBalance", address, hex(ether * 10**18))
+
+    def rpc(self, method: str, *parameters: Any) -> Any:
+        """A request that is anvil's own."""
+        response = self.web3.provider.make_request(method, list(parameters))  # type: ignore[arg-type]
+        if "error" in response:
+            raise ChainError(f"{method}: {response['error']}")
+        return response["result"]
+
+
+def start_anvil(port: int = 0, block_time: float | None = None) -> Anvil:
+    """Starts a chain and returns when it listens; port 0 chooses a free one. Raises ChainError if it does not start."""
+    process = subprocess.Popen(
+        anvil_command(port, block_time),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+    assert process.stdout is not None
+    said: deque[str] = deque(maxlen=20)
+    for line in process.stdout:
+        said.append(line)
+        if found := _LISTENING.search(line):
+            return Anvil(process, int(found[1]))
+    process.wait()
+    raise ChainError(f"anvil did not start: {''.join(said).strip()}")
+
+
+def deploy(rpc_url: str) -> Deployment:
+    """Deploys everything with the project's forge script, and returns what it wrote."""
+    written = CONTRACTS / "deployments" / f"{uuid.uuid4().hex}.json"
+    written.parent.mkdir(exist_ok=True)
+    command = [str(tool("forge")), "script", "script/Deploy.s.sol:Deploy", "--rpc-url", rpc_url, "--broadcast"]
+    try:
+        with tempfile.TemporaryDirectory() as broadcast:
+            done = subprocess.run(
+                [*command, "--private-key", ANVIL_KEYS[DEPLOYER]],
+                cwd=CONTRACTS,
+                env=os.environ | {"DEPLOYMENT": str(written), "FOUNDRY_BROADCAST": broadcast},
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+        if done.returncode != 0:
+            raise ChainError(f"the contracts could not be deployed: {(done.stderr or done.stdout).strip()[-2000:]}")
+        return Deployment.from_json(json.loads(written.read_text()))
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def give_tokens(network: Network, account: str, amount: int) -> None:
+    """Mints test tokens for an account, paid for by the deployer's account."""
+    with Chain(network, anvil_account(DEPLOYER)) as chain:
+        chain.mint(account, amount)
+
+
+def _drain(process: subprocess.Popen[str]) -> None:
+    """Reads what a chain says, so that it never waits for a full pipe."""
+    assert process.stdout is not None
+    with process.stdout as said:
+        for _ in said:
+            pass
+
+
+def _end_with_parent() -> None:
+    if platform.system() == "Linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
