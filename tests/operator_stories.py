@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eigentensor.chain.order import Order
+from eigentensor.chain import Order, State
 from eigentensor.economics import WAD, Parameters
-from eigentensor_operator.case import Case, Fact, Seal, State, Step
+from eigentensor_operator.case import Case, Fact, Seal, Step
 from eigentensor_operator.machine import Do, Done, Event, Executed, Head, Inspected, Operator, Seen, step
 from eigentensor_operator.policy import Needs, Policy, Standing
 

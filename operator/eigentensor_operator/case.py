@@ -1,31 +1,12 @@
 """What the operator knows about one task: what the chain showed, and what was done about it."""
 
 from dataclasses import dataclass, replace
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Self
 
 from eigentensor import economics
-from eigentensor.chain.order import Order
+from eigentensor.chain import Order, State
 from eigentensor_operator.policy import Code, Needs, Policy, Reason
-
-
-class State(IntEnum):
-    """Where a task stands on chain; the market's own numbers."""
-
-    NONE = 0
-    OPEN = 1
-    ACCEPTED = 2
-    COMMITTED = 3
-    REVEALED = 4
-    FINAL = 5
-    CONVICTED = 6
-    CANCELLED = 7
-    EXPIRED = 8
-    FAILED = 9
-
-    @property
-    def ended(self) -> bool:
-        return self >= State.FINAL
 
 
 class Step(StrEnum):

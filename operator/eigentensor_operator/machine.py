@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eigentensor import economics
-from eigentensor.chain.order import Order
+from eigentensor.chain import Order, State
 from eigentensor_operator import policy as rules
-from eigentensor_operator.case import SENT, Case, Fact, Seal, State, Step
+from eigentensor_operator.case import SENT, Case, Fact, Seal, Step
 from eigentensor_operator.policy import Code, Needs, Policy, Reason, Standing
 
 DOWNLOADS = 2  # at a time
@@ -332,4 +332,4 @@ def _forgettable(operator: Operator, case: Case) -> bool:
     if not operator.mine(case):
         return case.now.block < age
     undelivered = case.now.state is State.FINAL and case.seal is not None and not case.uploaded
-    return case.now.state.ended and case.now.block < age and not undelivered
+    return case.now.state.is_terminal and case.now.block < age and not undelivered

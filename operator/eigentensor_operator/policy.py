@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from eigentensor import economics
-from eigentensor.chain.order import NONE, Order
+from eigentensor.chain import NONE, Order
 from eigentensor.economics import Parameters
 
 SEMANTICS = 1

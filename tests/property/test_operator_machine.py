@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eigentensor_operator.case import Case, Fact, Seal, State, Step
+from eigentensor.chain import State
+from eigentensor_operator.case import Case, Fact, Seal, Step
 from eigentensor_operator.machine import (
     Do,
     Done,
