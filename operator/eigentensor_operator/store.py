@@ -1,9 +1,9 @@
-"""What a restart must not forget: cases and how far the chain was read, in SQLite. Everything else comes from the chain."""
+"""What a restart must not forget, in SQLite: cases, and how far the chain was read. The rest comes from the chain."""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,16 @@ from eigentensor_operator.policy import Code, Reason
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cases (
-    uuid BLOB PRIMARY KEY, posted INTEGER NOT NULL, order_json TEXT NOT NULL, outputs_root BLOB, salt BLOB, commitment BLOB,
-    uploaded INTEGER NOT NULL, refused TEXT, dropped TEXT, published TEXT, state INTEGER NOT NULL, mine INTEGER NOT NULL
+    uuid BLOB PRIMARY KEY, posted INTEGER NOT NULL, order_json TEXT NOT NULL,
+    outputs_root BLOB, salt BLOB, commitment BLOB, uploaded INTEGER NOT NULL,
+    refused TEXT, dropped TEXT, published TEXT, state INTEGER NOT NULL, mine INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS checkpoint (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, hash BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), market TEXT NOT NULL, operator TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS checkpoint (
+    one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, hash BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS owner (
+    one INTEGER PRIMARY KEY CHECK (one = 1), market TEXT NOT NULL, operator TEXT NOT NULL
+);
 """
 
 
@@ -48,8 +53,9 @@ class Store:
             self._connection.executemany("DELETE FROM cases WHERE uuid = ?", [(uuid,) for uuid in forgotten])
 
     def cases(self) -> dict[bytes, Case]:
-        """All cases, without what the chain says of them."""
-        return {row[0]: _case(row) for row in self._connection.execute("SELECT * FROM cases")}
+        """All cases, without what the chain says of them. Refusals are left out: the policy may be another one now."""
+        rows = self._connection.execute("SELECT * FROM cases")
+        return {row[0]: replace(_case(row), refused=None) for row in rows}
 
     def summary(self) -> list[tuple[bytes, State, bool, Case]]:
         """Each case with the last state seen and whether it is this operator's: for people, not for deciding."""
@@ -69,13 +75,11 @@ class Store:
 
 def changed(before: Mapping[bytes, Case], after: Mapping[bytes, Case]) -> list[Case]:
     """Cases of which something that is kept differs."""
-    return [
-        c for uuid, c in after.items() if uuid not in before or (before[uuid] is not c and _differs(before[uuid], c))
-    ]
+    return [case for uuid, case in after.items() if uuid not in before or _differs(before[uuid], case)]
 
 
 def _differs(before: Case, after: Case) -> bool:
-    return _row(before, False) != _row(after, False)
+    return before is not after and _row(before, False) != _row(after, False)
 
 
 def _row(case: Case, mine: bool) -> tuple[Any, ...]:

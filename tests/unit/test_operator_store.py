@@ -26,7 +26,9 @@ def test_cases_come_back_after_a_restart(tmp_path: Path) -> None:
     store.save([(PLAIN, False), (replace(FULL, seal=None), True)])
     store.save([(FULL, True)])
     store.close()
-    assert Store(tmp_path / "deep" / "journal.sqlite").cases() == {TASK: PLAIN, SECOND: FULL}
+    again = Store(tmp_path / "deep" / "journal.sqlite")
+    assert again.cases() == {TASK: PLAIN, SECOND: replace(FULL, refused=None)}
+    assert [case for *_, case in again.summary()] == [PLAIN, FULL]
 
 
 def test_what_the_chain_says_is_not_taken_from_the_journal(tmp_path: Path) -> None:
