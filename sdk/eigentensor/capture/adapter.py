@@ -1,0 +1,146 @@
+"""tinygrad, held at arm's length: what it would run is recorded instead, under settings that no environment can change."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tinygrad
+import tinygrad.tensor as tensor_module
+from tinygrad import Tensor
+from tinygrad.engine import realize
+from tinygrad.helpers import Context, Metadata
+from tinygrad.tensor import all_tensors
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, all_metadata, graph_rewrite
+
+from eigentensor.errors import CaptureError
+
+TINYGRAD = "0.14.0"
+DEVICE = "CPU"  # where placeholders live; nothing is ever run there
+_HOST = ("PYTHON", "NPY", "DISK")
+_SETTINGS: dict[str, Any] = {
+    "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
+    "BEAM": 0, "NOOPT": 0, "IMAGE": 0, "FLOAT16": 0, "OPENPILOT_HACKS": 0, "WINO": 0, "TRANSCENDENTAL": 1, "PCONTIG": 0,
+    "MAX_KERNEL_BUFFERS": 0, "FUSE_OPTIM": 0, "DEFAULT_FLOAT": "float32", "DEFAULT_INT": "int32", "TUPLE_ORDER": 1,
+    "DISALLOW_BROADCAST": 0, "EMULATED_DTYPES": "", "USE_ATOMICS": 0, "DEBUG": 0, "DEBUG_RANGEIFY": 0,
+}  # fmt: skip
+_LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parent), str(Path(inspect.__file__).parent))
+
+if version("tinygrad") != TINYGRAD:
+    raise CaptureError(f"tinygrad {version('tinygrad')} is installed", fix=f"pip install tinygrad=={TINYGRAD}: capture knows only that release")
+
+
+class Step(NamedTuple):
+    """Something that tinygrad would have run: a kernel (SINK) or a copy, and the buffers that it names."""
+
+    ast: Any
+    buffers: tuple[Any, ...]
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
+        for call in linear.src:
+            self.steps.append(Step(call.src[0], tuple(s for s in call.src[1:] if not s.is_bound_var)))
+
+
+@contextmanager
+def recording() -> Iterator[list[Step]]:
+    """Within it tinygrad records steps instead of running them; random numbers start anew from the user's seed.
+
+    Afterwards all tensors that existed before are what they were.
+    """
+    recorder = _Recorder()
+    seeds, counters, metadata = Tensor._device_seeds, Tensor._device_rng_counters, tensor_module.Metadata
+    Tensor._device_seeds, Tensor._device_rng_counters = {}, {}
+    tensor_module.Metadata = _located
+    before = [(tensor, tensor.uop, tensor.grad) for reference in list(all_tensors) if (tensor := reference()) is not None]
+    realize.capturing.append(recorder)
+    try:
+        with Context(**_SETTINGS):
+            yield recorder.steps
+    finally:
+        realize.capturing.remove(recorder)
+        for tensor, uop, grad in before:
+            tensor.uop, tensor.grad = uop, grad
+        tensor_module.Metadata = metadata
+        Tensor._device_seeds, Tensor._device_rng_counters = seeds, counters
+
+
+def _located(name: str) -> Any:
+    return Metadata(name=f"{name} at {user_line()}")
+
+
+def user_line(frame: Any = None) -> str:
+    """file:line of the innermost caller that is neither tinygrad nor this package nor the standard library."""
+    frame = frame or inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith((*_LIBRARIES, "<")):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def raised_at(error: BaseException) -> str:
+    """file:line of the user's code that an exception came through last."""
+    lines = [f for f, _ in _frames(error) if not f.f_code.co_filename.startswith((*_LIBRARIES, "<"))]
+    numbers = {f: n for f, n in _frames(error)}
+    return f"{lines[-1].f_code.co_filename}:{numbers[lines[-1]]}" if lines else ""
+
+
+def _frames(error: BaseException) -> Iterator[tuple[Any, int]]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def origin(u: Any) -> str:
+    """Which Tensor method on which line of the user's code made this node, as far as known."""
+    return next((str(m[0]) for n in (u, *u.src) if (m := all_metadata.get(n))), "")
+
+
+def placeholder(shape: tuple[int, ...], dtype: Any, device: str = DEVICE) -> Tensor:
+    """A tensor over a buffer of its own that is never allocated."""
+    return Tensor.empty(*shape, dtype=dtype, device=device)
+
+
+def buffer_of(tensor: Tensor) -> Any:
+    """The identity of a tensor's storage."""
+    u = tensor.uop.base
+    while u.op in (Ops.AFTER, Ops.RESHAPE):
+        u = u.src[0].base
+    return u
+
+
+def is_host(buffer: Any) -> bool:
+    return str(buffer.device).startswith(_HOST)
+
+
+def host_bytes(buffer: Any) -> bytes:
+    """The contents of a realized buffer of any device."""
+    storage = buffer.buffer.ensure_allocated()
+    return bytes(storage.as_memoryview())
+
+
+def is_realized(buffer: Any) -> bool:
+    return buffer.is_realized
+
+
+def relocated(uops: list[Any], moved: dict[Any, Any]) -> tuple[Any, ...]:
+    """The graphs with every buffer and every copy on the capture device; `moved` remembers what became of each buffer."""
+
+    def copy(n: Any) -> Any:
+        return n.replace(arg=DEVICE) if n.arg != DEVICE else None
+
+    def buffer(n: Any) -> Any:
+        if n.is_variable or is_host(n) or n.device == DEVICE:
+            return None
+        if n not in moved:
+            moved[n] = UOp.new_buffer(DEVICE, n.max_numel(), n.dtype)
+        return moved[n]
+
+    rules = PatternMatcher([(UPat(Ops.COPY, name="n"), copy), (UPat(Ops.BUFFER, name="n"), buffer)])
+    return tuple(graph_rewrite(UOp.sink(*uops), rules).src)

@@ -1,0 +1,93 @@
+"""Kernels in single assignment → a valid program."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from eigentensor.capture.affine import affine
+from eigentensor.capture.fingerprint import NAME, fingerprint
+from eigentensor.capture.kernel import Kernel, flat
+from eigentensor.capture.limits import guard, lowered, split
+from eigentensor.capture.passes import arrays, tidy, unnest
+from eigentensor.capture.spans import cut
+from eigentensor.errors import CaptureError, RuleError
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import Array
+from eigentensor.program.model import Buffer, Kind, Program, Role, Variable
+from eigentensor.program.ops import Op
+from eigentensor.program.validity import check
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A function as kernels, before they are what the format admits.
+
+    `externals` are arrays that come from outside, `results` name what goes out with its shape. With `fingerprint` an
+    output of that name stands beside small results.
+    """
+
+    kernels: Sequence[Kernel]
+    externals: Mapping[Array, Buffer]
+    results: Mapping[tuple[Kind, str], tuple[Array, tuple[int, ...]]]
+    variables: Sequence[Variable] = ()
+    fingerprint: bool = True
+
+
+def build(draft: Draft) -> Program:
+    """The program of a draft. Raises CaptureError, with the line of the user's code where it is known."""
+    kernels, aliases = without_copies(draft.kernels)
+    results = {name: (aliases.get(array, array), shape) for name, (array, shape) in draft.results.items()}
+    kernels = live(kernels, {array for array, _ in results.values()})
+    if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
+        kernels += extra
+        results[Kind.OUTPUT, NAME] = extra[-1].result, ()
+    kernels = [part for kernel in kernels for part in _admitted(kernel)]
+    calls = [(kernel.result.key, lowered(kernel)) for kernel in kernels]
+    used = {array for kernel in kernels for array in arrays(kernel.value)}
+    externals = {array.key: b for array, b in draft.externals.items() if array in used or b.role in (Role.INPUT, Role.STATE)}
+    program = assemble(calls, externals, {name: (array.key, shape) for name, (array, shape) in results.items()}, draft.variables)
+    try:
+        check(program)
+    except RuleError as error:
+        raise CaptureError(f"no valid program: {error.what}", fix=error.fix) from error
+    return program
+
+
+def _admitted(kernel: Kernel) -> Iterable[Kernel]:
+    """The kernels that compute the same within the rules of the format."""
+    try:
+        for simple in unnest(Kernel(kernel.result, kernel.axes, tidy(kernel.value), kernel.origin)):
+            for short in cut(simple):
+                yield from split(guard(short))
+    except CaptureError as error:
+        raise CaptureError(f"{error.what}{f' ({kernel.origin})' if kernel.origin else ''}", fix=error.fix) from None
+
+
+def without_copies(kernels: Iterable[Kernel]) -> tuple[list[Kernel], dict[Array, Array]]:
+    """The kernels without those that only copy the result of another, and whose result stands for that of each one."""
+    kept: dict[Array, Kernel] = {}
+    aliases: dict[Array, Array] = {}
+    for kernel in kernels:
+        kernel = kernel.reading(aliases)
+        if _is_copy(kernel) and kernel.value.arg in kept:
+            aliases[kernel.result] = kernel.value.arg
+        else:
+            kept[kernel.result] = kernel
+    return list(kept.values()), aliases
+
+
+def _is_copy(kernel: Kernel) -> bool:
+    value = kernel.value
+    if value.op is not Op.LOAD or len(value.src) != 1 or value.arg.elements != kernel.result.elements:
+        return False
+    return affine(value.src[0]) == affine(flat(kernel.axes))
+
+
+def live(kernels: Sequence[Kernel], wanted: set[Array]) -> list[Kernel]:
+    """The kernels that a result depends on, in order."""
+    needed = set(wanted)
+    kept = []
+    for kernel in reversed(kernels):
+        if kernel.result in needed:
+            kept.append(kernel)
+            needed |= set(arrays(kernel.value))
+    return kept[::-1]

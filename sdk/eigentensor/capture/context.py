@@ -1,0 +1,106 @@
+"""Graphs that are built tensor by tensor: placeholders, weights, states and variables with names, compiled to a program."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tinygrad import Tensor, dtypes
+from tinygrad.dtype import DTypeLike, to_dtype
+from tinygrad.uop.ops import UOp
+
+from eigentensor.capture import adapter
+from eigentensor.capture.convert import dtype_of
+from eigentensor.capture.graph import GraphProgram, Outside, cloned, compiled, static_shape
+from eigentensor.errors import CaptureError
+from eigentensor.program.model import Kind, Role, Variable
+
+
+class TensorContext:
+    """Collects the named parts of a graph. Tensors that it returns work like any other of tinygrad.
+
+    A context can be compiled again and again, to different outputs; a state takes its new value by assignment.
+    """
+
+    def __init__(self) -> None:
+        self._outside: dict[Any, Outside] = {}
+        self._states: dict[str, tuple[Tensor, Any]] = {}
+        self._variables: dict[str, Variable] = {}
+
+    def add_graph_input(self, name: str, shape: Sequence[int], dtype: DTypeLike = dtypes.float32) -> Tensor:
+        """A placeholder for a tensor that each order brings along."""
+        return self._placeholder(Role.INPUT, name, tuple(shape), dtype)
+
+    def add_weight(self, name: str, tensor: Tensor) -> Tensor:
+        """Names a tensor that has data already: in the program it is a name, a shape and a type. Returns the same tensor."""
+        tensor.replace(tensor.contiguous().realize())
+        buffer = adapter.buffer_of(tensor)
+        data = adapter.host_bytes(buffer)
+        self._add(buffer, Outside(Role.WEIGHT, name, static_shape(tensor, name), dtype_of(tensor.dtype), data))
+        return tensor
+
+    def add_state(
+        self, name: str, shape: Sequence[int] = (), dtype: DTypeLike = dtypes.float32, *, initial: Tensor | None = None
+    ) -> Tensor:
+        """A tensor that goes in and comes out: assign its new value, whole or in part. Starts as `initial` or zeros."""
+        first = Tensor.zeros(*shape, dtype=dtype) if initial is None else initial
+        data = adapter.host_bytes(adapter.buffer_of(first.clone().realize()))
+        state = self._placeholder(Role.STATE, name, static_shape(first, name), first.dtype, data)
+        self._states[name] = (state, state.uop)
+        return state
+
+    def variable(self, name: str, minimum: int, maximum: int, stride: int = 0) -> UOp:
+        """An integer that the order binds, for slices, indices and arithmetic; grows by `stride` in each iteration."""
+        if name in self._variables:
+            raise CaptureError(f"there are two variables named {name!r}", fix="give each one its own name")
+        self._variables[name] = Variable(name, minimum, maximum, stride)
+        return UOp.variable(name, minimum, maximum).bind(minimum)
+
+    def compile_to_graph(self, *outputs: Tensor | Mapping[str, Tensor], fingerprint: bool = True) -> GraphProgram:
+        """The program that computes the outputs, and the new values of all states, from what was named.
+
+        One output is named "output", several "output_0", "output_1", …; a dict brings its own names. Small results get an
+        output `fingerprint` beside them, a checksum over the large intermediates, unless `fingerprint` is False.
+        """
+        results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(outputs).items()}
+        results |= {(Kind.STATE, name): self._assigned(name) for name in self._states}
+        with adapter.recording() as steps:
+            moved: dict[Any, Any] = {}
+            uops = adapter.relocated([tensor.uop for tensor in results.values()], moved)
+            clones = cloned({key: Tensor(uop) for key, uop in zip(results, uops, strict=True)})
+        outside = {moved.get(buffer, buffer): part for buffer, part in self._outside.items()}
+        return compiled(steps, clones, outside, list(self._variables.values()), fingerprint)
+
+    def _assigned(self, name: str) -> Tensor:
+        state, before = self._states[name]
+        if state.uop is before:
+            raise CaptureError(f"the state {name!r} is never assigned", fix="assign its new value, or make it a weight")
+        return state
+
+    def _placeholder(self, role: Role, name: str, shape: tuple[int, ...], dtype: DTypeLike, data: bytes | None = None) -> Tensor:
+        tensor = Tensor.empty(*shape, dtype=to_dtype(dtype))
+        self._add(adapter.buffer_of(tensor), Outside(role, name, shape, dtype_of(tensor.dtype), data))
+        return tensor
+
+    def _add(self, buffer: Any, part: Outside) -> None:
+        if any(other.name == part.name for other in self._outside.values()):
+            raise CaptureError(f"there are two tensors named {part.name!r}", fix="give each input, weight and state its own name")
+        self._outside[buffer] = part
+
+
+def named_outputs(outputs: Any) -> dict[str, Tensor]:
+    """Outputs by name: of a tensor, a sequence of tensors or a dict of them."""
+    if isinstance(outputs, Tensor):
+        outputs = (outputs,)
+    if isinstance(outputs, list | tuple) and len(outputs) == 1 and isinstance(outputs[0], Mapping | list | tuple):
+        outputs = outputs[0]
+    if isinstance(outputs, Mapping):
+        named = dict(outputs)
+    elif isinstance(outputs, list | tuple):
+        named = {"output": outputs[0]} if len(outputs) == 1 else {f"output_{i}": o for i, o in enumerate(outputs)}
+    else:
+        named = {"output": outputs}
+    for name, tensor in named.items():
+        if not isinstance(tensor, Tensor):
+            raise CaptureError(f"the output {name!r} is a {type(tensor).__name__}, not a Tensor", fix="return Tensors only")
+    if not named:
+        raise CaptureError("there is no output", fix="return at least one Tensor")
+    return named

@@ -1,0 +1,170 @@
+"""tinygrad's scheduled kernels → expressions. One function per kind of node; weak types become what their user demands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tinygrad.codegen.decomp.op import threefry2x32
+from tinygrad.codegen.decomp.transcendental import xpow
+from tinygrad.dtype import dtypes, least_upper_dtype
+from tinygrad.uop.ops import Ops
+
+from eigentensor.capture import functions
+from eigentensor.capture.constants import constant
+from eigentensor.capture.kernel import cast, where
+from eigentensor.capture.transcendental import Meant, meant
+from eigentensor.errors import CaptureError
+from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
+from eigentensor.program.model import Bounds
+from eigentensor.program.ops import COMPARISONS, DType, Op
+
+DTYPES = {
+    dtypes.bool: DType.BOOL,
+    dtypes.int8: DType.INT8, dtypes.int16: DType.INT16, dtypes.int32: DType.INT32, dtypes.int64: DType.INT64,
+    dtypes.uint8: DType.UINT8, dtypes.uint16: DType.UINT16, dtypes.uint32: DType.UINT32, dtypes.uint64: DType.UINT64,
+    dtypes.float16: DType.FLOAT16, dtypes.bfloat16: DType.BFLOAT16, dtypes.float32: DType.FLOAT32,
+}  # fmt: skip
+_BINARY = {
+    Ops.ADD: Op.ADD, Ops.SUB: Op.SUB, Ops.MUL: Op.MUL, Ops.FDIV: Op.DIV, Ops.MAX: Op.MAX,
+    Ops.CDIV: Op.CDIV, Ops.CMOD: Op.CMOD, Ops.FLOORDIV: Op.FLOORDIV, Ops.FLOORMOD: Op.FLOORMOD,
+    Ops.AND: Op.AND, Ops.OR: Op.OR, Ops.XOR: Op.XOR, Ops.SHL: Op.SHL, Ops.SHR: Op.SHR,
+    Ops.CMPLT: Op.CMPLT, Ops.CMPNE: Op.CMPNE, Ops.CMPEQ: Op.CMPEQ,
+}  # fmt: skip
+_ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR}
+_UNARY = {Ops.SQRT: Op.SQRT, Ops.RECIPROCAL: Op.RECIPROCAL, Ops.TRUNC: Op.TRUNC}
+_REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MAX}
+
+
+def dtype_of(dtype: Any) -> DType:
+    """The format's type of a concrete tinygrad type."""
+    if dtype not in DTYPES:
+        fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "use a supported type"
+        raise CaptureError(f"{str(dtype).removeprefix('dtypes.')} cannot be in a program", fix=fix)
+    return DTYPES[dtype]
+
+
+def split_gate(index: Any) -> tuple[Any, Any]:
+    """(element, condition) of a possibly gated index or value; the condition is None where it always holds."""
+    if index.op is Ops.WHERE and index.src[2].is_invalid:
+        element, inner = split_gate(index.src[1])
+        return element, index.src[0] if inner is None else index.src[0] & inner
+    return index, None
+
+
+class Conversion:
+    """Converts the nodes of one kernel; `arrays` says what its parameters stand for."""
+
+    def __init__(self, arrays: Mapping[int, Array]) -> None:
+        self.arrays = arrays
+        self.done: dict[tuple[Any, DType | None], Node] = {}
+
+    def __call__(self, u: Any, want: DType | None = None) -> Node:
+        """The expression of `u`; a node without a concrete type takes the type `want`, or index (float32 for floats)."""
+        weak = u.dtype in dtypes.weaks
+        key = (u, want if weak else None)
+        if key not in self.done:
+            self.done[key] = self._weak(u, want) if weak else self._strong(u)
+        found = self.done[key]
+        return found if want is None else cast(want, found)
+
+    def _weak(self, u: Any, want: DType | None) -> Node:
+        if u.dtype is dtypes.weakint:
+            if u.op is Ops.CONST and want is not None:
+                return constant(want, u.val)
+            return self._operation(u, DType.INDEX)
+        if u.op is Ops.CONST:
+            return constant(want or DType.FLOAT32, u.val)
+        return self._operation(u, DType.FLOAT32)
+
+    def _strong(self, u: Any) -> Node:
+        return self._operation(u, dtype_of(u.dtype))
+
+    def _operation(self, u: Any, dtype: DType) -> Node:
+        if u.op is Ops.CONST:
+            return constant(dtype, 0 if u.is_invalid else u.val)
+        if u.op is Ops.RANGE:
+            return counter(self.axis(u))
+        if u.op is Ops.PARAM:
+            return node(Op.VAR, DType.INDEX, arg=self.variable(u))
+        if u.op is Ops.INDEX:
+            return self._load(u)
+        if u.op is Ops.REDUCE:
+            return self._reduce(u, dtype)
+        if u.op is Ops.CAST:
+            return self._cast(u, dtype)
+        if u.op is Ops.BITCAST:
+            return node(Op.BITCAST, dtype, self(u.src[0])) if u.dtype != u.src[0].dtype else self(u.src[0])
+        if u.op is Ops.WHERE:
+            return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
+        if dtype.is_float and (call := meant(u)):
+            return self._function(call, dtype)
+        if u.op in _UNARY:
+            value = self(u.src[0], dtype)
+            return node(_UNARY[u.op], dtype, value) if dtype.is_float or u.op is not Ops.TRUNC else value
+        if u.op in _BINARY:
+            return self._binary(u, _BINARY[u.op], dtype)
+        if u.op is Ops.NEG:
+            minus = constant(dtype, -1)
+            return binary(Op.MUL, self(u.src[0], dtype), minus)
+        if u.op is Ops.THREEFRY:
+            return self(threefry2x32(*u.src))
+        if u.op is Ops.POW:
+            return self(xpow(*u.src), dtype)
+        if u.op is Ops.MULACC:
+            return node(Op.MULACC, dtype, *(self(s, dtype) for s in u.src))
+        raise CaptureError(f"operation {u.op.name} of tinygrad cannot be in a program", fix="express it with Tensor methods")
+
+    def _branch(self, u: Any, dtype: DType) -> Node:
+        return constant(dtype, 0) if u.is_invalid else self(u, dtype)
+
+    def axis(self, u: Any) -> Axis:
+        extent = u.src[0]
+        largest = extent.val if extent.op is Ops.CONST else extent.vmax
+        return Axis(u.arg[0], int(largest), u.arg[-1].name == "REDUCE")
+
+    @staticmethod
+    def variable(u: Any) -> Named:
+        return Named(u.expr, Bounds(int(u.vmin), int(u.vmax)))
+
+    def _load(self, u: Any) -> Node:
+        element, gate = split_gate(u.src[1])
+        array = self.arrays.get(u.src[0].arg.slot)
+        if array is None:
+            return constant(dtype_of(u.dtype), 0)  # nobody ever wrote it
+        return load(array, self(element, DType.INDEX), None if gate is None else self(gate, DType.BOOL))
+
+    def _reduce(self, u: Any, dtype: DType) -> Node:
+        ranges = [r for r in sorted(dict.fromkeys(u.src[1:]), key=lambda r: r.arg) if self.axis(r).extent != 1]
+        term = self(u.src[0], DType.INT64 if dtype is DType.INDEX else dtype)
+        extents = tuple(self(r.src[0], DType.INDEX) for r in ranges)
+        return reduction(_REDUCE[u.arg[0]], tuple(map(self.axis, ranges)), term, extents=extents) if ranges else term
+
+    def _cast(self, u: Any, dtype: DType) -> Node:
+        source = u.src[0]
+        if u.dtype is dtypes.weakfloat and source.dtype not in dtypes.weaks and dtypes.is_float(source.dtype):
+            return self(source)
+        if source.dtype is dtypes.weakfloat:
+            return cast(dtype, self(source, dtype if dtype.is_float else None))
+        return cast(dtype, self(source))
+
+    def _binary(self, u: Any, op: Op, dtype: DType) -> Node:
+        if op in COMPARISONS:
+            common = least_upper_dtype(*(s.dtype for s in u.src))
+            operand = DType.INDEX if common is dtypes.weakint else DType.FLOAT32 if common is dtypes.weakfloat else dtype_of(common)
+            return binary(op, self(u.src[0], operand), self(u.src[1], operand))
+        a, b = (self(s, dtype) for s in u.src)
+        if dtype is DType.BOOL:
+            return binary(_ON_BOOL.get(op, op), a, b)
+        if dtype is DType.INDEX and op in (Op.SHL, Op.SHR):
+            factor = constant(DType.INDEX, 1 << u.src[1].val)
+            return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, factor)
+        return binary(op, a, b)
+
+    def _function(self, call: Meant, dtype: DType) -> Node:
+        """Our own expansion, in float32: at most one rounding to a half type at the end."""
+        argument = cast(DType.FLOAT32, self(call.argument, dtype))
+        if call.factor != 1:
+            argument = binary(Op.MUL, argument, constant(DType.FLOAT32, call.factor))
+        value = getattr(functions, call.function)(argument)
+        if call.scale != 1:
+            value = binary(Op.MUL, value, constant(DType.FLOAT32, call.scale))
+        return cast(dtype, value)

@@ -1,0 +1,77 @@
+"""What capture works on between tinygrad's schedule and the program: kernels over expressions, in single assignment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, node, rewrite
+from eigentensor.program.ops import Op
+
+_names = count(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Writes `value` to every element of `result`, in row-major order of the axes. `origin` says where it comes from."""
+
+    result: Array
+    axes: tuple[Axis, ...]
+    value: Node
+    origin: str = ""
+
+    def reading(self, aliases: Mapping[Array, Array]) -> "Kernel":
+        """The same with loads from other arrays."""
+
+        def change(n: Node) -> Node:
+            return node(Op.LOAD, n.dtype, *n.src, arg=aliases.get(n.arg, n.arg)) if n.op is Op.LOAD else n
+
+        return Kernel(self.result, self.axes, rewrite(self.value, change) if aliases else self.value, self.origin)
+
+
+def fresh_axis(extent: int, is_reduce: bool = False) -> Axis:
+    """An axis that occurs nowhere else."""
+    return Axis(next(_names), extent, is_reduce)
+
+
+def fresh_array(dtype: DType, elements: int) -> Array:
+    """A buffer that nothing has written yet."""
+    return Array(next(_names), dtype, elements)
+
+
+def index(value: int) -> Node:
+    return const(DType.INDEX, value)
+
+
+def add(a: Node, b: Node) -> Node:
+    """a + b of index expressions; zero is left out."""
+    if a is index(0):
+        return b
+    return a if b is index(0) else binary(Op.ADD, a, b)
+
+
+def scaled(a: Node, factor: int) -> Node:
+    """a · factor of an index expression; one is left out."""
+    return a if factor == 1 else index(0) if factor == 0 else binary(Op.MUL, a, index(factor))
+
+
+def flat(axes: tuple[Axis, ...]) -> Node:
+    """The element that row-major loops over the axes stand at."""
+    total, stride = index(0), prod(axis.extent for axis in axes)
+    for axis in axes:
+        stride //= axis.extent or 1
+        total = add(total, scaled(counter(axis), stride))
+    return total
+
+
+def less(a: Node, b: Node) -> Node:
+    return binary(Op.CMPLT, a, b)
+
+
+def where(condition: Node, yes: Node, no: Node) -> Node:
+    return node(Op.WHERE, yes.dtype, condition, yes, no)
+
+
+def cast(dtype: DType, value: Node) -> Node:
+    return value if value.dtype is dtype else node(Op.CAST, dtype, value)

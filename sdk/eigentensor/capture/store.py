@@ -1,0 +1,116 @@
+"""A store of tinygrad as the writing of a whole buffer: what lies outside the written region keeps its old value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from eigentensor.capture.affine import Affine, affine, expression, interval
+from eigentensor.capture.kernel import Kernel, flat, fresh_axis, index, less, where
+from eigentensor.errors import CaptureError
+from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node, rewrite
+from eigentensor.program.ops import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """For all counters of the axes below their extents, where `gate` holds: array[element] = value."""
+
+    array: Array
+    element: Node
+    value: Node
+    gate: Node | None
+    extents: Mapping[Axis, Node]
+
+
+def substitute(value: Node, changes: Mapping[Node, Node]) -> Node:
+    """The expression with some nodes replaced, from the leaves up."""
+    return rewrite(value, lambda n: changes.get(n, n))
+
+
+def guarded(value: Node, condition: Node) -> Node:
+    """The expression with every load made conditional: +0 is loaded where the condition is false."""
+
+    def change(n: Node) -> Node:
+        if n.op is not Op.LOAD:
+            return n
+        guard = condition if len(n.src) == 1 else conjunction(condition, n.src[1])
+        return load(n.arg, n.src[0], guard)
+
+    return rewrite(value, change)
+
+
+def stored(store: Store, old: Array | None, result: Array, origin: str) -> Kernel:
+    """The kernel that makes `result`, the new value of the array; `old` is its former value, None for zeros."""
+    terms = affine(store.element)
+    plain = _permutation(store, terms)
+    if plain is not None:
+        return Kernel(result, plain, store.value, origin)
+    steps = _steps(store, terms)
+    axes = tuple(fresh_axis(extent) for extent in _extents(store.array.elements, steps))
+    changes, conditions = _region(store, terms, steps, axes)
+    value, gate = substitute(store.value, changes), store.gate and substitute(store.gate, changes)
+    inside = conditions if gate is None else [*conditions, guarded(gate, conjunction(*conditions)) if conditions else gate]
+    if not inside:
+        return Kernel(result, axes, value, origin)
+    before = node(Op.CONST, value.dtype, arg=0) if old is None else load(old, flat(axes))
+    return Kernel(result, axes, where(conjunction(*inside), guarded(value, conjunction(*inside)), before), origin)
+
+
+def _permutation(store: Store, terms: Affine) -> tuple[Axis, ...] | None:
+    """The axes by falling stride, if the store visits every element once without any gate."""
+    strides = {axis: terms.get(counter(axis), 0) for axis in store.extents if axis.extent != 1}
+    axes = tuple(sorted(strides, key=lambda axis: -strides[axis]))
+    expected = 1
+    for axis in reversed(axes):
+        if strides[axis] != expected or store.extents[axis].op is not Op.CONST:
+            return None
+        expected *= axis.extent
+    complete = expected == store.array.elements and len(terms) == len(axes) and store.gate is None
+    return axes if complete else None
+
+
+def _steps(store: Store, terms: Affine) -> list[int]:
+    """Strides of a shape in which the written region is a box: each a multiple of the next, the last one 1."""
+    steps = sorted({abs(c) for atom, c in terms.items() if atom is not None} | {1}, reverse=True)
+    if any(a % b for a, b in pairwise([store.array.elements, *steps])):
+        raise _unsupported()
+    return steps
+
+
+def _extents(elements: int, steps: list[int]) -> list[int]:
+    return [a // b for a, b in pairwise([elements, *steps])]
+
+
+def _region(store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...]) -> tuple[dict[Node, Node], list[Node]]:
+    """What the store's counters are in terms of the new axes, and the conditions under which an element is written."""
+    moving = {atom: axis for axis in store.extents for atom in [counter(axis)] if atom in terms}
+    constant = terms.get(None, 0) + sum(c * (moving[atom].extent - 1) for atom, c in terms.items() if atom in moving and c < 0)
+    changes: dict[Node, Node] = {}
+    conditions: list[Node] = []
+    for step, axis in zip(steps, axes, strict=True):
+        offset: Affine = {atom: c // step for atom, c in terms.items() if atom is not None and atom not in moving and c == step}
+        offset[None], constant = divmod(constant, step)
+        here = [atom for atom in moving if abs(terms[atom]) == step]
+        if len(here) > 1 or any(atom is not None and atom.op is not Op.VAR for atom in offset):
+            raise _unsupported()
+        low, high = interval(offset)
+        count = moving[here[0]].extent if here else 1
+        if low < 0 or high + count > axis.extent:
+            raise _unsupported()
+        position = binary(Op.SUB, counter(axis), expression(offset)) if expression(offset) is not index(0) else counter(axis)
+        extent = store.extents[moving[here[0]]] if here else index(1)
+        if extent.op is not Op.CONST or count != axis.extent:
+            conditions += [less(index(-1), position)] if position.op is Op.SUB else []
+            conditions.append(less(position, extent))
+        if here:
+            flipped = terms[here[0]] < 0
+            changes[here[0]] = binary(Op.SUB, index(count - 1), position) if flipped else position
+    return changes, conditions
+
+
+def _unsupported() -> CaptureError:
+    return CaptureError(
+        "an assignment writes a region that is not a box of its tensor",
+        fix="build the new tensor with where, cat or pad and assign it whole",
+    )
+

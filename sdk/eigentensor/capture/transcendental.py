@@ -1,0 +1,59 @@
+"""Which function is meant: tinygrad writes exp, log and cos with exp2, log2 and sin, and loses accuracy by it."""
+
+from math import e, log, log2, pi
+from typing import Any, NamedTuple
+
+from tinygrad.uop.ops import Ops
+
+
+class Meant(NamedTuple):
+    """scale · function(factor · argument)"""
+
+    function: str
+    argument: Any
+    factor: float = 1.0
+    scale: float = 1.0
+
+
+def meant(u: Any) -> Meant | None:
+    """The function that `u` computes, None if it is no transcendental function."""
+    if u.op is Ops.EXP2:
+        argument, factor = _pop_factor(u.src[0])
+        multiple = _clean(factor / log2(e))
+        return Meant("exp2", u.src[0]) if multiple is None else Meant("exp", argument, multiple)
+    if u.op is Ops.LOG2:
+        return Meant("log2", u.src[0])
+    if u.op is Ops.SIN:
+        return _cosine(u.src[0]) or Meant("sin", u.src[0])
+    if u.op is Ops.MUL:
+        argument, factor = _pop_factor(u)
+        multiple = _clean(factor / log(2))
+        if argument.op is Ops.LOG2 and multiple is not None:
+            return Meant("log", argument.src[0], scale=multiple)
+    return None
+
+
+def _cosine(u: Any) -> Meant | None:
+    """sin(π/2 − x) is cos(x)."""
+    if u.op is not Ops.ADD:
+        return None
+    for shift, rest in (u.src, u.src[::-1]):
+        if shift.op is Ops.CONST and abs(shift.val - pi / 2) < 1e-7:
+            argument, factor = _pop_factor(rest)
+            return Meant("cos", argument, factor) if factor == -1 else Meant("cos", rest)
+    return None
+
+
+def _pop_factor(u: Any) -> tuple[Any, float]:
+    if u.op is Ops.MUL:
+        for a, b in (u.src, u.src[::-1]):
+            if b.op is Ops.CONST:
+                return a, float(b.val)
+    return u, 1.0
+
+
+def _clean(k: float) -> float | None:
+    """k if it is a short number up to the rounding of a constant, so that nothing is lost by multiplying with it."""
+    short = round(k * 4096) / 4096
+    return short if short and abs(k / short - 1) < 1e-7 else None
+
