@@ -1,5 +1,8 @@
 """The portable program: data only, canonical, bounded, content-addressed. sdk/README.md is its normative text."""
 
+from eigentensor.program.binding import Results, bind, collect, iteration_values
+from eigentensor.program.codec import decode, encode
+from eigentensor.program.cost import Cost, costs
 from eigentensor.program.model import (
     Body,
     Bounds,
@@ -15,12 +18,14 @@ from eigentensor.program.model import (
     Variable,
 )
 from eigentensor.program.ops import DType, Op
+from eigentensor.program.validity import check
 
 __all__ = [
     "Body",
     "Bounds",
     "Buffer",
     "Call",
+    "Cost",
     "DType",
     "Instruction",
     "Kind",
@@ -29,6 +34,14 @@ __all__ = [
     "Program",
     "ReduceRange",
     "Result",
+    "Results",
     "Role",
     "Variable",
+    "bind",
+    "check",
+    "collect",
+    "costs",
+    "decode",
+    "encode",
+    "iteration_values",
 ]

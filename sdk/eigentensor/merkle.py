@@ -1,0 +1,256 @@
+"""Names that are hashes: trees over leaves, and what they are roots of (sdk/README.md, "Names: trees and roots")."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from struct import pack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.binding import Results
+from eigentensor.program.codec import split
+from eigentensor.program.model import Program, Role
+
+LEAF = 1024
+PIECE = 1 << 20
+#: The root of a tree without leaves, and the hash of a padding leaf.
+NOTHING = bytes(32)
+
+Array = np.ndarray[Any, Any]
+#: Bytes as they come; an array stands for its elements in row-major order.
+Data = bytes | bytearray | memoryview | Array
+
+_PIECE_LEVELS = 10
+
+
+class Opening(NamedTuple):
+    """A leaf hash's place in a tree: its number, and the siblings on the way up."""
+
+    number: int
+    path: tuple[bytes, ...]
+
+    def root(self, leaf: bytes) -> bytes:
+        return climb(leaf, self.number, self.path)
+
+
+def tree_root(leaves: Sequence[bytes]) -> bytes:
+    """Root of the tree over leaf hashes, padded with zero leaves to a power of two; 32 zero bytes if there is none."""
+    return _fold(list(leaves))
+
+
+def path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """The siblings of a leaf, from the leaf upwards."""
+    if not 0 <= index < len(leaves):
+        raise IndexError(f"leaf {index} of {len(leaves)}")
+    siblings, level, zero = [], list(leaves), NOTHING
+    while len(level) > 1:
+        level += [zero] * (len(level) % 2)
+        siblings.append(level[index ^ 1])
+        level, index, zero = _parents(level), index // 2, _node(zero, zero)
+    return tuple(siblings)
+
+
+def climb(leaf: bytes, index: int, siblings: Sequence[bytes]) -> bytes:
+    """The root that a leaf hash and its path lead to."""
+    for sibling in siblings:
+        leaf = _node(sibling, leaf) if index & 1 else _node(leaf, sibling)
+        index >>= 1
+    return leaf
+
+
+def leaf_hashes(data: Data) -> list[bytes]:
+    """Hashes of the 1,024-byte leaves of some bytes; the last leaf is filled with zeros."""
+    view = _view(data)
+    full = len(view) - len(view) % LEAF
+    hashes = [sha256(b"\x00" + view[i : i + LEAF]).digest() for i in range(0, full, LEAF)]
+    if full < len(view):
+        hashes.append(sha256(b"\x00" + bytes(view[full:]).ljust(LEAF, b"\0")).digest())
+    return hashes
+
+
+class Tree:
+    """The tree over bytes that arrive in chunks of any size. Holds at most one piece (1 MiB) of them."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+        self._rest = bytearray()
+
+    def update(self, data: Data) -> None:
+        view = _view(data)
+        self.size += len(view)
+        start = 0
+        if self._rest:
+            start = min(PIECE - len(self._rest), len(view))
+            self._rest += view[:start]
+        # A piece is hashed when more follows: the depth of the only piece depends on its length.
+        if len(self._rest) == PIECE and start < len(view):
+            self._pieces.append(_fold(leaf_hashes(self._rest), _PIECE_LEVELS))
+            self._rest = bytearray()
+        if not self._rest:
+            while len(view) - start > PIECE:
+                self._pieces.append(_fold(leaf_hashes(view[start : start + PIECE]), _PIECE_LEVELS))
+                start += PIECE
+            self._rest += view[start:]
+
+    def pieces(self) -> list[bytes]:
+        """Roots of the pieces: subtrees of ten levels, or the whole tree if there is one piece."""
+        return [*self._pieces, piece_root(self._rest, self.size)] if self.size else []
+
+    def root(self) -> bytes:
+        return root_of_pieces(self.pieces())
+
+
+def piece_root(data: Data, size: int) -> bytes:
+    """Root of one piece of a blob of `size` bytes."""
+    return _fold(leaf_hashes(data), _PIECE_LEVELS if size > PIECE else 0)
+
+
+def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
+    """Root of the tree whose pieces have these roots."""
+    zero = NOTHING
+    for _ in range(_PIECE_LEVELS):
+        zero = _node(zero, zero)
+    return _fold(list(pieces), zero=zero)
+
+
+def piece_roots(data: Data) -> list[bytes]:
+    """Roots of the 1 MiB pieces of a blob, with which a piece can be verified alone."""
+    tree = Tree()
+    tree.update(data)
+    return tree.pieces()
+
+
+def blob_root(data: Data) -> bytes:
+    return blob_root_of(len(_view(data)), piece_roots(data))
+
+
+def blob_root_of(size: int, pieces: Sequence[bytes]) -> bytes:
+    """Blob root out of the size and the roots of the pieces."""
+    return _hash(3, pack(">Q", size), root_of_pieces(pieces))
+
+
+def tensor_root(dtype: DType, data: Data) -> bytes:
+    """Root of a tensor's little-endian elements, with its dtype and number of elements."""
+    view = _view(data)
+    return tensor_root_of(dtype, len(view) // dtype.size, root_of_pieces(piece_roots(view)))
+
+
+def tensor_root_of(dtype: DType, elements: int, root: bytes) -> bytes:
+    """Tensor root out of the root of the tree over its bytes."""
+    return _hash(2, pack(">BQ", dtype, elements), root)
+
+
+def bindings_root(tensors: Mapping[str, bytes]) -> bytes:
+    """Root of tensor roots by name."""
+    leaves = [_hash(4, _text(name), tensors[name]) for name in sorted(tensors)]
+    return _hash(5, pack(">I", len(leaves)), tree_root(leaves))
+
+
+def outputs_root(outputs: bytes, states: bytes) -> bytes:
+    """What an executor commits to: bindings roots of the outputs and of the new states."""
+    return _hash(6, outputs, states)
+
+
+def role_root(program: Program, role: Role, tensors: Mapping[str, Array]) -> bytes:
+    """Bindings root of the inputs, weights or states among some tensors."""
+    return bindings_root({name: _array_root(b.dtype, tensors[name]) for name, b in program.named(role).items()})
+
+
+def results_root(program: Program, results: Results) -> bytes:
+    """The outputs root of a result."""
+
+    def root(tensors: Mapping[str, Array], buffers: Mapping[str, int]) -> bytes:
+        return bindings_root(
+            {name: _array_root(program.parameter(n).dtype, tensors[name]) for name, n in buffers.items()}
+        )
+
+    outputs = {name: r.buffer for name, r in program.outputs.items()}
+    states = {name: r.buffer for name, r in program.new_states.items()}
+    return outputs_root(root(results.outputs, outputs), root(results.states, states))
+
+
+def program_root(program: bytes) -> bytes:
+    """The uuid of an encoded program."""
+    header, records = split(program)
+    return program_root_of(header, tree_root([record_hash(record) for record in records]))
+
+
+def program_root_of(header: bytes, root: bytes) -> bytes:
+    return _hash(8, header, root)
+
+
+def record_hash(record: bytes) -> bytes:
+    return _hash(7, record)
+
+
+def open_record(program: bytes, index: int) -> tuple[bytes, Opening]:
+    """A record of an encoded program, and where it stands in the tree of records."""
+    _, records = split(program)
+    return records[index], Opening(index, path([record_hash(record) for record in records], index))
+
+
+def open_leaf(data: Data, index: int) -> tuple[bytes, Opening]:
+    """A leaf of some bytes, filled with zeros, and where it stands in their tree."""
+    leaf = bytes(_view(data)[index * LEAF : (index + 1) * LEAF]).ljust(LEAF, b"\0")
+    return leaf, Opening(index, path(leaf_hashes(data), index))
+
+
+def open_element(dtype: DType, data: Data, element: int) -> tuple[bytes, Opening]:
+    """The leaf that holds an element of a tensor: elements never cross a leaf."""
+    return open_leaf(data, element * dtype.size // LEAF)
+
+
+def variables_root(variables: Mapping[str, int]) -> bytes:
+    leaves = [_hash(9, _text(name), pack(">i", variables[name])) for name in sorted(variables)]
+    return _hash(10, pack(">I", len(leaves)), tree_root(leaves))
+
+
+def operators_root(operators: Iterable[bytes]) -> bytes:
+    """Root of the operators that an order admits, by their 20-byte addresses."""
+    leaves = [_hash(11, operator) for operator in sorted(set(operators))]
+    return _hash(12, pack(">I", len(leaves)), tree_root(leaves))
+
+
+def trace_root(calls: Sequence[bytes], outputs: bytes) -> bytes:
+    """Root over the tensor roots of all executed calls, in order, followed by the outputs root."""
+    return tree_root([*calls, outputs])
+
+
+def _array_root(dtype: DType, array: Array) -> bytes:
+    return tensor_root(dtype, np.asarray(array).astype(STORAGE[dtype].newbyteorder("<"), copy=False))
+
+
+def _view(data: Data) -> memoryview:
+    if isinstance(data, np.ndarray):
+        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+    view = memoryview(data)
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def _text(name: str) -> bytes:
+    raw = name.encode()
+    return bytes((len(raw),)) + raw
+
+
+def _hash(tag: int, *parts: bytes) -> bytes:
+    return sha256(bytes((tag,)) + b"".join(parts)).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\x01" + left + right).digest()
+
+
+def _parents(level: list[bytes]) -> list[bytes]:
+    joined = b"".join(level)
+    return [sha256(b"\x01" + joined[i : i + 64]).digest() for i in range(0, len(joined), 64)]
+
+
+def _fold(level: list[bytes], levels: int = 0, zero: bytes = NOTHING) -> bytes:
+    """Root over a level, at least so many levels above it."""
+    level = level or [zero]
+    while len(level) > 1 or levels > 0:
+        level = _parents(level + [zero] * (len(level) % 2))
+        zero, levels = _node(zero, zero), levels - 1
+    return level[0]

@@ -1,0 +1,102 @@
+"""What a program is given, and what it gives back: named tensors on one side, numbered flat buffers on the other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eigentensor.errors import BindingError
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.model import Buffer, Kind, Program, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Outputs and new states by name, shaped, in storage dtypes (bfloat16 as its uint16 pattern)."""
+
+    outputs: dict[str, np.ndarray[Any, Any]]
+    states: dict[str, np.ndarray[Any, Any]]
+
+
+def bind(
+    program: Program,
+    tensors: Mapping[str, ArrayLike],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+) -> list[np.ndarray[Any, Any]]:
+    """The buffers of the program's records in order, constants included: flat, contiguous, in storage dtypes.
+
+    `tensors` are the inputs, weights and states by name. An array must have the program's dtype and shape; bfloat16 is
+    given as uint16 patterns or as an array of that name. Scalars and lists are converted. Arrays are not copied if they
+    fit. Raises BindingError, which names what was expected and what was given.
+    """
+    expected = {b.name: b for b in program.buffers if b.role is not Role.CONSTANT}
+    _check_names("tensor", expected, tensors)
+    _check_variables(program, variables or {}, repeat)
+    return [
+        np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<"))
+        if b.role is Role.CONSTANT
+        else _tensor(b, tensors[b.name])
+        for b in program.buffers
+    ]
+
+
+def iteration_values(program: Program, variables: Mapping[str, int], iteration: int = 0) -> tuple[int, ...]:
+    """The values of the program's variables, in order, in one iteration of a repeat."""
+    return tuple(variables[v.name] + iteration * v.stride for v in program.variables)
+
+
+def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]]) -> Results:
+    """The results out of all buffers, those of the records and then those that the calls wrote."""
+
+    def of(kind: Kind) -> dict[str, np.ndarray[Any, Any]]:
+        return {r.name: buffers[r.buffer].reshape(r.shape) for r in program.results if r.kind is kind}
+
+    return Results(of(Kind.OUTPUT), of(Kind.STATE))
+
+
+def _check_names(what: str, expected: Mapping[str, object], given: Mapping[str, object]) -> None:
+    missing, unknown = sorted(expected.keys() - given.keys()), sorted(given.keys() - expected.keys())
+    if missing or unknown:
+        lacks = f"missing {', '.join(missing)}" if missing else ""
+        more = f"unknown {', '.join(unknown)}" if unknown else ""
+        names = ", ".join(sorted(expected)) or "none"
+        raise BindingError(f"{what}s: {' and '.join(filter(None, (lacks, more)))}", fix=f"The program has {names}.")
+
+
+def _check_variables(program: Program, variables: Mapping[str, int], repeat: int) -> None:
+    if not 1 <= repeat <= program.max_repeat:
+        raise BindingError(f"repeat {repeat}, the program allows 1…{program.max_repeat}")
+    _check_names("variable", {v.name: v for v in program.variables}, variables)
+    for v in program.variables:
+        first = variables[v.name]
+        last = first + (repeat - 1) * v.stride
+        if not (v.minimum <= first <= v.maximum and v.minimum <= last <= v.maximum):
+            runs = f"{first}" if repeat == 1 else f"{first}…{last} in {repeat} iterations"
+            raise BindingError(f"variable {v.name!r} is {runs}, expected {v.minimum}…{v.maximum}")
+
+
+def _tensor(b: Buffer, given: ArrayLike) -> np.ndarray[Any, Any]:
+    storage, wanted = STORAGE[b.dtype], f"{b.dtype.name.lower()} of shape {b.shape}"
+    if hasattr(given, "dtype"):
+        array = np.asarray(given)
+        if b.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16":
+            array = array.view(storage)
+    elif b.dtype is DType.BFLOAT16:
+        raise BindingError(
+            f"tensor {b.name!r}: expected {wanted}, given a list", fix="Give uint16 patterns as an array."
+        )
+    else:
+        try:
+            array = np.asarray(given, storage)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BindingError(f"tensor {b.name!r}: expected {wanted}, given what is none: {error}") from None
+    if array.dtype != storage or array.shape != b.shape:
+        kind = " as uint16 patterns" if b.dtype is DType.BFLOAT16 else ""
+        raise BindingError(f"tensor {b.name!r}: expected {wanted}{kind}, given {array.dtype} of shape {array.shape}")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if b.dtype is DType.BOOL and flat.size and flat.view(np.uint8).max() > 1:
+        raise BindingError(f"tensor {b.name!r}: a bool with bits other than 0 and 1", fix="Convert it with `!= 0`.")
+    return flat

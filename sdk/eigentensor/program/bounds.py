@@ -1,0 +1,333 @@
+"""The proof that indices are exact and loads stay inside: intervals of affine forms over ranges and variables.
+
+What is known of an integer value is an interval and its *form*: a sum of multiples of *atoms*. Atoms are RANGE, VAR
+and every operation that is not affine or may wrap around. A condition, in a guard or a WHERE, is a conjunction of
+comparisons: AND, MUL and MIN of bools join; OR, ADD and MAX join where negated; CMPNE, CMPEQ, CMPLT and XOR with a
+constant bool negate. CMPLT and CMPEQ of integers, and their negations, are *facts*: a form is at most a number.
+Under a condition the intervals of everything that an index depends on are computed again, operands first: by the
+operation, and by facts, each applied to a sub-sum that is a multiple of the fact's own form, the sub-sums disjoint.
+A WHERE is the union of its branches, each under the condition or its negation. A load inside an empty range is safe.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import gcd
+from typing import NamedTuple
+
+from eigentensor.program import limits
+from eigentensor.program.intervals import Interval, common, transfer, union, whole, within
+from eigentensor.program.model import Body, Instruction
+from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
+
+#: A form with more atoms is an atom itself; of more facts only the first are used.
+TERMS = 40
+FACTS = 16
+#: So many values are looked at again under conditions, then no more. Real bodies need a few hundred.
+STEPS = 20_000
+
+_OPAQUE = REDUCTIONS | COMPARISONS | {Op.LOAD, Op.BITCAST}
+
+
+class Form(NamedTuple):
+    """constant + Σ coefficient · atom, atoms ascending."""
+
+    constant: int
+    terms: tuple[tuple[int, int], ...] = ()
+
+
+class Fact(NamedTuple):
+    """Σ coefficient · atom ≤ most."""
+
+    terms: tuple[tuple[int, int], ...]
+    most: int
+
+
+class Proof(NamedTuple):
+    """`intervals` of all integer values. The first index value beyond the limit and the first load that may leave its
+    parameter, with what is known of the index; None where there is none."""
+
+    intervals: tuple[Interval, ...]
+    overflow: tuple[int, Interval] | None
+    outside: tuple[int, Interval] | None
+
+
+@lru_cache(maxsize=1024)
+def prove(body: Body) -> Proof:
+    """The proof for a body whose operands, types and order are valid."""
+    prover = _Prover(body)
+    overflow = prover.run()
+    return Proof(tuple(prover.box), overflow, None if overflow else prover.first_outside())
+
+
+class _Impossible(Exception):
+    """A condition that cannot hold: what depends on it never happens."""
+
+
+class _Prover:
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.instructions = body.instructions
+        self.box: list[Interval] = []
+        self.forms: list[Form] = []
+        self.empty: list[int] = []
+        self.needed = _needed(body)
+        self.steps = 0
+
+    def run(self) -> tuple[int, Interval] | None:
+        """Fill box, forms and empty for all instructions; stop at an index that may be too large."""
+        for n, i in enumerate(self.instructions):
+            self.empty.append(self._empty(i))
+            interval, form = self._value(n)
+            self.box.append(interval)
+            self.forms.append(form)
+            if i.dtype is DType.INDEX and not within(interval, (-limits.INDEX, limits.INDEX)):
+                self.box += [whole(later.dtype) for later in self.instructions[n + 1 :]]
+                return n, interval
+        return None
+
+    def first_outside(self) -> tuple[int, Interval] | None:
+        for n, i in enumerate(self.instructions):
+            if i.op is Op.LOAD and not self.empty[i.b]:
+                inside = (0, self.body.parameters[i.a].elements - 1)
+                known: Interval | None = self.box[i.b]
+                if i.c != NO_GUARD and not within(self.box[i.b], inside):
+                    known = self._under(i.c, True, i.b)
+                if known is not None and not within(known, inside):
+                    return n, known
+        return None
+
+    def _empty(self, i: Instruction) -> int:
+        """Which empty ranges a value is inside of: bit 0 for output ranges, bit 1 + k for those of reduction k."""
+        bits = 0
+        for value in i.values:
+            bits |= self.empty[value]
+        if i.op is Op.RANGE and self._extent(i.a) == 0:
+            reduce = i.a - len(self.body.output_ranges)
+            return 1 if reduce < 0 else 2 << self.body.reduce_ranges[reduce].reduction
+        return bits & ~(2 << i.c) if i.op in REDUCTIONS else bits
+
+    def _extent(self, number: int) -> int:
+        outputs = len(self.body.output_ranges)
+        if number < outputs:
+            return self.body.output_ranges[number]
+        return self.box[self.body.reduce_ranges[number - outputs].extent][1]
+
+    def _value(self, n: int) -> tuple[Interval, Form]:
+        i, atom = self.instructions[n], Form(0, ((n, 1),))
+        if i.op is Op.CONST:
+            value = _constant(i.dtype, i.immediate)
+            return (value, value), Form(value)
+        if i.op is Op.RANGE:
+            return (0, max(0, self._extent(i.a) - 1)), atom
+        if i.op is Op.VAR:
+            return (self.body.variables[i.a].minimum, self.body.variables[i.a].maximum), atom
+        if i.dtype.is_float or not self.needed[n]:
+            return whole(i.dtype), atom
+        if i.op in _OPAQUE or (i.op is Op.CAST and self.instructions[i.a].dtype.is_float):
+            return whole(i.dtype), atom
+        if i.op is Op.WHERE:
+            return self._choice(n), atom
+        operands = [self.box[v] for v in i.values]
+        exact = transfer(i.op, i.dtype, *operands)
+        if i.dtype is not DType.INDEX and not within(exact, whole(i.dtype)):
+            return whole(i.dtype), atom
+        form = None if i.dtype is DType.BOOL else self._form(n, operands)
+        if form is None or len(form.terms) > TERMS or any(abs(c) > limits.INDEX for _, c in form.terms):
+            return exact, atom
+        return common(exact, _range(form, self.box)), form
+
+    def _form(self, n: int, x: Sequence[Interval]) -> Form | None:
+        """The affine form of an operation that does not wrap; None if it has none."""
+        i = self.instructions[n]
+        f = [self.forms[v] for v in i.values]
+        if i.op is Op.CAST:
+            return f[0]
+        if i.op in (Op.ADD, Op.SUB):
+            return _sum(f[0], f[1], 1 if i.op is Op.ADD else -1)
+        if i.op is Op.MUL and not (f[0].terms and f[1].terms):
+            factor, other = (f[0], f[1]) if not f[0].terms else (f[1], f[0])
+            return _sum(Form(0), other, factor.constant)
+        if i.op in (Op.MAX, Op.MIN) and (x[0][0] >= x[1][1] or x[1][0] >= x[0][1]):
+            return f[0] if (x[0][0] >= x[1][1]) == (i.op is Op.MAX) else f[1]
+        if len(f) < 2 or f[1].terms:
+            return None
+        c = f[1].constant
+        if i.op is Op.SHL:
+            return _sum(Form(0), f[0], 1 << c) if 0 <= c <= 64 else None
+        if i.op is Op.AND:
+            return self._divide(f[0], c + 1, True) if c >= 0 and c & (c + 1) == 0 else None
+        if i.op is Op.SHR:
+            return self._divide(f[0], 1 << c, False) if 0 <= c <= 64 else None
+        floors = i.op in (Op.FLOORDIV, Op.FLOORMOD) or x[0][0] >= 0
+        if i.op in (Op.FLOORDIV, Op.FLOORMOD, Op.CDIV, Op.CMOD) and floors and c > 0:
+            return self._divide(f[0], c, i.op in (Op.FLOORMOD, Op.CMOD))
+        return None
+
+    def _divide(self, form: Form, divisor: int, remainder: bool) -> Form | None:
+        """Quotient or remainder, if the terms that the divisor does not divide stay within one multiple of it."""
+        rest = Form(form.constant, tuple(t for t in form.terms if t[1] % divisor))
+        low, high = _range(rest, self.box)
+        quotient = low // divisor
+        if high // divisor != quotient:
+            return None
+        if remainder:
+            return rest._replace(constant=rest.constant - quotient * divisor)
+        return Form(quotient, tuple((atom, c // divisor) for atom, c in form.terms if c % divisor == 0))
+
+    def _choice(self, n: int) -> Interval:
+        i = self.instructions[n]
+        branches = [self._under(i.a, holds, value) for holds, value in ((True, i.b), (False, i.c))]
+        possible = [branch for branch in branches if branch is not None]
+        return union(*possible) if len(possible) == 2 else possible[0] if possible else whole(i.dtype)
+
+    def _under(self, condition: int, holds: bool, target: int) -> Interval | None:
+        """What `target` can be while the condition holds (or does not); None if that cannot be."""
+        facts = self._facts(condition, holds) if self.steps < STEPS else []
+        if not facts:
+            return self.box[target]
+        below = self._below(target)
+        self.steps += len(below)
+        known: dict[int, Interval] = {}
+        try:
+            for n in below:
+                known[n] = self._again(n, known, facts)
+        except _Impossible:
+            return None
+        return known[target]
+
+    def _again(self, n: int, known: dict[int, Interval], facts: Sequence[Fact]) -> Interval:
+        i = self.instructions[n]
+        interval = self.box[n]
+        if i.op not in _OPAQUE and i.values and all(v in known for v in i.values[i.op is Op.WHERE :]):
+            operands = [known.get(v, (0, 1)) for v in i.values]
+            exact = transfer(i.op, i.dtype, *operands)
+            if i.dtype is DType.INDEX or within(exact, whole(i.dtype)):
+                interval = common(interval, exact)
+        form = self.forms[n]
+        is_atom = form.terms == ((n, 1),) and form.constant == 0
+        box = {**known, n: interval} if is_atom else known
+        high = _most(form, facts, box)
+        low = -_most(_sum(Form(0), form, -1), facts, box)
+        interval = common(interval, (low, high))
+        if interval[0] > interval[1]:
+            raise _Impossible
+        return interval
+
+    def _below(self, target: int) -> list[int]:
+        """The integer values that one depends on, down to those that nothing more can be known about, ascending."""
+        found: set[int] = set()
+        stack = [target]
+        while stack:
+            n = stack.pop()
+            if n in found:
+                continue
+            found.add(n)
+            stack.extend(atom for atom, _ in self.forms[n].terms)
+            i = self.instructions[n]
+            if i.op not in _OPAQUE and not any(self.instructions[v].dtype.is_float for v in i.values):
+                stack.extend(i.values[i.op is Op.WHERE :])
+        return sorted(found)
+
+    def _facts(self, condition: int, holds: bool) -> list[Fact]:
+        """What is known where a bool value is true (or false): at most FACTS comparisons."""
+        facts: list[Fact] = []
+        stack = [(condition, holds)]
+        visited = 0
+        while stack and len(facts) < FACTS and visited < 8 * FACTS:
+            visited += 1
+            n, true = stack.pop()
+            i = self.instructions[n]
+            values = i.values
+            if i.op in (Op.AND, Op.MUL, Op.MIN) if true else i.op in (Op.OR, Op.ADD, Op.MAX):
+                stack.extend((v, true) for v in reversed(values))
+            elif i.op in COMPARISONS | {Op.XOR} and self.instructions[values[0]].dtype is DType.BOOL:
+                stack.extend(self._negation(i.op, values, true))
+            elif i.op is Op.CMPLT and not self.instructions[values[0]].dtype.is_float:
+                a, b = (self.forms[v] for v in values)
+                facts += _fact(_sum(a, b, -1), -1) if true else _fact(_sum(b, a, -1), 0)
+            elif i.op is (Op.CMPEQ if true else Op.CMPNE) and not self.instructions[values[0]].dtype.is_float:
+                a, b = (self.forms[v] for v in values)
+                facts += _fact(_sum(a, b, -1), 0) + _fact(_sum(b, a, -1), 0)
+        return facts
+
+    def _negation(self, op: Op, values: tuple[int, ...], true: bool) -> Iterable[tuple[int, bool]]:
+        """A comparison of a bool with a constant says that the bool holds, or that it does not."""
+        for constant, other in (values, values[::-1]):
+            i = self.instructions[constant]
+            if i.op is Op.CONST:
+                if op is Op.CMPLT:
+                    sure = true and constant == values[i.immediate]
+                    return [(other, not i.immediate)] if sure else []
+                same = bool(i.immediate) == (op is Op.CMPEQ)
+                return [(other, true == same)]
+        return []
+
+
+def _needed(body: Body) -> list[bool]:
+    """Which values an index, or a guard of a load, depends on."""
+    needed = [i.dtype is DType.INDEX for i in body.instructions]
+    for i in body.instructions:
+        if i.op is Op.LOAD and i.c != NO_GUARD:
+            needed[i.c] = True
+    for n in range(len(needed) - 1, -1, -1):
+        i = body.instructions[n]
+        if needed[n] and i.op is not Op.LOAD and i.op not in REDUCTIONS and not i.dtype.is_float:
+            for value in i.values:
+                needed[value] = True
+    return needed
+
+
+def _constant(dtype: DType, immediate: int) -> int:
+    bits = 32 if dtype is DType.INDEX else min(32, 8 * dtype.size)
+    signed = dtype is DType.INDEX or dtype.is_signed
+    return immediate - (1 << bits) if signed and immediate >> bits - 1 else immediate
+
+
+def _sum(a: Form, b: Form, factor: int) -> Form:
+    """a + factor·b"""
+    terms = dict(a.terms)
+    for atom, coefficient in b.terms:
+        terms[atom] = terms.get(atom, 0) + factor * coefficient
+    return Form(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
+
+
+Box = Sequence[Interval] | dict[int, Interval]
+
+
+def _range(form: Form, box: Box) -> Interval:
+    return -_high(((x, -c) for x, c in form.terms), -form.constant, box), _high(form.terms, form.constant, box)
+
+
+def _high(terms: Iterable[tuple[int, int]], constant: int, box: Box) -> int:
+    return constant + sum(c * box[atom][c > 0] for atom, c in terms)
+
+
+def _fact(form: Form, most: int) -> list[Fact]:
+    """form ≤ most, divided by what all coefficients have in common."""
+    if not form.terms:
+        return []
+    divisor = gcd(*(c for _, c in form.terms))
+    return [Fact(tuple((x, c // divisor) for x, c in form.terms), (most - form.constant) // divisor)]
+
+
+def _most(form: Form, facts: Sequence[Fact], box: Box) -> int:
+    """The largest value of a form: the best of taking each fact first and then the others where they help."""
+    best = _high(form.terms, form.constant, box)
+    usable = [fact for fact in facts if _scale(dict(form.terms), fact)]
+    for first in usable:
+        rest, total = dict(form.terms), form.constant
+        for fact in (first, *usable):
+            scale = _scale(rest, fact)
+            if scale and scale * fact.most < _high(((x, rest[x]) for x, _ in fact.terms), 0, box):
+                total += scale * fact.most
+                for atom, _ in fact.terms:
+                    del rest[atom]
+        best = min(best, _high(rest.items(), total, box))
+    return best
+
+
+def _scale(terms: dict[int, int], fact: Fact) -> int:
+    """How many times the terms contain a fact's; 0 if they do not."""
+    atom, coefficient = fact.terms[0]
+    scale = terms.get(atom, 0) // coefficient
+    return scale if scale > 0 and all(terms.get(x) == scale * c for x, c in fact.terms) else 0
