@@ -31,6 +31,7 @@ contract Deploy is Script {
         Core memory core = localCore(msg.sender);
         (ServiceManager serviceManager, TaskMarket market) = deploy(core, localParameters());
         vm.stopBroadcast();
+        if (!vm.envExists("DEPLOYMENT")) vm.createDir("deployments", true);
         write(vm.envOr("DEPLOYMENT", string("deployments/local.json")), core, serviceManager, market);
     }
 

@@ -18,12 +18,22 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
+    /// @dev A task without its claim, in one word. The price is not stored: it follows from the order and `acceptedAt`.
+    struct Step {
+        address executor;
+        State state;
+        uint32 acceptedAt;
+        uint32 since;
+        uint24 exec;
+    }
+
     bytes32 private constant ORDER_TYPEHASH = keccak256(
         "Order(address client,uint256 nonce,uint16 semantics,bytes32 program,bytes32 inputs,bytes32 weights,"
         "bytes32 states,bytes32 variables,uint32 repeat,uint256 minPrice,uint256 maxPrice,uint64 rampStart,"
         "uint64 rampLength,uint256 checkFee,uint64 checkRate,uint8 verifiers,uint256 valueAtRisk,uint32 exec,"
         "uint64 acceptBy,bytes32 operators)"
     );
+    uint256 private constant ORDER_SIZE = 20 * 32;
     /// @dev Block hashes that EIP-2935 keeps: a seed block must not fall out of it before it is recorded.
     uint256 private constant HISTORY = 8191;
     uint256 private constant PRICE_LIMIT = type(uint96).max;
@@ -47,7 +57,8 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
     uint96 private immutable G_DEF;
     uint96 private immutable G_MISS;
 
-    mapping(bytes32 uuid => Task) private _tasks;
+    mapping(bytes32 uuid => Step) private _steps;
+    mapping(bytes32 uuid => bytes32) private _claims;
     mapping(address owner => Account) private _accounts;
 
     constructor(IServiceManager serviceManager_, IDisputeGame game_, Parameters memory p) EIP712("EigenTensor", "1") {
@@ -101,40 +112,40 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     /// @inheritdoc ITaskMarket
     function post(Order calldata order, bytes calldata signature) external nonReentrant {
-        bytes32 task = taskOf(order);
-        if (_tasks[task].state != State.None) revert AlreadyPosted(task);
-        _post(task, order, signature);
+        bytes32 uuid = taskOf(order);
+        if (_steps[uuid].state != State.None) revert AlreadyPosted(uuid);
+        _post(uuid, order, signature);
     }
 
     /// @inheritdoc ITaskMarket
     function postMany(Order[] calldata orders, bytes[] calldata signatures) external nonReentrant {
         if (orders.length != signatures.length) revert LengthMismatch(orders.length, signatures.length);
         for (uint256 i; i < orders.length; ++i) {
-            bytes32 task = taskOf(orders[i]);
-            if (_tasks[task].state == State.None) _post(task, orders[i], signatures[i]);
+            bytes32 uuid = taskOf(orders[i]);
+            if (_steps[uuid].state == State.None) _post(uuid, orders[i], signatures[i]);
         }
     }
 
     /// @inheritdoc ITaskMarket
     function cancel(Order calldata order) external {
         if (msg.sender != order.client) revert NotTheClient(msg.sender, order.client);
-        bytes32 task = taskOf(order);
-        _checkState(task, State.Open);
+        bytes32 uuid = taskOf(order);
+        _checkState(uuid, State.Open);
 
-        _tasks[task].state = State.Cancelled;
+        _steps[uuid].state = State.Cancelled;
         _credit(order.client, order.maxPrice);
-        emit Cancelled(task);
+        emit Cancelled(uuid);
     }
 
     /// @inheritdoc ITaskMarket
     function expire(Order calldata order) external {
-        bytes32 task = taskOf(order);
-        _checkState(task, State.Open);
+        bytes32 uuid = taskOf(order);
+        _checkState(uuid, State.Open);
         if (block.number <= order.acceptBy) revert TooEarly(block.number, order.acceptBy);
 
-        _tasks[task].state = State.Expired;
+        _steps[uuid].state = State.Expired;
         _credit(order.client, order.maxPrice);
-        emit Expired(task);
+        emit Expired(uuid);
     }
 
     // ---- Execution ----
@@ -142,46 +153,49 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
     /// @inheritdoc ITaskMarket
     function accept(address operator, Order calldata order, Admission calldata admission) external {
         (uint256 cap, uint256 delay) = _checkOperator(operator);
-        bytes32 task = taskOf(order);
-        _checkState(task, State.Open);
-        _accept(operator, cap, delay, task, order, admission);
+        bytes32 uuid = taskOf(order);
+        _checkState(uuid, State.Open);
+        _accept(parameters(), operator, cap, delay, uuid, order, admission);
     }
 
     /// @inheritdoc ITaskMarket
     function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions) external {
         if (orders.length != admissions.length) revert LengthMismatch(orders.length, admissions.length);
         (uint256 cap, uint256 delay) = _checkOperator(operator);
+        Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            bytes32 task = taskOf(orders[i]);
-            if (_tasks[task].state == State.Open) _accept(operator, cap, delay, task, orders[i], admissions[i]);
+            bytes32 uuid = taskOf(orders[i]);
+            if (_steps[uuid].state == State.Open) _accept(p, operator, cap, delay, uuid, orders[i], admissions[i]);
         }
     }
 
     /// @inheritdoc ITaskMarket
     function commit(address operator, bytes32 task, bytes32 commitment) external {
         _checkSigner(operator);
-        _commit(operator, task, commitment);
+        _commit(parameters(), operator, task, commitment);
     }
 
     /// @inheritdoc ITaskMarket
     function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments) external {
         if (tasks.length != commitments.length) revert LengthMismatch(tasks.length, commitments.length);
         _checkSigner(operator);
+        Parameters memory p = parameters();
         for (uint256 i; i < tasks.length; ++i) {
-            _commit(operator, tasks[i], commitments[i]);
+            _commit(p, operator, tasks[i], commitments[i]);
         }
     }
 
     /// @inheritdoc ITaskMarket
     function reveal(Opening calldata opening) external {
         _checkState(opening.task, State.Committed);
-        _reveal(opening);
+        _reveal(parameters(), opening);
     }
 
     /// @inheritdoc ITaskMarket
     function revealMany(Opening[] calldata openings) external {
+        Parameters memory p = parameters();
         for (uint256 i; i < openings.length; ++i) {
-            if (_tasks[openings[i].task].state == State.Committed) _reveal(openings[i]);
+            if (_steps[openings[i].task].state == State.Committed) _reveal(p, openings[i]);
         }
     }
 
@@ -190,14 +204,16 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
     /// @inheritdoc ITaskMarket
     function fail(Order calldata order) external {
         bytes32 uuid = taskOf(order);
-        Task storage task = _tasks[uuid];
-        if (task.state != State.Accepted) _checkState(uuid, State.Committed);
-        _checkOver(task);
+        Parameters memory p = parameters();
+        Step memory step = _steps[uuid];
+        if (step.state != State.Accepted) _checkState(uuid, State.Committed);
+        _checkOver(p, step);
 
-        (uint256 price, uint256 collateral) = _held(order, task.acceptedAt);
-        uint256 penalty = Terms.penalty(parameters(), price);
-        task.state = State.Failed;
-        _release(task.executor, collateral, collateral - penalty);
+        uint256 price = _price(order, step.acceptedAt);
+        uint256 collateral = Terms.collateral(p, price);
+        uint256 penalty = Terms.penalty(p, price);
+        _steps[uuid].state = State.Failed;
+        _release(step.executor, collateral, collateral - penalty);
         _credit(order.client, order.maxPrice);
         // INVARIANT 7: the penalty is burned, so a missed commit is worth nothing to anybody.
         _credit(BURN, penalty);
@@ -206,16 +222,17 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     /// @inheritdoc ITaskMarket
     function close(Order calldata order) external {
-        bytes32 task = taskOf(order);
-        _checkState(task, State.Revealed);
-        _close(task, order);
+        bytes32 uuid = taskOf(order);
+        _checkState(uuid, State.Revealed);
+        _close(parameters(), uuid, order);
     }
 
     /// @inheritdoc ITaskMarket
     function closeMany(Order[] calldata orders) external {
+        Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            bytes32 task = taskOf(orders[i]);
-            if (_tasks[task].state == State.Revealed) _close(task, orders[i]);
+            bytes32 uuid = taskOf(orders[i]);
+            if (_steps[uuid].state == State.Revealed) _close(p, uuid, orders[i]);
         }
     }
 
@@ -223,23 +240,34 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     /// @inheritdoc ITaskMarket
     function taskOf(Order calldata order) public view returns (bytes32) {
-        return _hashTypedDataV4(keccak256(abi.encode(ORDER_TYPEHASH, order)));
+        bytes32 typehash = ORDER_TYPEHASH;
+        bytes32 structHash;
+        // SAFETY: scratches beyond the free memory pointer only. Words that are no valid fields hash to a name that
+        // nobody can post: `post` decodes the whole order.
+        assembly ("memory-safe") {
+            let preimage := mload(0x40)
+            mstore(preimage, typehash)
+            calldatacopy(add(preimage, 0x20), order, ORDER_SIZE)
+            structHash := keccak256(preimage, add(ORDER_SIZE, 0x20))
+        }
+        return _hashTypedDataV4(structHash);
     }
 
     /// @inheritdoc ITaskMarket
     function taskAt(bytes32 task) external view returns (Task memory) {
-        return _tasks[task];
+        Step memory step = _steps[task];
+        return Task(step.executor, step.state, step.acceptedAt, step.since, step.exec, _claims[task]);
     }
 
     /// @inheritdoc ITaskMarket
     function outputsRootOf(bytes32 task) external view returns (bytes32) {
-        State state = _tasks[task].state;
-        return state == State.Revealed || state == State.Final ? _tasks[task].claim : bytes32(0);
+        State state = _steps[task].state;
+        return state == State.Revealed || state == State.Final ? _claims[task] : bytes32(0);
     }
 
     /// @inheritdoc ITaskMarket
     function deadlineOf(bytes32 task) external view returns (uint256) {
-        return _deadline(_tasks[task]);
+        return _deadline(parameters(), _steps[task]);
     }
 
     /// @inheritdoc ITaskMarket
@@ -267,7 +295,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     // ---- One task ----
 
-    function _post(bytes32 task, Order calldata order, bytes calldata signature) private {
+    function _post(bytes32 uuid, Order calldata order, bytes calldata signature) private {
         if (order.checkRate != 0 || order.verifiers != 0) {
             revert ChecksNotAvailable(order.checkRate, order.verifiers);
         }
@@ -279,17 +307,18 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         if (msg.sender == order.client) {
             uint256 balance = _accounts[order.client].balance;
             if (balance < order.maxPrice) _deposit(order.client, order.maxPrice - balance);
-        } else if (!SignatureChecker.isValidSignatureNowCalldata(order.client, task, signature)) {
-            revert WrongSignature(order.client, task);
+        } else if (!SignatureChecker.isValidSignatureNowCalldata(order.client, uuid, signature)) {
+            revert WrongSignature(order.client, uuid);
         }
 
         // INVARIANT 10: the escrow is all that the client can lose to the task.
         _debit(order.client, order.maxPrice);
-        _tasks[task].state = State.Open;
-        emit Posted(task, order.client, order);
+        _steps[uuid].state = State.Open;
+        emit Posted(uuid, order.client, order);
     }
 
     function _accept(
+        Parameters memory p,
         address operator,
         uint256 cap,
         uint256 delay,
@@ -302,82 +331,69 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
             bool admitted = Merkle.admits(order.operators, operator, admission.index, admission.count, admission.path);
             if (!admitted) revert NotAdmitted(operator, order.operators);
         }
-        Parameters memory p = parameters();
         // INVARIANT 38: what the task could still do to the stake ends before the stake can leave.
         uint256 lifetime = Terms.lifetime(p, order.exec);
         if (lifetime > delay) revert OutlivesStake(lifetime, delay);
         // INVARIANT 39: the price depends on the order and this block only, and the order is the task's name.
-        (uint256 price, uint256 collateral) = _held(order, block.number);
-        // INVARIANT 17: the signer cannot tie up more than the owner allowed.
-        uint256 inUse = _accounts[operator].collateral;
-        if (inUse + collateral > cap) revert CollateralCapExceeded(operator, inUse, collateral, cap);
+        uint256 price = _price(order, block.number);
+        uint256 collateral = Terms.collateral(p, price);
 
-        _debit(operator, collateral);
-        _accounts[operator].collateral = (inUse + collateral).toUint128();
-        Task storage task = _tasks[uuid];
-        task.executor = operator;
-        task.state = State.Accepted;
-        task.acceptedAt = block.number.toUint32();
-        task.since = block.number.toUint32();
+        _hold(operator, collateral, cap);
+        uint32 now_ = block.number.toUint32();
         // SAFETY: `post` holds `exec` to `maxExec`, which is a uint24.
-        task.exec = uint24(order.exec);
+        _steps[uuid] = Step(operator, State.Accepted, now_, now_, uint24(order.exec));
         emit Accepted(uuid, operator, price, collateral);
     }
 
-    function _commit(address operator, bytes32 uuid, bytes32 commitment) private {
-        Task storage task = _tasks[uuid];
-        _checkState(uuid, State.Accepted);
-        if (task.executor != operator) revert NotTheExecutor(operator, task.executor);
-        _checkOpen(task);
+    function _commit(Parameters memory p, address operator, bytes32 uuid, bytes32 commitment) private {
+        Step memory step = _steps[uuid];
+        if (step.state != State.Accepted) revert WrongState(uuid, State.Accepted, step.state);
+        if (step.executor != operator) revert NotTheExecutor(operator, step.executor);
+        _checkOpen(p, step);
 
-        task.state = State.Committed;
-        task.since = block.number.toUint32();
-        task.claim = commitment;
+        (_steps[uuid].state, _steps[uuid].since) = (State.Committed, block.number.toUint32());
+        _claims[uuid] = commitment;
         emit Committed(uuid, commitment);
     }
 
-    function _reveal(Opening calldata o) private {
-        Task storage task = _tasks[o.task];
+    function _reveal(Parameters memory p, Opening calldata o) private {
         if (o.slot != 0) revert UnknownSlot(o.task, o.slot);
-        _checkOpen(task);
+        Step memory step = _steps[o.task];
+        _checkOpen(p, step);
         bytes32 opened =
-            keccak256(abi.encode(block.chainid, address(this), o.task, task.executor, o.slot, o.outputsRoot, o.salt));
-        if (opened != task.claim) revert WrongOpening(o.task, task.claim, opened);
+            keccak256(abi.encode(block.chainid, address(this), o.task, step.executor, o.slot, o.outputsRoot, o.salt));
+        if (opened != _claims[o.task]) revert WrongOpening(o.task, _claims[o.task], opened);
 
-        task.state = State.Revealed;
-        task.since = block.number.toUint32();
-        task.claim = o.outputsRoot;
+        (_steps[o.task].state, _steps[o.task].since) = (State.Revealed, block.number.toUint32());
+        _claims[o.task] = o.outputsRoot;
         emit Revealed(o.task, o.slot, o.outputsRoot);
     }
 
-    function _close(bytes32 uuid, Order calldata order) private {
-        Task storage task = _tasks[uuid];
+    function _close(Parameters memory p, bytes32 uuid, Order calldata order) private {
+        Step memory step = _steps[uuid];
         // INVARIANT 3: nothing is paid before the challenge window is over and every game is decided.
-        _checkOver(task);
+        _checkOver(p, step);
         uint256 openGames = address(game) == address(0) ? 0 : game.openGames(uuid);
         if (openGames != 0) revert GamesOpen(uuid, openGames);
 
-        (uint256 price, uint256 collateral) = _held(order, task.acceptedAt);
+        uint256 price = _price(order, step.acceptedAt);
+        uint256 collateral = Terms.collateral(p, price);
         // INVARIANT 2: every way into a terminal state starts from another state, and no way leads out.
-        task.state = State.Final;
+        _steps[uuid].state = State.Final;
         // INVARIANT 5: escrow and collateral go out to the wei.
-        _release(task.executor, collateral, collateral + price);
+        _release(step.executor, collateral, collateral + price);
         _credit(order.client, order.maxPrice - price);
         emit Closed(uuid, price, order.maxPrice - price);
     }
 
-    /// @dev Price and collateral of a task that was accepted at this block. Both are functions of the order, so neither
-    /// is stored.
-    function _held(Order calldata order, uint256 acceptedAt) private view returns (uint256 price, uint256 collateral) {
-        price = Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, acceptedAt);
-        collateral = Terms.collateral(parameters(), price);
+    function _price(Order calldata order, uint256 blockNumber) private pure returns (uint256) {
+        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, blockNumber);
     }
 
-    function _deadline(Task storage task) private view returns (uint256) {
-        State state = task.state;
-        if (state == State.Accepted) return task.since + task.exec;
-        if (state == State.Committed) return task.since + Terms.revealWindow(parameters(), task.exec);
-        if (state == State.Revealed) return task.since + Terms.challengeWindow(parameters(), task.exec);
+    function _deadline(Parameters memory p, Step memory step) private pure returns (uint256) {
+        if (step.state == State.Accepted) return step.since + step.exec;
+        if (step.state == State.Committed) return step.since + Terms.revealWindow(p, step.exec);
+        if (step.state == State.Revealed) return step.since + Terms.challengeWindow(p, step.exec);
         return 0;
     }
 
@@ -405,26 +421,36 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         _accounts[account].balance = (balance - amount).toUint128();
     }
 
+    function _hold(address operator, uint256 collateral, uint256 cap) private {
+        Account memory account = _accounts[operator];
+        // INVARIANT 17: the signer cannot tie up more than the owner allowed.
+        uint256 held = account.collateral + collateral;
+        if (held > cap) revert CollateralCapExceeded(operator, account.collateral, collateral, cap);
+        if (account.balance < collateral) revert InsufficientBalance(operator, account.balance, collateral);
+        _accounts[operator] = Account((account.balance - collateral).toUint128(), held.toUint128());
+    }
+
     /// @dev Ends the hold on `collateral`; `payout` is what its owner gets of it, and beyond it.
     function _release(address operator, uint256 collateral, uint256 payout) private {
-        _accounts[operator].collateral -= collateral.toUint128();
-        _credit(operator, payout);
+        Account memory account = _accounts[operator];
+        _accounts[operator] =
+            Account((account.balance + payout).toUint128(), (account.collateral - collateral).toUint128());
     }
 
     // ---- Checks ----
 
-    function _checkState(bytes32 task, State expected) private view {
-        State actual = _tasks[task].state;
-        if (actual != expected) revert WrongState(task, expected, actual);
+    function _checkState(bytes32 uuid, State expected) private view {
+        State actual = _steps[uuid].state;
+        if (actual != expected) revert WrongState(uuid, expected, actual);
     }
 
-    function _checkOpen(Task storage task) private view {
-        uint256 deadline = _deadline(task);
+    function _checkOpen(Parameters memory p, Step memory step) private view {
+        uint256 deadline = _deadline(p, step);
         if (block.number > deadline) revert TooLate(block.number, deadline);
     }
 
-    function _checkOver(Task storage task) private view {
-        uint256 deadline = _deadline(task);
+    function _checkOver(Parameters memory p, Step memory step) private view {
+        uint256 deadline = _deadline(p, step);
         if (block.number <= deadline) revert TooEarly(block.number, deadline);
     }
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {Test} from "forge-std/Test.sol";
+import {Deploy} from "../script/Deploy.s.sol";
+import {ServiceManager} from "../src/ServiceManager.sol";
+import {TaskMarket} from "../src/TaskMarket.sol";
+import {IStrategy, RegisterParams} from "../src/interfaces/IEigenLayer.sol";
+import {Admission, Opening, Order, Parameters, State} from "../src/interfaces/ITaskMarket.sol";
+import {Terms} from "../src/libraries/Terms.sol";
+import {LocalCore} from "./core/LocalCore.sol";
+import {TestToken} from "./core/TestToken.sol";
+
+/// @title A local deployment with one client and two operators, and short forms of the messages
+abstract contract Fixture is Test {
+    bytes32 internal constant ROOT = keccak256("outputs root");
+    bytes32 internal constant SALT = keccak256("salt");
+    uint96 internal constant CAP = 100 ether;
+
+    LocalCore.Core internal core;
+    ServiceManager internal manager;
+    TaskMarket internal market;
+    TestToken internal token;
+    Parameters internal p;
+
+    address internal client;
+    uint256 internal clientKey;
+    address internal operator = makeAddr("operator");
+    address internal signer = makeAddr("signer");
+    address internal rival = makeAddr("rival");
+    address internal rivalSigner = makeAddr("rival signer");
+    address internal anybody = makeAddr("anybody");
+
+    function setUp() public virtual {
+        (client, clientKey) = makeAddrAndKey("client");
+        Deploy deploy = new Deploy();
+        token = new TestToken();
+        core = LocalCore.deploy(address(this), token);
+        p = deploy.localParameters();
+        (manager, market) = deploy.deploy(
+            Deploy.Core(core.allocationManager, core.delegationManager, core.strategyManager, core.strategy), p
+        );
+        vm.roll(2_000);
+        _join(operator, signer, 10 ether);
+        _join(rival, rivalSigner, 10 ether);
+        _prepay(client, 10 ether);
+    }
+
+    function _join(address who, address hot, uint256 balance) internal {
+        uint32[] memory ids = new uint32[](1);
+        token.mint(who, 1 ether);
+        vm.startPrank(who);
+        token.approve(address(core.strategyManager), 1 ether);
+        core.strategyManager.depositIntoStrategy(core.strategy, token, 1 ether);
+        core.delegationManager.registerAsOperator(address(0), 0, "");
+        core.allocationManager.registerForOperatorSets(who, RegisterParams(address(manager), ids, ""));
+        manager.setSigner(hot, CAP);
+        vm.stopPrank();
+        _prepay(who, balance);
+    }
+
+    function _prepay(address account, uint256 amount) internal {
+        token.mint(address(this), amount);
+        token.approve(address(market), amount);
+        market.deposit(account, amount);
+    }
+
+    function _order() internal view returns (Order memory order) {
+        order.client = client;
+        order.nonce = 1;
+        order.semantics = 1;
+        order.program = keccak256("program");
+        order.inputs = keccak256("inputs");
+        order.weights = keccak256("weights");
+        order.repeat = 1;
+        order.minPrice = 0.01 ether;
+        order.maxPrice = 0.03 ether;
+        order.rampStart = uint64(block.number);
+        order.rampLength = 20;
+        order.exec = 10;
+        order.acceptBy = uint64(block.number) + 100;
+    }
+
+    function _sign(uint256 key, bytes32 digest) internal pure returns (bytes memory) {
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, digest);
+        return abi.encodePacked(r, s, v);
+    }
+
+    function _nobodyElse() internal pure returns (Admission memory) {}
+
+    function _price(Order memory order, uint256 blockNumber) internal pure returns (uint256) {
+        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, blockNumber);
+    }
+
+    function _post(Order memory order) internal returns (bytes32 task) {
+        task = market.taskOf(order);
+        vm.prank(order.client);
+        market.post(order, "");
+    }
+
+    function _accept(Order memory order) internal returns (uint256 price, uint256 collateral) {
+        vm.prank(signer);
+        market.accept(operator, order, _nobodyElse());
+        price = _price(order, block.number);
+        collateral = Terms.collateral(p, price);
+    }
+
+    function _commitment(bytes32 task, bytes32 salt) internal view returns (bytes32) {
+        return keccak256(abi.encode(block.chainid, address(market), task, operator, uint256(0), ROOT, salt));
+    }
+
+    function _commit(bytes32 task) internal {
+        vm.prank(signer);
+        market.commit(operator, task, _commitment(task, SALT));
+    }
+
+    function _reveal(bytes32 task) internal {
+        vm.prank(anybody);
+        market.reveal(Opening(task, 0, ROOT, SALT));
+    }
+
+    function _pass(bytes32 task) internal {
+        vm.roll(market.deadlineOf(task) + 1);
+    }
+
+    function _balance(address account) internal view returns (uint256) {
+        return market.accountOf(account).balance;
+    }
+
+    function _held(address account) internal view returns (uint256) {
+        return market.accountOf(account).collateral;
+    }
+
+    function _assertState(bytes32 task, State expected) internal view {
+        assertEq(uint8(market.taskAt(task).state), uint8(expected), "state");
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {DeregisterParams} from "../../src/interfaces/IEigenLayer.sol";
+import {Admission, ITaskMarket, Opening, Order, State, Task} from "../../src/interfaces/ITaskMarket.sol";
+import {Merkle} from "../../src/libraries/Merkle.sol";
+import {Terms} from "../../src/libraries/Terms.sol";
+import {Fixture} from "../Fixture.sol";
+
+contract ExecutionTest is Fixture {
+    function test_Accept_FixesThePriceAndHoldsTheCollateral() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        vm.roll(block.number + 10);
+        uint256 collateral = 2 * (p.gDef + 2 * 0.02 ether);
+
+        vm.expectEmit(address(market));
+        emit ITaskMarket.Accepted(task, operator, 0.02 ether, collateral);
+        vm.prank(signer);
+        market.accept(operator, order, _nobodyElse());
+
+        Task memory t = market.taskAt(task);
+        _assertState(task, State.Accepted);
+        assertEq(t.executor, operator, "executor");
+        assertEq(t.acceptedAt, block.number, "acceptedAt");
+        assertEq(t.exec, order.exec, "exec");
+        assertEq(_balance(operator), 10 ether - collateral, "balance");
+        assertEq(_held(operator), collateral, "collateral");
+        assertEq(market.deadlineOf(task), block.number + order.exec, "commitBy");
+    }
+
+    function test_Accept_InTheLastBlock() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        vm.roll(order.acceptBy);
+        _accept(order);
+        _assertState(task, State.Accepted);
+    }
+
+    function test_RevertWhen_AcceptedAfterAcceptBy() public {
+        Order memory order = _order();
+        _post(order);
+        vm.roll(order.acceptBy + 1);
+        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.TooLate.selector, block.number, order.acceptBy));
+    }
+
+    function test_RevertWhen_TheCallerIsNotTheSigner() public {
+        Order memory order = _order();
+        _post(order);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, operator, signer));
+        vm.prank(operator);
+        market.accept(operator, order, _nobodyElse());
+    }
+
+    function test_RevertWhen_TheOperatorHasLeft() public {
+        Order memory order = _order();
+        _post(order);
+        vm.prank(operator);
+        core.allocationManager.deregisterFromOperatorSets(DeregisterParams(operator, address(manager), new uint32[](1)));
+        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.NotAMember.selector, operator));
+    }
+
+    function test_RevertWhen_AcceptedTwice() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Open, State.Accepted));
+        vm.prank(rivalSigner);
+        market.accept(rival, order, _nobodyElse());
+    }
+
+    function test_RevertWhen_TheOrderWasNeverPosted() public {
+        Order memory order = _order();
+        _assertNotAccepted(
+            order, abi.encodeWithSelector(ITaskMarket.WrongState.selector, market.taskOf(order), State.Open, State.None)
+        );
+    }
+
+    function test_RevertWhen_TheBalanceDoesNotCoverTheCollateral() public {
+        Order memory order = _order();
+        _post(order);
+        uint256 collateral = Terms.collateral(p, order.minPrice);
+        vm.prank(operator);
+        market.withdraw(operator, 10 ether - collateral + 1);
+        _assertNotAccepted(
+            order,
+            abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, operator, collateral - 1, collateral)
+        );
+    }
+
+    /// @dev Invariant 17 at its edge.
+    function test_Accept_UpToTheOwnersCap() public {
+        Order memory first = _order();
+        Order memory second = _order();
+        second.nonce = 2;
+        _post(first);
+        _post(second);
+        uint256 collateral = Terms.collateral(p, first.minPrice);
+        vm.prank(operator);
+        manager.setSigner(signer, uint96(2 * collateral - 1));
+        _accept(first);
+        _assertNotAccepted(
+            second,
+            abi.encodeWithSelector(
+                ITaskMarket.CollateralCapExceeded.selector, operator, collateral, collateral, 2 * collateral - 1
+            )
+        );
+        vm.prank(operator);
+        manager.setSigner(signer, uint96(2 * collateral));
+        _accept(second);
+        assertEq(_held(operator), 2 * collateral, "collateral");
+    }
+
+    /// @dev Invariant 38: the core's delays may change after the deployment.
+    function test_RevertWhen_TheStakeCouldLeaveBeforeTheEnd() public {
+        Order memory order = _order();
+        _post(order);
+        uint256 lifetime = Terms.lifetime(p, order.exec);
+        vm.mockCall(
+            address(core.allocationManager),
+            abi.encodeWithSignature("DEALLOCATION_DELAY()"),
+            abi.encode(uint32(lifetime - 1))
+        );
+        _assertNotAccepted(order, abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, lifetime, lifetime - 1));
+        vm.clearMockedCalls();
+        _accept(order);
+    }
+
+    function test_Accept_ByAnAdmittedOperator() public {
+        (bytes32 root, address[3] memory sorted) = _admitted();
+        Order memory order = _order();
+        order.operators = root;
+        bytes32 task = _post(order);
+        uint32 index = sorted[0] == operator ? 0 : sorted[1] == operator ? 1 : 2;
+        Admission memory admission = Admission(index, 3, _path(sorted, index));
+        vm.prank(signer);
+        market.accept(operator, order, admission);
+        _assertState(task, State.Accepted);
+    }
+
+    function test_RevertWhen_TheOperatorIsNotAdmitted() public {
+        (bytes32 root, address[3] memory sorted) = _admitted();
+        Order memory order = _order();
+        order.operators = root;
+        _post(order);
+        address stranger = makeAddr("stranger");
+        _join(stranger, stranger, 1 ether);
+        bytes memory reason = abi.encodeWithSelector(ITaskMarket.NotAdmitted.selector, stranger, root);
+        vm.startPrank(stranger);
+        for (uint32 i; i < 4; ++i) {
+            Admission memory admission = Admission(i, 3, _path(sorted, i));
+            vm.expectRevert(reason);
+            market.accept(stranger, order, admission);
+        }
+        vm.expectRevert(reason);
+        market.accept(stranger, order, _nobodyElse());
+    }
+
+    function test_AcceptMany_SkipsWhatARivalTook() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(3);
+        vm.prank(rivalSigner);
+        market.accept(rival, orders[1], _nobodyElse());
+
+        vm.prank(signer);
+        market.acceptMany(operator, orders, new Admission[](3));
+
+        assertEq(market.taskAt(tasks[0]).executor, operator, "first");
+        assertEq(market.taskAt(tasks[1]).executor, rival, "second");
+        assertEq(market.taskAt(tasks[2]).executor, operator, "third");
+        assertEq(_held(operator), 2 * Terms.collateral(p, orders[0].minPrice), "collateral");
+    }
+
+    function test_Commit_StoresTheCommitment() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        bytes32 commitment = _commitment(task, SALT);
+        vm.roll(market.deadlineOf(task));
+
+        vm.expectEmit(address(market));
+        emit ITaskMarket.Committed(task, commitment);
+        _commit(task);
+
+        _assertState(task, State.Committed);
+        assertEq(market.taskAt(task).claim, commitment, "claim");
+        assertEq(market.outputsRootOf(task), 0, "nothing is revealed");
+        assertEq(market.deadlineOf(task), block.number + p.record + p.reveal, "revealBy");
+    }
+
+    function test_RevertWhen_CommittedTooLate() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        uint256 commitBy = market.deadlineOf(task);
+        _pass(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, commitBy + 1, commitBy));
+        vm.prank(signer);
+        market.commit(operator, task, bytes32(uint256(1)));
+    }
+
+    function test_RevertWhen_AnotherOperatorCommits() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheExecutor.selector, rival, operator));
+        vm.prank(rivalSigner);
+        market.commit(rival, task, bytes32(uint256(1)));
+    }
+
+    function test_RevertWhen_CommittedTwice() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        _commit(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Accepted, State.Committed));
+        vm.prank(signer);
+        market.commit(operator, task, bytes32(uint256(1)));
+    }
+
+    function test_Commit_ByTheNewSignerAfterAChange() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        address fresh = makeAddr("fresh signer");
+        vm.prank(operator);
+        manager.setSigner(fresh, CAP);
+        bytes32 commitment = _commitment(task, SALT);
+
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, signer, fresh));
+        vm.prank(signer);
+        market.commit(operator, task, commitment);
+
+        vm.prank(fresh);
+        market.commit(operator, task, commitment);
+        _assertState(task, State.Committed);
+    }
+
+    function test_Reveal_ByAnybodyFromTheCommitOn() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        _commit(task);
+        vm.expectEmit(address(market));
+        emit ITaskMarket.Revealed(task, 0, ROOT);
+        _reveal(task);
+        _assertState(task, State.Revealed);
+        assertEq(market.outputsRootOf(task), ROOT, "outputs root");
+        assertEq(market.deadlineOf(task), block.number + order.exec + p.challenge, "challengeBy");
+    }
+
+    function test_RevertWhen_RevealedTooLate() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        _commit(task);
+        uint256 revealBy = market.deadlineOf(task);
+        _pass(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, revealBy + 1, revealBy));
+        market.reveal(Opening(task, 0, ROOT, SALT));
+    }
+
+    function test_RevertWhen_TheOpeningDoesNotFit() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        _commit(task);
+        bytes32 opened = _commitment(task, bytes32(0));
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskMarket.WrongOpening.selector, task, _commitment(task, SALT), opened)
+        );
+        market.reveal(Opening(task, 0, ROOT, 0));
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownSlot.selector, task, 1));
+        market.reveal(Opening(task, 1, ROOT, SALT));
+    }
+
+    function test_RevertWhen_RevealedBeforeTheCommit() public {
+        Order memory order = _order();
+        bytes32 task = _post(order);
+        _accept(order);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Committed, State.Accepted));
+        market.reveal(Opening(task, 0, ROOT, SALT));
+    }
+
+    function test_ManyForms_WorkOffSeveralTasksAndSkipWhatIsDone() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(3);
+        bytes32[] memory commitments = new bytes32[](3);
+        Opening[] memory openings = new Opening[](3);
+        for (uint256 i; i < 3; ++i) {
+            commitments[i] = _commitment(tasks[i], SALT);
+            openings[i] = Opening(tasks[i], 0, ROOT, SALT);
+        }
+        vm.startPrank(signer);
+        market.acceptMany(operator, orders, new Admission[](3));
+        market.commitMany(operator, tasks, commitments);
+        market.reveal(openings[2]);
+        market.revealMany(openings);
+        vm.roll(block.number + orders[0].exec + p.challenge + 1);
+        market.close(orders[0]);
+        market.closeMany(orders);
+        for (uint256 i; i < 3; ++i) {
+            _assertState(tasks[i], State.Final);
+        }
+        assertEq(_balance(operator), 10 ether + 3 * orders[0].minPrice, "balance");
+        assertEq(_held(operator), 0, "collateral");
+    }
+
+    function test_RevertWhen_ListsOfABatchDiffer() public {
+        vm.startPrank(signer);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 1, 0));
+        market.acceptMany(operator, new Order[](1), new Admission[](0));
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 1, 2));
+        market.commitMany(operator, new bytes32[](1), new bytes32[](2));
+    }
+
+    function _assertNotAccepted(Order memory order, bytes memory reason) private {
+        vm.expectRevert(reason);
+        vm.prank(signer);
+        market.accept(operator, order, _nobodyElse());
+    }
+
+    function _many(uint256 count) private returns (Order[] memory orders, bytes32[] memory tasks) {
+        orders = new Order[](count);
+        tasks = new bytes32[](count);
+        for (uint256 i; i < count; ++i) {
+            orders[i] = _order();
+            orders[i].nonce = i;
+            tasks[i] = _post(orders[i]);
+        }
+    }
+
+    /// @dev The list of operator, rival and one more, sorted ascending, and its root.
+    function _admitted() private returns (bytes32 root, address[3] memory sorted) {
+        sorted = [operator, rival, makeAddr("third")];
+        for (uint256 pass; pass < 2; ++pass) {
+            for (uint256 i; i < 2; ++i) {
+                if (sorted[i] > sorted[i + 1]) (sorted[i], sorted[i + 1]) = (sorted[i + 1], sorted[i]);
+            }
+        }
+        bytes32 left = Merkle.node(Merkle.operatorLeaf(sorted[0]), Merkle.operatorLeaf(sorted[1]));
+        bytes32 right = Merkle.node(Merkle.operatorLeaf(sorted[2]), 0);
+        root = Merkle.operatorsRoot(3, Merkle.node(left, right));
+    }
+
+    function _path(address[3] memory sorted, uint32 index) private pure returns (bytes32[] memory path) {
+        bytes32[4] memory leaves;
+        for (uint256 i; i < 3; ++i) {
+            leaves[i] = Merkle.operatorLeaf(sorted[i]);
+        }
+        path = new bytes32[](2);
+        path[0] = leaves[index ^ 1];
+        path[1] = index < 2 ? Merkle.node(leaves[2], leaves[3]) : Merkle.node(leaves[0], leaves[1]);
+    }
+}
