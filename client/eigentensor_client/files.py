@@ -1,12 +1,14 @@
-"""What the user hands over as words and files, read strictly."""
+"""What the user hands over as words and files, read strictly; and what the user gets."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eigentensor.errors import BindingError, BlobNotFound
-from eigentensor.store.tensors import load_safetensors
+from eigentensor.errors import BindingError, BlobNotFound, ConfigError
+from eigentensor.program import Kind, Program
+from eigentensor.store.tensors import load_safetensors, save_safetensors
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -61,3 +63,16 @@ def read_variables(words: list[str] | None) -> dict[str, int]:
         except ValueError:
             raise BindingError(f"cannot read variable {word!r}", fix="Write name=number.") from None
     return variables
+
+
+def write_tensors(path: Path, tensors: Tensors, program: Program, kind: Kind = Kind.OUTPUT) -> None:
+    """Writes results to a safetensors file with the program's dtypes; the file is whole or it is not there."""
+    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_safetensors(temporary, tensors, dtypes)
+        temporary.replace(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}", fix="Choose another --output.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -9,14 +9,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print the data as one JSON o
 NetworkName = Annotated[
     str | None, typer.Option("--network", "-n", envvar="EIGENTENSOR_NETWORK", help="Name or file of a network [local].")
 ]
-ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file, or a program's uuid.")]
+ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program file, or a program's uuid.")]
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task's uuid, or the beginning of it.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", "-i", metavar="NAME=@FILE", help="An input: .npy, or one in a .safetensors."),
 ]
-Weights = Annotated[Path | None, typer.Option("--weights", help="The weights, a safetensors file.")]
+Weights = Annotated[Path | None, typer.Option("--weights", "-w", help="The weights, a safetensors file.")]
 States = Annotated[Path | None, typer.Option("--states", help="The states, a safetensors file.")]
 Variables = Annotated[
     list[str] | None, typer.Option("--variable", "-v", metavar="NAME=NUMBER", help="A bound variable.")
 ]
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="How often the program's calls are executed.")]
+MaxPrice = Annotated[str, typer.Option("--max-price", help="The most that you pay, in tokens; enforced on chain.")]
+MinPrice = Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")]
+Ramp = Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")]
+Exec = Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")]
+AcceptWithin = Annotated[int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")]
+Wait = Annotated[str, typer.Option("--wait", help="result, checked or final.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.")]

@@ -1,0 +1,23 @@
+"""Whose money the client spends."""
+
+import os
+
+from eth_account.signers.local import LocalAccount
+
+from eigentensor.chain import Network, anvil_account, load_account
+from eigentensor.errors import ConfigError
+
+#: The development account that a local network gives to whoever names no keystore.
+CLIENT = 1
+
+
+def choose_account(network: Network) -> LocalAccount:
+    """The keystore that the environment names; without one the published development key, on a local chain only."""
+    if os.environ.get("EIGENTENSOR_KEYSTORE"):
+        return load_account()
+    if network.is_local:
+        return anvil_account(CLIENT)
+    raise ConfigError(
+        f"no account to pay with on network {network.name}",
+        fix="Set EIGENTENSOR_KEYSTORE to a V3 keystore and EIGENTENSOR_PASSWORD_FILE to its password.",
+    )

@@ -1,0 +1,335 @@
+"""The client: one account that pays for tasks on one network."""
+
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from eth_account.signers.local import LocalAccount
+
+from eigentensor import economics, merkle
+from eigentensor.chain import Chain, Network, Order, State, TaskEvent, from_wei, order_uuid
+from eigentensor.errors import (
+    BlobCorrupt,
+    BlobNotFound,
+    InsufficientFunds,
+    NotYet,
+    Reverted,
+    StoreError,
+    TaskNotFound,
+    WrongResult,
+)
+from eigentensor.program import Program, Role
+from eigentensor.program.binding import Results, bind
+from eigentensor.program.codec import decode, encode
+from eigentensor.program.cost import costs
+from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
+from eigentensor.store.parts import decode_results, encode_variables
+from eigentensor_client import orders
+from eigentensor_client.accounts import choose_account
+from eigentensor_client.orders import Roots, Terms, Work
+from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
+
+#: Told what is being done, and how far it is.
+Tell = Callable[..., None]
+
+POSTS = 32  # orders in one transaction
+DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
+
+
+def _silent(text: str, done: float | None = None, total: float | None = None) -> None:
+    pass
+
+
+class Client:
+    """Plans, posts, waits, fetches, verifies.
+
+    Usable as a context manager. Errors are those of `eigentensor.errors`; whatever is raised, no money is stuck: each
+    state of a task ends by time, and this client ends the tasks that it waits for if nobody else does.
+    """
+
+    def __init__(
+        self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
+    ) -> None:
+        """Without arguments the network and the keystore that the environment names; on a local chain a known key."""
+        self.network = network if isinstance(network, Network) else Network.load(network)
+        self.chain = Chain(self.network, account or choose_account(self.network))
+        self.store = store or LocalStore()
+        self.gateway = GatewayClient(self.network.gateway_url, self.store)
+        self.poll = 0.2 if self.network.is_local else 2.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.gateway.close()
+        self.chain.journal.close()
+
+    @property
+    def address(self) -> str:
+        return self.chain.address
+
+    # ---- Before paying ----
+
+    def plan(self, work: Work, terms: Terms) -> Plan:
+        """What the work would cost on these terms. Raises BindingError if it could not be executed at all."""
+        bind(work.program, self._tensors(work), work.variables, work.repeat)
+        cost = costs(work.program)
+        parameters = self.network.deployment.parameters
+        upload = len(encode(work.program)) + cost.input_bytes + cost.weight_bytes + cost.state_bytes
+        return Plan(
+            program=merkle.program_root(encode(work.program)).hex(),
+            calls=cost.calls * work.repeat,
+            evaluations=cost.evaluations * work.repeat,
+            upload=upload,
+            memory=cost.all_bytes,
+            results=cost.result_bytes,
+            repeat=work.repeat,
+            min_price=terms.max_price if terms.min_price is None else terms.min_price,
+            max_price=terms.max_price,
+            collateral=economics.collateral(parameters, terms.max_price),
+            penalty=economics.penalty(parameters, terms.max_price),
+            exec=terms.exec,
+            accept_within=terms.accept_within,
+            final_after=economics.challenge_window(parameters, terms.exec),
+            balance=self.chain.balance_of(self.address).balance,
+            tokens=self.chain.tokens_of(self.address),
+            operators=self._operators(),
+        )
+
+    def _operators(self) -> int | None:
+        try:
+            return len(self.gateway.operators()["operators"])
+        except StoreError:
+            return None
+
+    # ---- Posting ----
+
+    def post(self, works: Sequence[Work], terms: Terms, tell: Tell = _silent) -> list[TaskView]:
+        """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
+
+        Raises BindingError and InsufficientFunds before anything is uploaded or spent.
+        """
+        for work in works:
+            bind(work.program, self._tensors(work), work.variables, work.repeat)
+        self._check_funds(len(works) * terms.max_price)
+        all_roots = [self._upload(work, tell) for work in works]
+        block = self.chain.block_number()
+        drafts = [
+            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms)
+            for work, roots in zip(works, all_roots, strict=True)
+        ]
+        tell("posting")
+        self._provide(len(works) * terms.max_price)
+        for start in range(0, len(drafts), POSTS):
+            self.chain.post_many(drafts[start : start + POSTS])
+        return [self._view(order) for order in drafts]
+
+    def _check_funds(self, needed: int) -> None:
+        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
+        if balance + tokens < needed:
+            symbol = self.network.deployment.token_symbol
+            raise InsufficientFunds(
+                f"{self._amount(needed)} {symbol} are needed for the escrow, {self.address} has "
+                f"{self._amount(balance)} in the market and {self._amount(tokens)} in its wallet",
+                fix="Offer a lower --max-price, or get tokens.",
+            )
+        if not self.chain.ether_of(self.address):
+            raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
+
+    def _provide(self, needed: int) -> None:
+        missing = needed - self.chain.balance_of(self.address).balance
+        if missing > 0:
+            self.chain.ensure_allowance(self.network.deployment.task_market, missing)
+
+    def _upload(self, work: Work, tell: Tell) -> Roots:
+        arrays = bind(work.program, self._tensors(work), work.variables, work.repeat)
+        encoded = encode(work.program)
+        self._give(self.store.put(encoded), "program", tell)
+        roots = {}
+        with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
+            for role, word in ((Role.INPUT, "inputs"), (Role.WEIGHT, "weights"), (Role.STATE, "states")):
+                buffers = [(b, a) for b, a in zip(work.program.buffers, arrays, strict=True) if b.role is role]
+                if buffers:
+                    path = Path(folder) / word
+                    dtypes = {b.name: b.dtype for b, _ in buffers}
+                    save_safetensors(path, {b.name: a.reshape(b.shape) for b, a in buffers}, dtypes)
+                    blob = self.store.put(path)
+                    self._give(blob, word, tell)
+                    roots[word] = bytes.fromhex(self.store.names(blob).computed or "")
+        if work.program.variables:
+            self._give(self.store.put(encode_variables(work.variables)), "variables", tell)
+            roots["variables"] = merkle.variables_root(work.variables)
+        return Roots(merkle.program_root(encoded), **roots)
+
+    def _give(self, blob: str, word: str, tell: Tell) -> None:
+        self.gateway.upload(blob, lambda done, total: tell(f"uploading {word}", done, total))
+
+    @staticmethod
+    def _tensors(work: Work) -> Tensors:
+        return {**work.inputs, **work.weights, **work.states}
+
+    # ---- Waiting ----
+
+    def wait(
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = _silent
+    ) -> TaskView:
+        """Waits until the task is `result` or `final`, and moves it on where everybody else is late.
+
+        Raises ChecksNotAvailable for `checked`, NobodyAccepted, ExecutorFailed, TaskCancelled, and NotYet after
+        `timeout` seconds.
+        """
+        orders.check_stage(stage)
+        started = time.monotonic()
+        while True:
+            task = self._view(task.order)
+            if orders.reached(task.state, stage):
+                return self._with_events(task)
+            if (error := orders.failure(task)) is not None:
+                raise error
+            tell(f"{task.words}: waits for {orders.waits_for(task)}; block {task.block}")
+            self._move_on(task)
+            if timeout is not None and time.monotonic() - started > timeout:
+                raise NotYet(
+                    f"task {task.uuid} is {task.words} after {timeout:.0f} s, not {stage}",
+                    fix=f"It goes on by itself: `eigentensor get {task.uuid[:10]}` takes it up again.",
+                )
+            time.sleep(self.poll)
+
+    def _move_on(self, task: TaskView) -> None:
+        send = orders.due(task.state, task.order, task.deadline, task.block)
+        if send:
+            with suppress(Reverted):  # somebody else was faster: the next look shows it
+                {"expire": self.chain.expire, "fail": self.chain.fail, "close": self.chain.close}[send](task.order)
+
+    # ---- Results ----
+
+    def fetch(self, task: TaskView, tell: Tell = _silent) -> TaskResult:
+        """The verified result of a task that is `result` or `final`.
+
+        Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
+        """
+        if task.state not in (State.REVEALED, State.FINAL):
+            raise orders.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
+        root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
+        program = self.program(task.order.program.hex())
+        names = decode_results(self.gateway.fetch(root.hex()).read_bytes())
+        outputs, states = (
+            self._fetch_tensors(name, {r.name: r.shape for r in results.values()}, tell)
+            for name, results in zip(names, (program.outputs, program.new_states), strict=True)
+        )
+        if merkle.results_root(program, Results(outputs, states)) != root:
+            raise WrongResult(
+                f"the result of task {task.uuid} does not have the outputs root that its executor revealed",
+                fix="Fetch it from another gateway; the executor's collateral answers for the revealed root.",
+            )
+        return TaskResult(task, root, outputs, states)
+
+    def _fetch_tensors(self, name: bytes, shapes: dict[str, tuple[int, ...]], tell: Tell) -> Tensors:
+        if not shapes:
+            return {}
+        path = self.gateway.fetch(name.hex(), lambda done, total: tell("downloading the result", done, total))
+        tensors = load_safetensors(path)
+        try:
+            return {name: np.reshape(tensors[name], shape) for name, shape in shapes.items()}
+        except (KeyError, ValueError) as error:
+            raise WrongResult(f"the result does not fit the program: {error}") from None
+
+    def deliver(self, task: TaskView, tell: Tell = _silent) -> TaskResult:
+        """`fetch`, but waits a while for bytes that are still on their way from the executor."""
+        started = time.monotonic()
+        while True:
+            try:
+                return self.fetch(task, tell)
+            except BlobNotFound:
+                if time.monotonic() - started > DELIVERY:
+                    raise
+                tell("waits for the executor to upload the result")
+                time.sleep(self.poll)
+
+    def run(
+        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = _silent
+    ) -> TaskResult:
+        """Post, wait, fetch, verify."""
+        orders.check_stage(stage)
+        (task,) = self.post([work], terms, tell)
+        return self.deliver(self.wait(task, stage, timeout=timeout, tell=tell), tell)
+
+    def program(self, uuid: str) -> Program:
+        """A program by its uuid, from the cache or the gateway."""
+        return decode(self.gateway.fetch(uuid).read_bytes())
+
+    # ---- Tasks ----
+
+    def tasks(self) -> Iterator[TaskView]:
+        """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
+        cursor: dict[str, Any] = {}
+        while True:
+            page = self.gateway.tasks(client=self.address, **cursor)
+            for entry in page["tasks"]:
+                yield self._view(self._order(entry))
+            if not page.get("next"):
+                return
+            cursor = {"cursor": page["next"]}
+
+    def task(self, name: str) -> TaskView:
+        """A task by its uuid, or one of the account's by the beginning of it. Raises TaskNotFound."""
+        name = name.lower().removeprefix("0x")
+        if len(name) == 64:
+            try:
+                return self._with_events(self._view(self._order(self.gateway.task(name))))
+            except BlobNotFound:
+                raise TaskNotFound(f"there is no task {name}") from None
+        found = [task for task in self.tasks() if task.uuid.startswith(name)]
+        if len(found) != 1:
+            what = f"{len(found)} tasks of {self.address} begin with {name!r}"
+            raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
+        return self._with_events(found[0])
+
+    def cancel(self, task: TaskView) -> TaskView:
+        """Takes back an order that nobody accepted; the whole escrow returns to the balance."""
+        self.chain.cancel(task.order)
+        return self._with_events(self._view(task.order))
+
+    def explain(self, task: TaskView) -> dict[str, Any]:
+        """What each operator says about a task, from the gateway."""
+        return self.gateway.explain(task.uuid)
+
+    def _order(self, entry: dict[str, Any]) -> Order:
+        order = Order.from_json(entry["order"])
+        if order_uuid(order, self.network.deployment.domain).hex() != entry["uuid"].removeprefix("0x"):
+            raise BlobCorrupt(f"the gateway gave another order for task {entry['uuid']}")
+        return order
+
+    def _view(self, order: Order) -> TaskView:
+        uuid = order_uuid(order, self.network.deployment.domain)
+        block, task = self.chain.block_number(), self.chain.task_at(uuid)
+        accepted = int(task.executor, 16) != 0
+        return TaskView(
+            uuid=uuid.hex(),
+            order=order,
+            state=task.state,
+            executor=task.executor if accepted else None,
+            price=orders.price(order, task.accepted_at) if accepted else None,
+            deadline=self.chain.deadline_of(uuid),
+            block=block,
+        )
+
+    def _with_events(self, task: TaskView) -> TaskView:
+        uuid = bytes.fromhex(task.uuid)
+        events = self.chain.events(max(self.network.deployment.block, task.order.ramp_start))
+        own = tuple(e for e in events if isinstance(e, TaskEvent) and e.task == uuid)
+        return TaskView(task.uuid, task.order, task.state, task.executor, task.price, task.deadline, task.block, own)
+
+    def _amount(self, wei: int) -> str:
+        return from_wei(wei, self.network.deployment.token_decimals)
