@@ -75,26 +75,27 @@ def _located(name: str) -> Any:
     return Metadata(name=f"{name} at {user_line()}")
 
 
-def user_line(frame: Any = None) -> str:
-    """file:line of the innermost caller that is neither tinygrad nor this package nor the standard library."""
-    frame = frame or inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith((*_LIBRARIES, "<")):
+def is_library(path: str) -> bool:
+    """Whether a file belongs to tinygrad, to this package or to the standard library."""
+    return path.startswith((*_LIBRARIES, "<"))
+
+
+def user_line() -> str:
+    """file:line of the innermost caller that is the user's."""
+    frame = inspect.currentframe()
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def raised_at(error: BaseException) -> str:
     """file:line of the user's code that an exception came through last."""
-    lines = [f for f, _ in _frames(error) if not f.f_code.co_filename.startswith((*_LIBRARIES, "<"))]
-    numbers = {f: n for f, n in _frames(error)}
-    return f"{lines[-1].f_code.co_filename}:{numbers[lines[-1]]}" if lines else ""
-
-
-def _frames(error: BaseException) -> Iterator[tuple[Any, int]]:
-    trace = error.__traceback__
+    trace, line = error.__traceback__, ""
     while trace is not None:
-        yield trace.tb_frame, trace.tb_lineno
+        if not is_library(trace.tb_frame.f_code.co_filename):
+            line = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
+    return line
 
 
 def origin(u: Any) -> str:
@@ -131,16 +132,20 @@ def is_realized(buffer: Any) -> bool:
 
 def relocated(uops: list[Any], moved: dict[Any, Any]) -> tuple[Any, ...]:
     """The graphs with every buffer and every copy on the capture device; `moved` remembers what became of each buffer."""
+    return tuple(graph_rewrite(UOp.sink(*uops), _relocation, ctx=moved).src)
 
-    def copy(n: Any) -> Any:
-        return n.replace(arg=DEVICE) if n.arg != DEVICE else None
 
-    def buffer(n: Any) -> Any:
-        if n.is_variable or is_host(n) or n.device == DEVICE:
-            return None
-        if n not in moved:
-            moved[n] = UOp.new_buffer(DEVICE, n.max_numel(), n.dtype)
-        return moved[n]
+def _moved_buffer(moved: dict[Any, Any], buffer: Any) -> Any:
+    if buffer.is_variable or is_host(buffer) or buffer.device == DEVICE:
+        return None
+    if buffer not in moved:
+        moved[buffer] = UOp.new_buffer(DEVICE, buffer.max_numel(), buffer.dtype)
+    return moved[buffer]
 
-    rules = PatternMatcher([(UPat(Ops.COPY, name="n"), copy), (UPat(Ops.BUFFER, name="n"), buffer)])
-    return tuple(graph_rewrite(UOp.sink(*uops), rules).src)
+
+_relocation = PatternMatcher(
+    [
+        (UPat(Ops.COPY, name="copy"), lambda copy: copy.replace(arg=DEVICE) if copy.arg != DEVICE else None),
+        (UPat(Ops.BUFFER, name="buffer"), lambda ctx, buffer: _moved_buffer(ctx, buffer)),
+    ]
+)

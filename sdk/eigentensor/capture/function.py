@@ -1,0 +1,135 @@
+"""A Python function over tinygrad Tensors → a program: its arguments become inputs, the tensors of its model become weights."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor, nn
+from tinygrad.engine.jit import JitError
+from tinygrad.uop.ops import UOp
+
+from eigentensor.capture import adapter
+from eigentensor.capture.context import named_outputs
+from eigentensor.capture.convert import dtype_of
+from eigentensor.capture.graph import GraphProgram, Outside, cloned, compiled, static_shape
+from eigentensor.errors import CaptureError
+from eigentensor.program.model import Kind, Role, Variable
+
+
+def capture(
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | Mapping[str, Any],
+    model: Any = None,
+    *,
+    variables: Mapping[str, tuple[int, ...]] | None = None,
+    fingerprint: bool = True,
+) -> GraphProgram:
+    """The program of a function of Tensors that returns a Tensor, several, or a dict of them.
+
+    Example inputs (Tensors or arrays, by position or by parameter name) give names, shapes and types; nothing is executed.
+    Tensors of `model` (an object or a state dict), or else of what the function refers to, become weights; those that it
+    assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
+    Raises CaptureError, with the line of the function where it is known.
+    """
+    inputs = _inputs(function, example_inputs)
+    bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
+    tensors = _tensors(function if model is None else model, has_model=model is not None)
+    data = {name: _data(name, tensor) for name, tensor in tensors.items()}
+    with adapter.recording() as steps:
+        outside: dict[Any, Outside] = {}
+        arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
+        for name, example in inputs.items():
+            arguments[name] = adapter.placeholder(static_shape(example, name), example.dtype)
+            outside[adapter.buffer_of(arguments[name])] = _outside(Role.INPUT, name, example)
+        held = {}
+        for name, tensor in tensors.items():
+            held[name] = tensor.uop = adapter.placeholder(static_shape(tensor, name), tensor.dtype).uop
+            outside[adapter.buffer_of(tensor)] = _outside(Role.WEIGHT, name, tensor, data[name])
+        results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(_call(function, arguments)).items()}
+        written = {buffer for step in steps for buffer in step.buffers[:1]}
+        for name, tensor in tensors.items():
+            buffer = adapter.buffer_of(Tensor(held[name]))
+            if tensor.uop is not held[name] or buffer in written:
+                results[Kind.STATE, name] = tensor
+                outside[buffer] = _outside(Role.STATE, name, tensor, data[name])
+        clones = cloned(results)
+    return compiled(steps, clones, outside, bounds, fingerprint)
+
+
+def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -> Outside:
+    return Outside(role, name, static_shape(tensor, name), dtype_of(tensor.dtype), data)
+
+
+def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters.values()
+    positional = [arguments[p.name] for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in arguments]
+    names = {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}
+    try:
+        return function(*positional, **{name: value for name, value in arguments.items() if name not in names})
+    except CaptureError:
+        raise
+    except JitError as error:
+        raise _located(error, "the value of a tensor is read while the program is made", "move .item(), .numpy() and .tolist() out of the function") from error
+    except Exception as error:
+        raise _located(error, f"{type(error).__name__}: {error}", "the function itself fails on tensors of these shapes") from error
+
+
+def _located(error: Exception, what: str, fix: str) -> CaptureError:
+    line = adapter.raised_at(error)
+    return CaptureError(f"{line}: {what}" if line else what, fix=fix)
+
+
+def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:
+    if not isinstance(examples, Mapping):
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        if len(names) < len(examples):
+            raise CaptureError(f"{len(examples)} example inputs for parameters {names}", fix="give example inputs as a dict by name")
+        examples = dict(zip(names, examples, strict=False))
+    return {name: e if isinstance(e, Tensor) else Tensor(np.asarray(e)) for name, e in examples.items()}
+
+
+def _data(name: str, tensor: Tensor) -> bytes:
+    dtype_of(tensor.dtype)
+    tensor.replace(tensor.contiguous().realize())
+    return adapter.host_bytes(adapter.buffer_of(tensor))
+
+
+def _tensors(source: Any, *, has_model: bool) -> dict[str, Tensor]:
+    """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
+    found = dict(nn.state.get_state_dict(source)) if has_model else _of_function(source)
+    named: dict[int, str] = {}
+    return {name: t for name, t in found.items() if named.setdefault(id(t), name) == name}
+
+
+def _of_function(function: Any) -> dict[str, Tensor]:
+    seen: set[int] = set()
+    holders = _holders(function, seen)
+    states = {name: state for name, holder in holders.items() if (state := nn.state.get_state_dict(holder, name))}
+    if len(states) == 1 and not isinstance(holder := holders[next(iter(states))], Tensor):
+        return dict(nn.state.get_state_dict(holder))
+    return {name: tensor for state in states.values() for name, tensor in state.items()}
+
+
+def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
+    """Objects that a function refers to by name; functions among them are looked into as well."""
+    if id(function) in seen:
+        return {}
+    seen.add(id(function))
+    if not inspect.isfunction(inspect.unwrap(function)):
+        owner = getattr(function, "__self__", function)
+        return {} if isinstance(owner, ModuleType | type) else {"": owner}
+    refers = inspect.getclosurevars(inspect.unwrap(function))
+    holders: dict[str, Any] = {}
+    for name, value in {**refers.globals, **refers.nonlocals}.items():
+        if inspect.isroutine(value):
+            holders |= {n or name: h for n, h in _holders(value, seen).items()} if _is_of_user(value) else {}
+        elif not isinstance(value, ModuleType | type):
+            holders[name] = value
+    return holders
+
+
+def _is_of_user(function: Any) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
+    return code is not None and not adapter.is_library(code.co_filename)
