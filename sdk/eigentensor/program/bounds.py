@@ -183,6 +183,8 @@ class _Prover:
     def _under(self, condition: int, holds: bool, target: int) -> Interval | None:
         """What `target` can be while the condition holds (or does not); None if that cannot be."""
         facts = self._facts(condition, holds) if self.steps < STEPS else []
+        if _CONTRADICTION in facts:
+            return None
         if not facts:
             return self.box[target]
         below = self._below(target)
@@ -291,6 +293,7 @@ def _sum(a: Form, b: Form, factor: int) -> Form:
     return Form(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
 
 
+_CONTRADICTION = Fact((), -1)
 Box = Sequence[Interval] | dict[int, Interval]
 
 
@@ -305,7 +308,7 @@ def _high(terms: Iterable[tuple[int, int]], constant: int, box: Box) -> int:
 def _fact(form: Form, most: int) -> list[Fact]:
     """form ≤ most, divided by what all coefficients have in common."""
     if not form.terms:
-        return []
+        return [] if form.constant <= most else [_CONTRADICTION]
     divisor = gcd(*(c for _, c in form.terms))
     return [Fact(tuple((x, c // divisor) for x, c in form.terms), (most - form.constant) // divisor)]
 
