@@ -1,0 +1,176 @@
+"""What a schedule must know of a body: the loops that values depend on, how indices move, how large they get."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.model import Body, Instruction
+from eigentensor.program.ops import REDUCTIONS, Op
+
+Interval = tuple[int, int]
+ANYTHING: Interval = (-(1 << 62), 1 << 62)  #: every index value lies here, by the rules of a valid program
+INTEGERS: dict[DType, Interval] = {
+    dtype: (int(limits.min), int(limits.max))
+    for dtype in DType
+    if dtype.is_integer and (limits := np.iinfo(STORAGE[dtype]))
+}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Facts about a valid body. Ranges are numbered as in the body: output ranges, then reduce ranges."""
+
+    body: Body
+
+    @cached_property
+    def outputs(self) -> int:
+        return len(self.body.output_ranges)
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Largest trip count of each range."""
+        return (*self.body.output_ranges, *(max(0, self.intervals[r.extent][1]) for r in self.body.reduce_ranges))
+
+    @cached_property
+    def depends(self) -> tuple[frozenset[int], ...]:
+        """The ranges whose counters each value depends on; a reduction no longer depends on its own."""
+        result: list[frozenset[int]] = []
+        for instruction in self.body.instructions:
+            if instruction.op is Op.RANGE:
+                result.append(frozenset([instruction.a]))
+                continue
+            ranges = frozenset[int]().union(*(result[v] for v in instruction.values))
+            result.append(ranges - set(self.ranges_of(instruction.c)) if instruction.op in REDUCTIONS else ranges)
+        return tuple(result)
+
+    def ranges_of(self, reduction: int) -> tuple[int, ...]:
+        return tuple(self.outputs + i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction)
+
+    @cached_property
+    def scopes(self) -> tuple[int | None, ...]:
+        """The reduction in whose steps each instruction is evaluated, None outside of all."""
+        return tuple(
+            next((self.body.reduce_ranges[r - self.outputs].reduction for r in ranges if r >= self.outputs), None)
+            for ranges in self.depends
+        )
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """How often each instruction is evaluated for one element, at most."""
+        return tuple(prod(self.extents[r] for r in ranges if r >= self.outputs) for ranges in self.depends)
+
+    def constant(self, number: int) -> int | None:
+        """The value of an index or integer constant."""
+        instruction = self.body.instructions[number]
+        if instruction.op is not Op.CONST or instruction.dtype.is_float:
+            return None
+        return signed(instruction)
+
+    @cached_property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Bounds of index values; of other values what their type allows. Guards are not used."""
+        result: list[Interval] = []
+        for instruction in self.body.instructions:
+            result.append(self._interval(instruction, [result[v] for v in instruction.values]))
+        return tuple(result)
+
+    def _interval(self, instruction: Instruction, of: list[Interval]) -> Interval:
+        op = instruction.op
+        if instruction.dtype is not DType.INDEX:
+            if op is Op.CONST and instruction.dtype.is_integer:
+                return signed(instruction), signed(instruction)
+            return INTEGERS.get(instruction.dtype, (0, 1))
+        match op:
+            case Op.CONST:
+                return signed(instruction), signed(instruction)
+            case Op.VAR:
+                bounds = self.body.variables[instruction.a]
+                return bounds.minimum, bounds.maximum
+            case Op.RANGE if instruction.a < self.outputs:
+                return 0, max(0, self.body.output_ranges[instruction.a] - 1)
+            case Op.RANGE:  # its extent stands below the reduction, perhaps after this instruction
+                return 0, max(0, self._extent(self.body.reduce_ranges[instruction.a - self.outputs].extent) - 1)
+            case Op.CAST:
+                return of[0]
+            case Op.ADD:
+                return of[0][0] + of[1][0], of[0][1] + of[1][1]
+            case Op.SUB:
+                return of[0][0] - of[1][1], of[0][1] - of[1][0]
+            case Op.MUL:
+                corners = [a * b for a in of[0] for b in of[1]]
+                return min(corners), max(corners)
+            case Op.FLOORDIV | Op.CDIV if of[1][0] > 0:
+                return min(of[0][0], 0), max(of[0][1], 0)
+            case Op.FLOORMOD if of[1][0] > 0:
+                return 0, of[1][1] - 1
+            case Op.CMOD if of[1][0] > 0:
+                return min(0, max(of[0][0], 1 - of[1][1])), max(0, min(of[0][1], of[1][1] - 1))
+            case Op.WHERE:
+                return min(of[1][0], of[2][0]), max(of[1][1], of[2][1])
+            case Op.MAX | Op.MIN:
+                best = max if op is Op.MAX else min
+                return best(of[0][0], of[1][0]), best(of[0][1], of[1][1])
+        return ANYTHING
+
+    def _extent(self, number: int) -> int:
+        """Upper bound of an extent: index values made of constants and variables only."""
+        seen: dict[int, Interval] = {}
+        stack = [number]
+        while stack:
+            missing = [v for v in self.body.instructions[stack[-1]].values if v not in seen]
+            if missing:
+                stack.extend(missing)
+                continue
+            top = stack.pop()
+            part = self.body.instructions[top]
+            seen[top] = self._interval(part, [seen[v] for v in part.values])
+        return seen[number][1]
+
+    def stride(self, number: int, axis: int) -> int | None:
+        """By how much an index value grows with the counter of an axis; None if not by a constant."""
+        return self.strides(axis)[number]
+
+    def strides(self, axis: int) -> tuple[int | None, ...]:
+        """`stride` of every instruction; None for values that depend on the axis and are no index."""
+        result: list[int | None] = []
+        for instruction, depends in zip(self.body.instructions, self.depends, strict=True):
+            if axis not in depends:
+                result.append(0)
+            elif instruction.dtype is not DType.INDEX:
+                result.append(None)
+            else:
+                result.append(self._stride(instruction, [result[v] for v in instruction.values]))
+        return tuple(result)
+
+    def _stride(self, instruction: Instruction, of: list[int | None]) -> int | None:
+        if instruction.op is Op.RANGE:
+            return 1
+        if len(of) < 2 or of[0] is None or of[1] is None:
+            return None
+        first, second = of[0], of[1]
+        factor = self.constant(instruction.b)
+        match instruction.op:
+            case Op.ADD:
+                return first + second
+            case Op.SUB:
+                return first - second
+            case Op.MUL:
+                other = self.constant(instruction.a)
+                return first * factor if factor is not None else second * other if other is not None else None
+            case Op.FLOORDIV if factor and first % factor == 0:
+                return first // factor
+            case Op.FLOORMOD if factor and first % factor == 0:
+                return 0
+        return None
+
+
+def signed(instruction: Instruction) -> int:
+    """The integer that a CONST of an integer, bool or index type stands for."""
+    pattern, dtype = instruction.immediate, instruction.dtype
+    bits = 32 if dtype in (DType.INDEX, DType.INT64) else 8 * dtype.size
+    if dtype is DType.INDEX or dtype.is_signed:
+        pattern -= (pattern >> bits - 1 & 1) << bits
+    return pattern

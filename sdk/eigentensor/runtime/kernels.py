@@ -1,0 +1,41 @@
+"""The object code of a program's bodies: from the cache, or compiled and put there."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import sched_getaffinity
+
+from eigentensor.program.model import Body
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.toolchain import HERE, Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Object code of each body (None if its calls write no element) and of the driver; how many were compiled now."""
+
+    bodies: tuple[bytes | None, ...]
+    driver: bytes
+    compiled: int
+
+
+def prepare(
+    bodies: Sequence[Body], cache: Cache, toolchain: Toolchain, compiler: Callable[[str], bytes] | None = None
+) -> Kernels:
+    """Object code of all bodies; what the cache lacks is compiled, by `compiler` if one is given."""
+    build = compiler or toolchain.compile
+    keys = [toolchain.key(body) if body.parameters[0].elements else None for body in bodies]
+    driver = toolchain.name("driver.c")
+    found = {key: cache.get(key) for key in (*keys, driver) if key is not None}
+
+    def compiled(key: str) -> bytes:
+        text = (HERE / "driver.c").read_text() if key == driver else toolchain.source(bodies[keys.index(key)])
+        code = build(text)
+        cache.put(key, code)
+        return code
+
+    missing = [key for key, code in found.items() if code is None]
+    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+        new = dict(zip(missing, pool.map(compiled, missing), strict=True))
+    codes = {key: code or new[key] for key, code in found.items()}
+    return Kernels(tuple(None if key is None else codes[key] for key in keys), codes[driver], len(missing))

@@ -1,0 +1,299 @@
+"""A body and a schedule as C text: a function that computes some of the tiles of a call."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body, Instruction
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.expressions import MEMORY, STEP, STORED, apply, identity, literal, register
+from eigentensor.runtime.schedule import Schedule
+
+UNITS = 64  #: parts of a call that threads share, if its loops have as many
+
+
+def write(body: Body, schedule: Schedule) -> str:
+    """C text, to be compiled after semantics.h, of
+
+    `int64_t kernel(void *const *buffers, const int64_t *variables, int64_t first, int64_t last)`
+
+    which computes the units first…last−1 of a call into buffers[0], from the buffers and variables of its parameters;
+    with a negative `last` it only returns how many units there are.
+    """
+    return _Writer(body, schedule).text()
+
+
+class _Writer:
+    def __init__(self, body: Body, schedule: Schedule) -> None:
+        self.body = body
+        self.schedule = schedule
+        self.analysis = Analysis(body)
+        self.lines: list[str] = []
+        self.depth = 0
+        self.strides = self.analysis.strides(-1 if schedule.vector is None else schedule.vector)
+        self.packed: frozenset[int] = schedule.packed
+
+    # Loops: (axis, step), outermost first
+
+    @cached_property
+    def loops(self) -> list[tuple[int, int]]:
+        s = self.schedule
+        tiled = [(s.vector, s.lanes * s.columns), (s.row, s.rows)]
+        inner = [(axis, min(step, self.body.output_ranges[axis])) for axis, step in tiled if axis is not None]
+        outer = [(axis, 1) for axis in range(self.analysis.outputs) if axis not in (s.vector, s.row)]
+        return outer + inner
+
+    @cached_property
+    def trips(self) -> list[int]:
+        return [-(-self.body.output_ranges[axis] // step) for axis, step in self.loops]
+
+    @cached_property
+    def shared(self) -> int:
+        """How many of the outermost loops become units; packed values serve all rows, so the loop over rows stays."""
+        most = len(self.loops) - bool(self.packed)
+        return next((n for n in range(most) if prod(self.trips[:n]) >= UNITS), most)
+
+    # Text
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head + " {")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    def text(self) -> str:
+        index = "i32" if all(low >= -(1 << 31) and high < 1 << 31 for low, high in self.index_bounds()) else "i64"
+        head = f"#define LANES {self.schedule.lanes}\n#define INDEX {index}\n"
+        with self.block(
+            "i64 kernel(void *const *restrict buffers, const i64 *restrict variables, i64 first, i64 last)"
+        ):
+            self.line(f"if (last < 0) return {prod(self.trips[: self.shared])};")
+            for number, parameter in enumerate(self.body.parameters):
+                const = "const " if number else ""
+                kind = STORED[parameter.dtype]
+                self.line(f"{const}{kind} *restrict const p{number} = ({const}{kind} *)buffers[{number}];")
+            if self.schedule.lanes > 1:
+                self.line(f"const xv lane = {{{', '.join(map(str, range(self.schedule.lanes)))}}};")
+            self.level(0)
+            with self.block("for (i64 unit = first; unit < last; unit++)"):
+                self.line("i64 rest = unit;")
+                for (axis, step), trips in reversed(list(zip(self.loops, self.trips, strict=True))[: self.shared]):
+                    self.line(f"i64 i{axis} = rest % {trips}{f' * {step}' if step > 1 else ''};")
+                    self.line(f"rest /= {trips};")
+                    self.last_tile(axis, step)
+                for level in range(1, self.shared + 1):
+                    self.level(level)
+                self.inner(self.shared)
+            self.line("return last;")
+        return head + '#include "semantics.h"\n' + "\n".join(self.lines) + "\n"
+
+    def index_bounds(self) -> Iterator[tuple[int, int]]:
+        for instruction, bounds in zip(self.body.instructions, self.analysis.intervals, strict=True):
+            if instruction.dtype is DType.INDEX:
+                yield bounds
+
+    def last_tile(self, axis: int, step: int) -> None:
+        """The last tile ends at the end of the axis, over elements that the one before has computed, too."""
+        extent = self.body.output_ranges[axis]
+        if extent % step:
+            self.line(f"if (i{axis} > {extent - step}) i{axis} = {extent - step};")
+
+    def inner(self, loop: int) -> None:
+        if loop == len(self.loops):
+            self.store()
+            return
+        axis, step = self.loops[loop]
+        with self.block(f"for (i64 t{axis} = 0; t{axis} < {self.trips[loop] * step}; t{axis} += {step})"):
+            self.line(f"i64 i{axis} = t{axis};")
+            self.last_tile(axis, step)
+            self.level(loop + 1)
+            self.inner(loop + 1)
+
+    def level(self, level: int) -> None:
+        """Everything whose innermost output loop this is."""
+        for number, instruction in enumerate(self.body.instructions):
+            if self.analysis.scopes[number] is None and self.level_of(number) == level:
+                if instruction.op in REDUCTIONS:
+                    self.reduce(number, instruction)
+                elif instruction.op is not Op.CONST:
+                    self.define(number)
+        if self.packed and level == len(self.loops) - 1:
+            for number in sorted(self.packed):
+                self.pack(number)
+
+    def level_of(self, number: int) -> int:
+        depends = self.analysis.depends[number]
+        return max((i + 1 for i, (axis, _) in enumerate(self.loops) if axis in depends), default=0)
+
+    # Values
+
+    def is_vector(self, number: int) -> bool:
+        """Whether a value is held for all lanes; an index that moves by a constant is held for the first lane."""
+        return self.schedule.lanes > 1 and self.strides[number] is None
+
+    def copies(self, number: int) -> Iterator[tuple[int, int]]:
+        """(row, column) of each instance of a value in a tile."""
+        depends, s = self.analysis.depends[number], self.schedule
+        for row in range(s.rows if s.row in depends else 1):
+            for column in range(s.columns if s.lanes > 1 and s.vector in depends else 1):
+                yield row, column
+
+    def name(self, number: int, row: int, column: int) -> str:
+        depends, s = self.analysis.depends[number], self.schedule
+        rows = f"r{row}" if s.row in depends else ""
+        columns = f"c{column}" if s.lanes > 1 and s.vector in depends else ""
+        return f"v{number}{rows}{columns}"
+
+    def value(self, number: int, row: int, column: int, vector: bool) -> str:
+        instruction = self.body.instructions[number]
+        text = literal(instruction) if instruction.op is Op.CONST else self.name(number, row, column)
+        if not vector or self.is_vector(number):
+            return text
+        splat = f"(({register(instruction.dtype, True)})({text}))"
+        if instruction.dtype is not DType.INDEX:
+            return splat
+        splat = f"((xv)(INDEX)({text}))"
+        stride = self.strides[number]
+        return f"({splat} + lane * (xv)(INDEX){stride})" if stride else splat
+
+    def define(self, number: int, text: str = "") -> None:
+        """A variable for each instance of a value; `text` is where it comes from if not from its operands."""
+        kind = register(self.body.instructions[number].dtype, self.is_vector(number))
+        for row, column in self.copies(number):
+            source = f"{text} + {column}]" if text else self.expression(number, row, column)
+            self.line(f"const {kind} {self.name(number, row, column)} = {source};")
+
+    def expression(self, number: int, row: int, column: int) -> str:
+        instruction = self.body.instructions[number]
+        vector = self.is_vector(number)
+        if instruction.op is Op.RANGE:
+            return self.counter(instruction.a, row, column)
+        if instruction.op is Op.VAR:
+            return f"variables[{instruction.a}]"
+        if instruction.op is Op.LOAD:
+            return self.load(instruction, row, column, vector)
+        operands = [self.value(v, row, column, vector) for v in instruction.values]
+        source = self.body.instructions[instruction.values[-1]].dtype
+        bounds = [self.analysis.intervals[v] for v in instruction.values]
+        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
+        return apply(instruction.op, instruction.dtype, source, operands, vector, natural=natural)
+
+    def counter(self, loop: int, row: int, column: int) -> str:
+        if loop >= self.analysis.outputs:
+            return f"j{loop}"
+        offset = row if loop == self.schedule.row else 0
+        if loop == self.schedule.vector:
+            offset = column * self.schedule.lanes
+        return f"i{loop} + {offset}" if offset else f"i{loop}"
+
+    def load(self, instruction: Instruction, row: int, column: int, vector: bool) -> str:
+        kind = MEMORY[instruction.dtype]
+        guarded = instruction.c != NO_GUARD
+        if not vector:
+            guard = f", {self.value(instruction.c, row, column, False)}" if guarded else ""
+            return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{guard})"
+        stride = self.strides[instruction.b]
+        lanes = guarded and (stride != 1 or self.is_vector(instruction.c))
+        guard = f", {self.value(instruction.c, row, column, lanes)}" if guarded else ""
+        element = self.value(instruction.b, row, column, stride is None)
+        if stride is None:
+            return f"gather_{kind}(p{instruction.a}, {element}{guard})"
+        if stride == 1:
+            return f"row_{kind}(p{instruction.a}, {element}{guard})"
+        return f"stride_{kind}(p{instruction.a}, {element}, {stride}{guard})"
+
+    # Reductions
+
+    def reduce(self, number: int, reduction: Instruction) -> None:
+        kind = register(reduction.dtype, self.is_vector(number))
+        start = f"({kind})({identity(reduction.op, reduction.dtype)})"
+        for row, column in self.copies(number):
+            self.line(f"{kind} {self.name(number, row, column)} = {start};")
+        ranges = self.analysis.ranges_of(reduction.c)
+        inside = self.needed([v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed)
+        self.steps(ranges, inside, lambda: self.step(number, reduction))
+
+    def step(self, number: int, reduction: Instruction) -> None:
+        for row, column in self.copies(number):
+            terms = [self.value(v, row, column, self.is_vector(number)) for v in reduction.values]
+            total = self.name(number, row, column)
+            operands = [*terms, total] if reduction.op is Op.REDUCE_MULACC else [total, *terms]
+            operation = apply(STEP[reduction.op], reduction.dtype, reduction.dtype, operands, self.is_vector(number))
+            self.line(f"{total} = {operation};")
+
+    def steps(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
+        """The loops of a reduction, each value in the outermost that it depends on, then `finish` in the innermost."""
+        if not ranges:
+            finish()
+            return
+        head, *rest = ranges
+        extent = self.value(self.body.reduce_ranges[head - self.analysis.outputs].extent, 0, 0, False)
+        with self.block(f"for (i64 j{head} = 0; j{head} < {extent}; j{head}++)"):
+            for number in inside:
+                if not self.analysis.depends[number].intersection(rest):
+                    self.define(number, self.pack_at(number) if number in self.packed else "")
+            self.steps(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    def needed(self, roots: list[int], stop: frozenset[int]) -> list[int]:
+        """The values inside a reduction that the roots need, and the roots, in order; not what those of `stop` need."""
+        found, stack = set(roots), [r for r in roots if r not in stop]
+        while stack:
+            for v in self.body.instructions[stack.pop()].values:
+                if self.analysis.scopes[v] is not None and v not in found:
+                    found.add(v)
+                    if v not in stop:
+                        stack.append(v)
+        return sorted(found)
+
+    # Values that are kept for all steps while the loop over rows runs
+
+    def pack_ranges(self, number: int) -> tuple[int, ...]:
+        return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
+
+    def pack_at(self, number: int) -> str:
+        position = "0"
+        for r in self.pack_ranges(number):
+            position = f"({position} * {self.analysis.extents[r]} + j{r})"
+        return f"pack{number}[{position} * {self.schedule.columns}"
+
+    def pack(self, number: int) -> None:
+        kind = register(self.body.instructions[number].dtype, True)
+        ranges = self.pack_ranges(number)
+        self.line(f"{kind} pack{number}[{prod(self.analysis.extents[r] for r in ranges) * self.schedule.columns}];")
+
+        def keep() -> None:
+            for row, column in self.copies(number):
+                self.line(f"{self.pack_at(number)} + {column}] = {self.name(number, row, column)};")
+
+        packed, self.packed = self.packed, frozenset()
+        self.steps(ranges, self.needed([number], stop=frozenset()), keep)
+        self.packed = packed
+
+    # The result
+
+    def store(self) -> None:
+        last = len(self.body.instructions) - 1
+        dtype, s, extents = self.body.parameters[0].dtype, self.schedule, self.body.output_ranges
+        step = {axis: prod(extents[axis + 1 :]) for axis in range(len(extents))}
+        place = " + ".join(f"i{axis} * {step[axis]}" for axis in step) or "0"
+        self.line(f"const i64 place = {place};")
+        for row in range(s.rows):
+            for column in range(s.columns):
+                offset = row * step[s.row] if s.row is not None else 0
+                value = self.value(last, row, column, s.lanes > 1)
+                if s.lanes == 1 or s.vector is None:
+                    self.line(f"store_{MEMORY[dtype]}(p0, place + {offset}, {value});")
+                    continue
+                offset += column * s.lanes * step[s.vector]
+                if step[s.vector] == 1:
+                    self.line(f"put_{MEMORY[dtype]}(p0, place + {offset}, {value});")
+                else:
+                    self.line(f"scatter_{MEMORY[dtype]}(p0, place + {offset}, {step[s.vector]}, {value});")

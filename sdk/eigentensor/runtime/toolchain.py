@@ -1,0 +1,102 @@
+"""clang: what it is, what it compiles for, and C text to object code. tinygrad's CPU device says which processor."""
+
+import hashlib
+import json
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib import metadata
+from pathlib import Path
+
+from tinygrad.runtime.support.compiler_cpu import ClangCompiler
+
+from eigentensor.errors import ExecutionError, LimitError
+from eigentensor.program.model import Body
+from eigentensor.runtime.schedule import Target, choose
+from eigentensor.runtime.source import write
+
+TINYGRAD = "0.14.0"
+SECONDS = 120  #: for compiling one body
+FLAGS = (
+    "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
+    # bits: no contraction, integers wrap, sqrt is the instruction
+    "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-strict-aliasing",
+)  # fmt: skip
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator."""
+
+    identity: str
+    target: Target
+    command: tuple[str, ...]
+
+    @cached_property
+    def version(self) -> str:
+        """Names everything that object code depends on but the body."""
+        generator = hashlib.sha256()
+        for file in sorted([*HERE.glob("*.py"), *HERE.glob("*.[ch]")]):
+            generator.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        return hashlib.sha256(f"{self.identity} {generator.hexdigest()}".encode()).hexdigest()
+
+    def key(self, body: Body) -> str:
+        """The name of the object code of a body."""
+        return self.name(repr(body))
+
+    def name(self, what: str) -> str:
+        return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
+
+    def source(self, body: Body) -> str:
+        """The C text of a body, complete."""
+        text = write(body, choose(body, self.target))
+        return text.replace('#include "semantics.h"', (HERE / "semantics.h").read_text())
+
+    def compile(self, text: str, confine: Sequence[str] = ()) -> bytes:
+        """Object code of C text. `confine` is a command that runs the compiler, for example in a sandbox.
+
+        Raises ExecutionError if the compiler fails and LimitError if it takes too long.
+        """
+        try:
+            done = subprocess.run(
+                [*confine, *self.command], input=text.encode(), capture_output=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise LimitError(f"compiling a kernel took more than {SECONDS} s") from None
+        if done.returncode:
+            raise ExecutionError(f"clang ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
+        return done.stdout
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Toolchain":
+        fields = json.loads(text)
+        return cls(fields["identity"], Target(**fields["target"]), tuple(fields["command"]))
+
+
+@cache
+def local() -> Toolchain:
+    """The compiler of this machine. Raises ExecutionError if there is none, or if tinygrad is another release."""
+    if (found := metadata.version("tinygrad")) != TINYGRAD:
+        raise ExecutionError(
+            f"tinygrad {found} is installed, {TINYGRAD} is expected", fix=f"pip install tinygrad=={TINYGRAD}"
+        )
+    clang = shutil.which("clang")
+    if clang is None:
+        raise ExecutionError("clang is not installed", fix="Install it, on Debian with `apt-get install clang`.")
+    machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
+    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *ClangCompiler([machine, "native"]).args)
+    if machine == "x86_64":
+        flags = (*flags, "-mprefer-vector-width=512")
+    # what `native` means here, in full
+    shown = subprocess.run([clang, *flags, "-###", "-"], capture_output=True, text=True, check=True).stderr
+    resolved = [line for line in shown.splitlines() if "-cc1" in line or "version" in line]
+    wide = '"+avx512dq"' in shown
+    target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)
+    return Toolchain("\n".join(resolved), target, (clang, *flags, "-", "-o", "-"))
