@@ -32,6 +32,6 @@ __all__ = [
     "NONE", "Accepted", "Admission", "Balance", "Cancelled", "Chain", "Changes", "Closed", "Committed", "Decline",
     "Deployment", "Deposited", "Domain", "Event", "Expired", "Failed", "Head", "Message", "Network", "Opening",
     "OperatorJoined", "OperatorLeft", "Order", "Place", "Posted", "Reader", "Receipt", "Revealed", "Sender",
-    "SignerSet", "State", "Step", "Task", "TaskEvent", "Withdrawn", "anvil_account", "commitment", "from_wei", "joining",
-    "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
+    "SignerSet", "State", "Step", "Task", "TaskEvent", "Withdrawn", "anvil_account", "commitment", "from_wei",
+    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any, Self
 from eth_account.signers.local import LocalAccount
 from web3.contract import Contract
 
-from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.journal import Journal
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.network import Network, state_folder
@@ -181,10 +180,7 @@ class Chain(Reader):
         return Message(function, contract.address, bytes.fromhex(contract.encode_abi(function, list(arguments))[2:]))
 
     def _default_journal(self) -> Path:
-        # A chain that was started anew has other blocks: nothing that was sent to the old one counts.
-        with talking_to(self.network.rpc_url):
-            genesis = bytes(self.web3.eth.get_block(0)["hash"]).hex()
-        return state_folder() / "journals" / f"{genesis[:16]}-{self.account.address.lower()}.sqlite"
+        return state_folder() / "journals" / f"{self.genesis()[:8].hex()}-{self.account.address.lower()}.sqlite"
 
 
 def _admission(admission: Admission | None) -> tuple[int, int, list[bytes]]:

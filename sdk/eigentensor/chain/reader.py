@@ -113,6 +113,10 @@ class Reader:
         """The newest block."""
         return self._head("latest")
 
+    def genesis(self) -> bytes:
+        """The hash of block 0: a local chain that was started anew has another one."""
+        return self._head(0).hash
+
     def block_number(self) -> int:
         with talking_to(self.network.rpc_url):
             return self.web3.eth.block_number

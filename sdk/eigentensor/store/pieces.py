@@ -30,7 +30,11 @@ class Pieces:
         size = data.stat().st_size
         if size == 0:
             return cls(0, ())
-        with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with (
+            data.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as content,
+        ):
             return cls(size, tuple(piece_roots(content)))
 
     @property

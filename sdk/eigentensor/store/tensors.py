@@ -98,7 +98,7 @@ def save_safetensors(
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            file.write(memoryview(np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8)))
+            file.write(np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8).data)
 
 
 def bindings_root(path: Path) -> bytes:

@@ -1,0 +1,46 @@
+"""`eigentensor aggregator`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(name="aggregator", help="Serve blobs and tasks, watch deadlines.", no_args_is_help=True)
+
+
+@app.callback()
+def aggregator() -> None:
+    """Serve blobs and tasks, watch deadlines."""
+
+
+@app.command()
+def run(
+    network: Annotated[str | None, typer.Option(help="Name or .json file of the network.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of database and uploads.")] = None,
+    keystore: Annotated[Path | None, typer.Option(help="V3 keystore that pays for messages; none: send none.")] = None,
+    password_file: Annotated[Path | None, typer.Option(help="File with the keystore's password.")] = None,
+) -> None:
+    """Run the aggregator until it is told to stop. More settings: EIGENTENSOR_AGGREGATOR_* (aggregator/README.md)."""
+    from pydantic import ValidationError
+
+    from eigentensor.errors import ConfigError
+    from eigentensor_aggregator import logs, service
+    from eigentensor_aggregator.config import Settings
+
+    given: dict[str, Any] = {
+        "network": network,
+        "host": host,
+        "port": port,
+        "data": data,
+        "keystore": keystore,
+        "password_file": password_file,
+    }
+    try:
+        settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the settings are wrong: {said}", fix="aggregator/README.md has the table.") from None
+    logs.configure()
+    service.run(settings)

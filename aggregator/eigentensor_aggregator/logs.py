@@ -1,0 +1,22 @@
+"""One line per event: JSON for machines, words in a terminal."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure() -> None:
+    """Sends everything to stderr; stdout stays free."""
+    interactive = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer() if interactive else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

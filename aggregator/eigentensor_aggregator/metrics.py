@@ -1,0 +1,40 @@
+"""Prometheus metrics, every series there from the start."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from eigentensor.chain import State
+from eigentensor_aggregator.machine import Verb
+
+OUTCOMES = ("mined", "refused", "failed")
+DIRECTIONS = ("in", "out")
+
+
+class Metrics:
+    """One registry per app, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.tasks = Gauge("et_tasks", "Tasks by state", ["state"], registry=self.registry)
+        self.messages = Counter(
+            "et_tx", "Messages sent by kind and outcome", ["kind", "outcome"], registry=self.registry
+        )
+        self.gas = Counter("et_tx_gas_used", "Gas of messages that are in the chain", registry=self.registry)
+        self.blob_bytes = Counter("et_blob_bytes", "Bytes of blobs", ["direction"], registry=self.registry)
+        self.block = Gauge("et_indexed_block", "The newest block that was read", registry=self.registry)
+        self.reorganisations = Counter("et_reorganisations", "Reorganisations seen", registry=self.registry)
+        self.poll_failures = Counter("et_poll_failures", "Questions to the chain that failed", registry=self.registry)
+        self.requests = Histogram(
+            "et_request_seconds",
+            "Requests by route and status class",
+            ["route", "status"],
+            buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
+            registry=self.registry,
+        )
+        for state in State:
+            if state is not State.NONE:
+                self.tasks.labels(state.name.lower())
+        for verb in (*Verb, "post"):
+            for outcome in OUTCOMES:
+                self.messages.labels(str(verb), outcome)
+        for direction in DIRECTIONS:
+            self.blob_bytes.labels(direction)

@@ -1,0 +1,69 @@
+"""The aggregator as one process: the loop in a thread, HTTP in front of it."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from eigentensor.chain import Chain, Network, Reader, load_account
+from eigentensor.errors import ConfigError
+from eigentensor_aggregator.blobs import Blobs, Limits
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.gateway import Gateway, create_app
+from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.store import Store
+
+#: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
+PATIENCE = 5.0
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
+    """Everything of one aggregator; the daemon runs until the block ends."""
+    network = Network.load(settings.network)
+    reader = Reader(network)
+    reader.check()
+    settings.data.mkdir(parents=True, exist_ok=True)
+    store = Store(settings.database_url, network.deployment)
+    metrics = Metrics()
+    chain = None
+    try:
+        if settings.keystore is not None:
+            account = load_account(settings.keystore, settings.password_file)
+            journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
+            chain = Chain(network, account, journal, deadline=PATIENCE)
+        limits = Limits(settings.max_blob, settings.max_stored, settings.max_uploads)
+        blobs = Blobs(settings.blobs_url, settings.staging, store, limits)
+        daemon = Daemon(reader, store, metrics, chain, settings.poll)
+        daemon.start()
+        try:
+            yield create_app(Gateway(settings, network, store, blobs, daemon, chain), metrics), daemon
+        finally:
+            daemon.stop()
+    finally:
+        if chain is not None:
+            chain.journal.close()
+        store.close()
+
+
+def run(settings: Settings) -> None:
+    """Serves until SIGTERM or SIGINT; requests and the message that is being sent are finished first."""
+    with _listening(settings.host, settings.port) as listening, assembled(settings) as (app, _):
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
+        host, port = listening.getsockname()[:2]
+        _log.info("listening", url=f"http://{host}:{port}", sends=settings.keystore is not None)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=1024)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}", fix="Name another port with --port."
+        ) from None
