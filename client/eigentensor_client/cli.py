@@ -47,6 +47,7 @@ class Verbs(TyperGroup):
             app = found[0].load()
         else:
             return None
+        app.rich_markup_mode = None  # plain help, the same for all parts
         command = get_command(app)
         command.name = cmd_name
         return command

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Queue
 from types import TracebackType
 from typing import Self
 
@@ -152,20 +153,24 @@ class Processes:
         self._running[name] = running
         return running
 
-    def wait(self) -> None:
-        """Blocks until one of the processes ends by itself: ProcessDied."""
-        ended = threading.Event()
-        first: list[Running] = []
+    def finish(self, name: str) -> None:
+        """Waits for a process that ends by itself, and forgets it. ProcessDied if it failed."""
+        process = self._running[name]
+        if code := process.wait(READY):
+            raise ProcessDied(name, code, process.tail())
+        del self._running[name]
 
-        def watch(process: Running) -> None:
-            process.wait()
-            first.append(process)
-            ended.set()
+    def wait(self, **others: "subprocess.Popen[str]") -> None:
+        """Blocks until one of the processes, or of others by name, ends: ProcessDied."""
+        ended: Queue[tuple[str, int, str]] = Queue()
 
-        for process in self:
-            threading.Thread(target=watch, args=(process,), daemon=True).start()
-        ended.wait()
-        raise ProcessDied(first[0].name, first[0].wait(), first[0].tail())
+        def watch(name: str, process: "Running | subprocess.Popen[str]") -> None:
+            code = process.wait()
+            ended.put((name, code, process.tail() if isinstance(process, Running) else ""))
+
+        for name, process in (*self._running.items(), *others.items()):
+            threading.Thread(target=watch, args=(name, process), daemon=True).start()
+        raise ProcessDied(*ended.get())
 
 
 @contextmanager

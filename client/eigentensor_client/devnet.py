@@ -1,0 +1,167 @@
+"""A local network: anvil with the contracts, an aggregator and operators, each its own process, all ended together."""
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from eigentensor.chain import Chain, Network, anvil_account, from_wei, save_account, to_wei
+from eigentensor.chain.network import network_path
+from eigentensor.errors import ChainError, ConfigError
+from eigentensor.testing.localnet import DEPLOYER, Anvil, deploy, start_anvil
+from eigentensor_client.accounts import CLIENT
+from eigentensor_client.processes import Processes, Running
+
+PASSWORD = "local"  # of keystores that guard nothing but test tokens
+STAKE = COLLATERAL = to_wei("10")
+CLIENT_TOKENS = to_wei("100")
+AGGREGATOR_READY = r"Uvicorn running on"
+OPERATOR_READY = r"ready"
+Settings = Mapping[str, str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """An operator of the local network: its owner's and its signer's key, and the folder that holds all it has."""
+
+    name: str
+    owner: LocalAccount
+    signer: LocalAccount
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.owner.address)
+
+
+class Devnet:
+    """A local network whose daemons are started, killed and started again by name."""
+
+    def __init__(self, anvil: Anvil, network: Network, path: Path, processes: Processes, folder: Path) -> None:
+        self.anvil = anvil
+        self.network = network
+        self.path = path
+        self.processes = processes
+        self.folder = folder
+
+    def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
+        """What a daemon sees: this network, a blob cache of its own, its settings."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("EIGENTENSOR_")}
+        own = {"EIGENTENSOR_NETWORK": self.path, "EIGENTENSOR_CACHE_DIR": folder / "cache", **settings}
+        return kept | {name: str(value) for name, value in own.items()}
+
+    def party(self, name: str) -> Party:
+        """A new operator-to-be with coins for gas and tokens for stake and collateral. It has not joined."""
+        party = Party(name, Account.create(), Account.create(), self.folder / name)
+        for word, account in (("owner", party.owner), ("signer", party.signer)):
+            save_account(account, party.folder / f"{word}.json", PASSWORD, iterations=1)
+            self.anvil.fund(account.address)
+        (party.folder / "password").write_text(PASSWORD)
+        with Chain(self.network, anvil_account(DEPLOYER)) as chain:
+            chain.mint(party.address, STAKE + COLLATERAL)
+        return party
+
+    def start_aggregator(self) -> Running:
+        folder = self.folder / "aggregator"
+        if not (folder / "relay.json").exists():
+            relay = Account.create()
+            save_account(relay, folder / "relay.json", PASSWORD, iterations=1)
+            (folder / "password").write_text(PASSWORD)
+            self.anvil.fund(relay.address)
+        settings: Settings = {
+            "EIGENTENSOR_AGGREGATOR_DATA": folder,
+            "EIGENTENSOR_AGGREGATOR_PORT": self.network.gateway_url.rpartition(":")[2],
+            "EIGENTENSOR_AGGREGATOR_KEYSTORE": folder / "relay.json",
+            "EIGENTENSOR_AGGREGATOR_PASSWORD_FILE": folder / "password",
+        }
+        return self._start("aggregator", ["aggregator", "run"], self.environment(folder, settings), AGGREGATOR_READY)
+
+    def join(self, party: Party) -> Running:
+        """Starts the onboarding of an operator, a process that ends when it has joined."""
+        stake, collateral = from_wei(STAKE), from_wei(COLLATERAL)
+        verb = ["operator", "join", "--signer", party.signer.address, "--stake", stake, "--collateral", collateral]
+        settings: Settings = {
+            "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
+            "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "owner.json",
+            "EIGENTENSOR_OPERATOR_PASSWORD_FILE": party.folder / "password",
+        }
+        return self._start(f"{party.name}-join", verb, self.environment(party.folder, settings))
+
+    def start_operator(self, party: Party) -> Running:
+        """Starts the daemon of an operator that has joined."""
+        settings: Settings = {
+            "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
+            "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "signer.json",
+            "EIGENTENSOR_OPERATOR_PASSWORD_FILE": party.folder / "password",
+            "EIGENTENSOR_OPERATOR_ADDRESS": party.address,
+            "EIGENTENSOR_OPERATOR_PORT": "0",
+            "EIGENTENSOR_OPERATOR_BLOCK_SECONDS": "1",
+            "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.2",
+        }
+        return self._start(party.name, ["operator", "run"], self.environment(party.folder, settings), OPERATOR_READY)
+
+    def _start(self, name: str, verb: list[str], environment: Mapping[str, str], ready: str = "") -> Running:
+        return self.processes.start(name, [sys.executable, "-m", "eigentensor_client", *verb], environment, ready=ready)
+
+
+@contextmanager
+def devnet(
+    *, block_time: float | None = 1.0, rpc_port: int = 0, gateway_port: int = 0, path: Path | None = None
+) -> Iterator[Devnet]:
+    """A chain with the contracts and an aggregator, until the block ends; port 0 chooses a free one.
+
+    Without `block_time` only transactions make blocks. The network file is written to `path`, by default where
+    everybody finds the network `local`, and removed with everything else at the end. Raises ConfigError if another
+    network runs there.
+    """
+    path = path or network_path("local")
+    _check_free(path)
+    with ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="eigentensor-", ignore_cleanup_errors=True))
+        )
+        anvil = stack.enter_context(start_anvil(rpc_port, block_time))
+        url = f"http://127.0.0.1:{gateway_port or _free_port()}"
+        network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url))
+        network.save(path)
+        stack.callback(path.unlink, missing_ok=True)
+        with Chain(network, anvil_account(DEPLOYER)) as chain:
+            chain.mint(anvil_account(CLIENT).address, CLIENT_TOKENS)
+        processes = stack.enter_context(Processes(folder / "logs"))
+        net = Devnet(anvil, network, path, processes, folder)
+        net.start_aggregator().wait_ready()
+        yield net
+
+
+def start_operators(net: Devnet, count: int) -> list[Party]:
+    """Operators that have joined and run, onboarded side by side."""
+    parties = [net.party(f"operator-{number}") for number in range(1, count + 1)]
+    for joining in [net.join(party) for party in parties]:
+        net.processes.finish(joining.name)
+    for daemon in [net.start_operator(party) for party in parties]:
+        daemon.wait_ready()
+    return parties
+
+
+def _check_free(path: Path) -> None:
+    try:
+        network = Network.load(path)
+        Chain(network, anvil_account(DEPLOYER)).journal.close()
+    except (ConfigError, ChainError):
+        return  # no file, or nobody behind it
+    raise ConfigError(
+        f"a local network runs already at {network.rpc_url}", fix="Use it, or end it with Ctrl-C in its terminal."
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
