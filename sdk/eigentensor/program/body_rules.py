@@ -23,7 +23,7 @@ def check_body(body: Body, where: str) -> None:
         raise RuleError(name, f"{where} {place}".strip(), what, fix=fix)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _first_breach(body: Body) -> tuple[str, str, str, str] | None:
     for name, _, fix, breaches in BODY_RULES:
         for place, what in breaches(body):
@@ -173,9 +173,9 @@ def _extents(body: Body) -> Iterator[Breach]:
                 yield f"reduction {r.reduction}", f"its extent depends on {_at(body, n)}"
                 return
     proof = bounds.prove(body)
-    for r in body.reduce_ranges:
-        if not proof.overflow and proof.intervals[r.extent][0] < 0:
-            yield f"reduction {r.reduction}", f"its extent may be {proof.intervals[r.extent][0]}"
+    for r, (least, _) in zip(body.reduce_ranges, proof.extents, strict=True):
+        if least < 0 and not proof.overflow:
+            yield f"reduction {r.reduction}", f"its extent may be {least}"
 
 
 def _all_below(body: Body, root: int) -> list[int]:

@@ -19,9 +19,10 @@ from eigentensor.program.intervals import Interval, common, transfer, union, who
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
 
-#: A form with more atoms is an atom itself; of more facts only the first are used.
+#: A form with more atoms is an atom itself. Of a condition's facts, and of those that fit a form, the first are used.
 TERMS = 40
-FACTS = 16
+FACTS = 64
+FITTING = 8
 #: So many values are looked at again under conditions, then no more. Real bodies need a few hundred.
 STEPS = 20_000
 
@@ -43,20 +44,21 @@ class Fact(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """`intervals` of all integer values. The first index value beyond the limit and the first load that may leave its
+    """`extents` of the reduce ranges. The first index value beyond the limit and the first load that may leave its
     parameter, with what is known of the index; None where there is none."""
 
-    intervals: tuple[Interval, ...]
+    extents: tuple[Interval, ...]
     overflow: tuple[int, Interval] | None
     outside: tuple[int, Interval] | None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def prove(body: Body) -> Proof:
     """The proof for a body whose operands, types and order are valid."""
     prover = _Prover(body)
     overflow = prover.run()
-    return Proof(tuple(prover.box), overflow, None if overflow else prover.first_outside())
+    extents = tuple(prover.box[r.extent] for r in body.reduce_ranges)
+    return Proof(extents, overflow, None if overflow else prover.first_outside())
 
 
 class _Impossible(Exception):
@@ -316,7 +318,8 @@ def _fact(form: Form, most: int) -> list[Fact]:
 def _most(form: Form, facts: Sequence[Fact], box: Box) -> int:
     """The largest value of a form: the best of taking each fact first and then the others where they help."""
     best = _high(form.terms, form.constant, box)
-    usable = [fact for fact in facts if _scale(dict(form.terms), fact)]
+    terms = dict(form.terms)
+    usable = [fact for fact in facts if _scale(terms, fact)][:FITTING]
     for first in usable:
         rest, total = dict(form.terms), form.constant
         for fact in (first, *usable):

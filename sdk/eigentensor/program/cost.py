@@ -82,16 +82,19 @@ def depth(elements: int, size: int) -> int:
     return (leaves - 1).bit_length()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def body_cost(body: Body) -> BodyCost:
     """Of a body whose bounds are proven."""
     roots: list[tuple[int | None, tuple[int, ...]]] = [(None, (len(body.instructions) - 1,))]
     for reduction, number in enumerate(reductions(body)):
         roots.append((reduction, (*extents_of(body, reduction), *body.instructions[number].values)))
+    most: dict[int, list[int]] = {}
+    for r, (_, largest) in zip(body.reduce_ranges, prove(body).extents, strict=True):
+        most.setdefault(r.reduction, []).append(largest)
     steps, evaluations = [], 0
     for k, values in roots:
         step = _judge(body, k, values)
-        count = 1 if k is None else prod(prove(body).intervals[extent][1] for extent in extents_of(body, k))
+        count = 1 if k is None else prod(most[k])
         steps.append(step)
         evaluations += count * step.instructions
     return BodyCost(tuple(steps), body.parameters[0].elements * evaluations)
