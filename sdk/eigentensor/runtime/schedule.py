@@ -42,13 +42,21 @@ class Schedule:
 
 def choose(body: Body, target: Target) -> Schedule:
     """A good schedule without measuring: the pair of a vector axis and a row axis with the fewest instructions."""
+    return min(_choices(body, target), key=lambda choice: choice.cost).schedule
+
+
+def candidates(body: Body, target: Target) -> list[Schedule]:
+    """What `choose` chooses from."""
+    return [choice.schedule for choice in _choices(body, target)]
+
+
+def _choices(body: Body, target: Target) -> list["_Choice"]:
     analysis = Analysis(body)
     axes = [axis for axis, extent in enumerate(body.output_ranges) if extent > 1]
     vectors: list[int | None] = [*axes, None]
     # Rows pay where a reduction uses a value again for each of them; elsewhere they only make code longer.
-    rows: list[int | None] = [None, *(axes if analysis.body.reduce_ranges else ())]
-    choices = [_Choice(analysis, target, v, r) for v in vectors for r in rows if r is None or r != v]
-    return min(choices, key=lambda choice: choice.cost).schedule
+    rows: list[int | None] = [None, *(axes if body.reduce_ranges else ())]
+    return [_Choice(analysis, target, v, r) for v in vectors for r in rows if r is None or r != v]
 
 
 @dataclass(frozen=True)

@@ -191,8 +191,13 @@ class _Writer:
             return f"j{loop}"
         offset = row if loop == self.schedule.row else 0
         if loop == self.schedule.vector:
-            offset = column * self.schedule.lanes
+            offset = self.column_at(column)
         return f"i{loop} + {offset}" if offset else f"i{loop}"
+
+    def column_at(self, column: int) -> int:
+        """Where a column begins in its tile: the last one ends with the axis, too, if that is shorter than a tile."""
+        s = self.schedule
+        return min(column * s.lanes, self.body.output_ranges[s.vector] - s.lanes) if s.vector is not None else 0
 
     def load(self, instruction: Instruction, row: int, column: int, vector: bool) -> str:
         kind = MEMORY[instruction.dtype]
@@ -292,7 +297,7 @@ class _Writer:
                 if s.lanes == 1 or s.vector is None:
                     self.line(f"store_{MEMORY[dtype]}(p0, place + {offset}, {value});")
                     continue
-                offset += column * s.lanes * step[s.vector]
+                offset += self.column_at(column) * step[s.vector]
                 if step[s.vector] == 1:
                     self.line(f"put_{MEMORY[dtype]}(p0, place + {offset}, {value});")
                 else:

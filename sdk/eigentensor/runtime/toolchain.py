@@ -15,7 +15,7 @@ from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.program.model import Body
-from eigentensor.runtime.schedule import Target, choose
+from eigentensor.runtime.schedule import Schedule, Target, choose
 from eigentensor.runtime.source import write
 
 TINYGRAD = "0.14.0"
@@ -51,9 +51,12 @@ class Toolchain:
     def name(self, what: str) -> str:
         return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
 
+    def schedule(self, body: Body) -> Schedule:
+        return choose(body, self.target)
+
     def source(self, body: Body) -> str:
         """The C text of a body, complete."""
-        text = write(body, choose(body, self.target))
+        text = write(body, self.schedule(body))
         return text.replace('#include "semantics.h"', (HERE / "semantics.h").read_text())
 
     def compile(self, text: str, confine: Sequence[str] = ()) -> bytes:

@@ -1,0 +1,122 @@
+"""What capture makes of each public method of tinygrad's Tensor: the rows of tests/vectors/ops.json."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from tinygrad import Context, Tensor, UOp, dtypes
+from tinygrad.uop.ops import KernelInfo, Ops
+
+from eigentensor import reference
+from eigentensor.capture.function import capture
+from eigentensor.capture.graph import GraphProgram
+from eigentensor.errors import CaptureError
+from tests.differential.operations import EXAMPLES, INPUTS, NOT_COMPUTED, Example
+
+
+class Row(NamedTuple):
+    """`status` is captured, refused or not computed; `reason` says why it is not captured."""
+
+    method: str
+    example: str
+    status: str
+    kernels: int
+    reason: str
+
+
+def assigned(x: Tensor, y: Tensor) -> Tensor:
+    target = x.clone()
+    target.assign(target + y)
+    return target * 2
+
+
+def backward(x: Tensor, y: Tensor) -> Tensor:
+    (x * y).sum().backward()
+    assert x.grad is not None
+    return x.grad
+
+
+def seeded(draw: Callable[[], Tensor]) -> Tensor:
+    Tensor.manual_seed(5)
+    return draw()
+
+
+def trained(step: Callable[[], Tensor]) -> Tensor:
+    with Context(TRAINING=1):
+        return step()
+
+
+def svd_product(q: Tensor) -> Tensor:
+    """The factors are unique only up to signs: their product is the matrix."""
+    u, s, v = q.svd()
+    return u @ s.diag() @ v
+
+
+def custom(x: Tensor) -> Tensor:
+    def kernel(target: UOp, source: UOp) -> UOp:
+        i = UOp.range(target.shape[0], 0)
+        return target[i].store(source[i]).end(i).sink(arg=KernelInfo(name="copy"))
+
+    return Tensor.empty(*x.flatten().shape).custom_kernel(x.flatten(), fxn=kernel)[0]
+
+
+_HELPERS = {f.__name__: f for f in (assigned, backward, seeded, trained, svd_product, custom)}
+
+
+def function_of(example: Example) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The example as a function, and its inputs."""
+    code = compile(example.expression, "<example>", "eval")
+    names = [name for name in INPUTS if name in _names(code)]
+    scope = {"Tensor": Tensor, "dtypes": dtypes, "Ops": Ops, **_HELPERS}
+    return lambda **tensors: eval(code, scope | tensors), {name: INPUTS[name] for name in names}
+
+
+def _names(code: Any) -> set[str]:
+    inner = (_names(c) for c in code.co_consts if hasattr(c, "co_names"))
+    return set(code.co_names).union(*inner)
+
+
+def captured(example: Example) -> GraphProgram:
+    function, inputs = function_of(example)
+    return capture(function, inputs, {}, fingerprint=False)
+
+
+def rows() -> list[Row]:
+    """One row per public name of Tensor, sorted."""
+    found = [Row(name, "", "not computed", 0, why) for why, names in NOT_COMPUTED.items() for name in names]
+    for method, example in EXAMPLES.items():
+        try:
+            program = captured(example).program
+            found.append(Row(method, example.expression, "captured", len(program.calls), ""))
+        except CaptureError as error:
+            found.append(Row(method, example.expression, "refused", 0, error.what.split(" (")[0]))
+    return sorted(found)
+
+
+def distance(example: Example) -> float:
+    """How far the reference's results are from tinygrad's own: the largest difference, relative to values above one."""
+    function, inputs = function_of(example)
+    graph = captured(example)
+    results = reference.execute(graph.program, {**inputs, **graph.weights, **graph.states}).outputs
+    expected = function(**{name: Tensor(value) for name, value in inputs.items()})
+    expected = expected if isinstance(expected, tuple | list) else [expected]
+    return max(_apart(results[name], tensor) for name, tensor in zip(names_of(expected), expected, strict=True))
+
+
+def names_of(results: Any) -> list[str]:
+    return ["output"] if len(results) == 1 else [f"output_{i}" for i in range(len(results))]
+
+
+def _apart(ours: Any, theirs: Tensor) -> float:
+    if theirs.dtype is dtypes.bfloat16:
+        ours = (ours.astype(np.uint32) << 16).view(np.float32)
+    a = np.asarray(ours, np.float64)
+    b = (
+        (theirs.cast(dtypes.float32) if theirs.dtype in (dtypes.bfloat16, *dtypes.weaks) else theirs)
+        .numpy()
+        .astype(np.float64)
+    )
+    assert a.shape == b.shape, (a.shape, b.shape)
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b) / np.maximum(1, np.abs(b)))
+    return float(apart.max(initial=0))
