@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram as GraphProgram
     from eigentensor.capture import TensorContext as TensorContext
-    from eigentensor.execution import execute_graph_on_gpu as execute_graph_on_gpu
-    from eigentensor.store.fetch import fetch_exported_task_by_uuid as fetch_exported_task_by_uuid
-    from eigentensor.store.fetch import fetch_safetensors_by_uuid as fetch_safetensors_by_uuid
+    from eigentensor.shortcuts import execute_graph_on_gpu as execute_graph_on_gpu
+    from eigentensor.shortcuts import fetch_exported_task_by_uuid as fetch_exported_task_by_uuid
+    from eigentensor.shortcuts import fetch_safetensors_by_uuid as fetch_safetensors_by_uuid
 
 _HOMES = {
     "GraphProgram": "eigentensor.capture",
     "TensorContext": "eigentensor.capture",
-    "execute_graph_on_gpu": "eigentensor.execution",
-    "fetch_exported_task_by_uuid": "eigentensor.store.fetch",
-    "fetch_safetensors_by_uuid": "eigentensor.store.fetch",
+    "execute_graph_on_gpu": "eigentensor.shortcuts",
+    "fetch_exported_task_by_uuid": "eigentensor.shortcuts",
+    "fetch_safetensors_by_uuid": "eigentensor.shortcuts",
 }
 
 __all__ = sorted(_HOMES)
