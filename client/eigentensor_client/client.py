@@ -307,8 +307,8 @@ class Client:
 
     def _order(self, entry: dict[str, Any]) -> Order:
         order = Order.from_json(entry["order"])
-        if order_uuid(order, self.network.deployment.domain).hex() != entry["uuid"].removeprefix("0x"):
-            raise BlobCorrupt(f"the gateway gave another order for task {entry['uuid']}")
+        if order_uuid(order, self.network.deployment.domain).hex() != entry["task"]:
+            raise BlobCorrupt(f"the gateway gave another order for task {entry['task']}")
         return order
 
     def _view(self, order: Order) -> TaskView:

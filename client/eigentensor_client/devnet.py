@@ -22,7 +22,7 @@ from eigentensor_client.processes import Processes, Running
 PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
 CLIENT_TOKENS = to_wei("100")
-AGGREGATOR_READY = r"Uvicorn running on"
+AGGREGATOR_READY = r"listening"
 OPERATOR_READY = r"ready"
 Settings = Mapping[str, str | Path]
 

@@ -2,10 +2,22 @@
 
 from typing import Any
 
-from eigentensor.chain import Network, from_wei
+from rich.table import Table
+
+from eigentensor import economics
+from eigentensor.chain import Failed, Network, Posted, Revealed, State, from_wei
 from eigentensor_client.orders import waits_for
 from eigentensor_client.results import Plan, TaskResult, TaskView
-from eigentensor_client.screen import short
+from eigentensor_client.screen import short, table
+
+_HELP = {
+    "price": "a higher --max-price",
+    "exec": "more blocks for the execution: --exec",
+    "deadline": "more time for the acceptance: --accept-within",
+    "busy": "patience: operators are busy with other tasks",
+    "silent": "patience: some operators have said nothing yet",
+    "data": "upload the program and its tensors again: post the order anew",
+}
 
 
 class Show:
@@ -18,26 +30,27 @@ class Show:
         return f"{from_wei(wei, self._deployment.token_decimals)} {self._deployment.token_symbol}"
 
     def task(self, task: TaskView) -> dict[str, Any]:
-        """`eigentensor.task/1`: amounts in wei as decimal strings."""
+        """`eigentensor.task/1`, as the gateway says it too: amounts in wei as decimal strings, times in blocks."""
+        parameters = self._deployment.parameters
+        has_result = task.state in (State.REVEALED, State.FINAL)
+        collateral = None if task.price is None else str(economics.collateral(parameters, task.price))
+        places = [{"block": e.place.block, "transaction": "0x" + e.place.transaction.hex()} for e in task.events]
         return {
-            "uuid": task.uuid,
+            "task": task.uuid,
             "state": task.state.name.lower(),
-            "checked": task.checked,
+            "checked": task.checked if has_result else None,
+            "waits_for": None if task.state.is_terminal else waits_for(task),
+            "deadline": (task.order.accept_by if task.state is State.OPEN else task.deadline) or None,
+            "block": task.block,
+            "client": task.order.client,
             "executor": task.executor,
             "price": None if task.price is None else str(task.price),
-            "max_price": str(task.order.max_price),
-            "program": task.order.program.hex(),
-            "block": task.block,
-            "deadline": task.deadline or None,
+            "collateral": collateral,
+            "penalty": next((str(e.penalty) for e in task.events if isinstance(e, Failed)), None),
+            "outputs_root": next((e.outputs_root.hex() for e in task.events if isinstance(e, Revealed)), None),
+            "posted": next((p for e, p in zip(task.events, places, strict=True) if isinstance(e, Posted)), None),
             "order": task.order.to_json(),
-            "events": [
-                {
-                    "event": type(event).__name__,
-                    "block": event.place.block,
-                    "transaction": "0x" + event.place.transaction.hex(),
-                }
-                for event in task.events
-            ],
+            "events": [{"event": type(e).__name__, **p} for e, p in zip(task.events, places, strict=True)],
         }
 
     def task_lines(self, task: TaskView) -> list[str]:
@@ -61,6 +74,19 @@ class Show:
             name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in result.outputs.items()
         }
         return {"task": self.task(result.task), "outputs_root": result.outputs_root.hex(), "outputs": tensors}
+
+    def explanation(self, said: dict[str, Any]) -> list[str | Table]:
+        """Operator by operator why a task is not accepted, and what would help."""
+        rows = [[short(o["operator"]), o["reason"], o["needed"] or "–", o["offered"] or "–"] for o in said["operators"]]
+        lines: list[str | Table] = [f"price     {self.amount(int(said['price']['now']))} now"]
+        if said["state"] == "open":
+            lines[0] = f"{lines[0]}, at most {self.amount(int(said['price']['maximum']))}"
+        if not rows:
+            return [*lines, "operators none has joined this market"]
+        lines.append(table(("operator", "says", "needed", "offered"), rows))
+        reasons = {o["reason"] for o in said["operators"]}
+        lines += [f"helps     {_HELP[reason]}" for reason in sorted(reasons & _HELP.keys())]
+        return lines
 
     def plan(self, plan: Plan) -> dict[str, Any]:
         """`eigentensor.plan/1`: amounts in wei as decimal strings, times in blocks, sizes in bytes."""

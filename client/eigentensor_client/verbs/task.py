@@ -86,8 +86,8 @@ def explain(task: options.TaskName, network: options.NetworkName = None, json: o
         screen.head(client.network.name, client.address)
         found, view = client.task(task), Show(client.network)
         said = client.explain(found)
-        lines: list[object] = [f"task      {found.uuid}", f"state     {found.words}", f"waits for {waits_for(found)}"]
-        screen.result("eigentensor.explain/1", {"task": view.task(found), **said}, *map(str, lines))
+        lines = [f"task      {found.uuid}", f"state     {found.words}", f"waits for {waits_for(found)}"]
+        screen.result("eigentensor.explanation/1", said, *lines, *view.explanation(said))
 
 
 @app.command()
