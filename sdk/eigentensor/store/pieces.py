@@ -1,18 +1,12 @@
 """A blob as pieces of 1 MiB that are verified one by one and fold to the blob's root."""
 
-import hashlib
 import mmap
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from eigentensor.errors import BlobCorrupt
-from eigentensor.merkle import PIECE, piece_roots, tree_root
-
-_LEAF = 1024
-_BLOB = b"\x03"
+from eigentensor.merkle import PIECE, blob_root_of, piece_root, piece_roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +34,14 @@ class Pieces:
     @property
     def blob(self) -> bytes:
         """The blob root that the pieces fold to."""
-        return hashlib.sha256(_BLOB + self.size.to_bytes(8, "big") + _fold(self.roots)).digest()
+        return blob_root_of(self.size, self.roots)
 
     def length(self, index: int) -> int:
         return min(PIECE, self.size - index * PIECE)
 
     def check(self, index: int, data: bytes | memoryview) -> None:
         """Raises BlobCorrupt unless `data` is piece `index`."""
-        if len(data) != self.length(index) or piece_roots(data)[0] != self.roots[index]:
+        if len(data) != self.length(index) or piece_root(data, self.size) != self.roots[index]:
             raise BlobCorrupt(f"piece {index} of blob {self.blob.hex()} is wrong")
 
     def to_json(self) -> dict[str, Any]:
@@ -67,16 +61,3 @@ class Pieces:
         if pieces.blob != blob:
             raise BlobCorrupt(f"the pieces fold to {pieces.blob.hex()}, not to {blob.hex()}")
         return pieces
-
-
-@cache
-def _empty_piece() -> bytes:
-    return tree_root([bytes(32)] * (PIECE // _LEAF))
-
-
-def _fold(roots: Sequence[bytes]) -> bytes:
-    if len(roots) < 2:
-        return roots[0] if roots else bytes(32)
-    # The tree is padded with zero leaves, not with zero pieces.
-    padding = (1 << (len(roots) - 1).bit_length()) - len(roots)
-    return tree_root([*roots, *[_empty_piece()] * padding])

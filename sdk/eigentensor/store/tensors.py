@@ -49,9 +49,11 @@ def read_header(path: Path) -> dict[str, Entry]:
         text = file.read(length)
     try:
         header = json.loads(text, object_pairs_hook=_unique)
+        if not isinstance(header, dict):
+            raise ValueError("its header is not an object")
         header.pop("__metadata__", None)
         entries = {name: _entry(name, fields, 8 + length) for name, fields in header.items()}
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise TensorFileError(f"{path.name} is not a safetensors file: {error}") from None
     end = 8 + length
     ordered = sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop))
@@ -134,12 +136,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _entry(name: str, fields: Any, offset: int) -> Entry:
     if not isinstance(fields, dict) or set(fields) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} is not described by dtype, shape and data_offsets")
-    if fields["dtype"] not in TAGS:
+    if not isinstance(fields["dtype"], str) or fields["dtype"] not in TAGS:
         raise TensorFileError(f"tensor {name!r} has dtype {fields['dtype']}, which programs do not have")
     shape, offsets = fields["shape"], fields["data_offsets"]
     for numbers in (shape, offsets):
         if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
             raise ValueError(f"tensor {name!r} has a malformed shape or place")
-    if len(offsets) != 2 or len(shape) > 64:
+    if len(offsets) != 2 or len(shape) > 64 or math.prod(filter(None, shape)) >= 1 << 48:
         raise ValueError(f"tensor {name!r} has a malformed shape or place")
     return Entry(TAGS[fields["dtype"]], tuple(shape), offset + offsets[0], offset + offsets[1])
