@@ -1,8 +1,7 @@
 """Which orders an operator takes: pure, and every no has a reason that can be published."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from eigentensor import economics
@@ -74,7 +73,7 @@ class Policy:
     reserve: int = 3  # blocks of `exec` that are kept for transactions
     patience: int = 2  # blocks in which others may close or fail a task first
     keep: int = 64  # blocks after which no reorg is expected
-    lists: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)  # known lists of admitted operators, by root
+    alone: bytes = NONE  # root of the list that admits this operator and nobody else
 
     def price(self, needs: Needs) -> int:
         """The least that the operator asks for."""
@@ -107,8 +106,8 @@ def refuse_order(policy: Policy, order: Order) -> Reason | None:
         return Reason(Code.SEMANTICS, str(order.semantics), str(SEMANTICS))
     if order.check_rate or order.verifiers:
         return Reason(Code.CHECKS, f"rate {order.check_rate}, {order.verifiers} verifiers", "no checks")
-    if order.operators != NONE and policy.operator not in policy.lists.get(order.operators, ()):
-        return Reason(Code.ADMISSION, f"a place in the list {order.operators.hex()}", policy.operator)
+    if order.operators not in (NONE, policy.alone):  # the market asks for a proof, and other lists are not published
+        return Reason(Code.ADMISSION, "an order for everybody, or for this operator alone", order.operators.hex())
     if order.max_price < policy.min_price:
         return Reason(Code.PRICE, f"{policy.min_price} wei", f"{order.max_price} wei")
     if order.exec <= policy.reserve:

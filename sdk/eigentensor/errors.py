@@ -89,6 +89,12 @@ class LimitError(ExecutionError):
     pass
 
 
+class WrongBits(ExecutionError):
+    """A device computed an element otherwise than the reference: it must not be trusted with anything."""
+
+    exit_code = 8
+
+
 class StoreError(EigenTensorError):
     exit_code = 10
 

@@ -1,0 +1,94 @@
+"""Settings of an operator: flags first, then EIGENTENSOR_OPERATOR_* variables, then the defaults here."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import platformdirs
+from eth_account.signers.local import LocalAccount
+from eth_utils.address import is_address, to_checksum_address
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eigentensor import merkle
+from eigentensor.chain import Network, load_account, to_wei
+from eigentensor.errors import ConfigError
+from eigentensor_operator.policy import Policy
+
+
+def _amount(text: str) -> str:
+    try:
+        to_wei(text)
+    except ConfigError as error:
+        raise ValueError(error.what) from None
+    return text
+
+
+def _address(text: str) -> str:
+    if text and not is_address(text):
+        raise ValueError(f"{text!r} is not an address")
+    return to_checksum_address(text) if text else text
+
+
+Amount = Annotated[str, AfterValidator(_amount)]
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class Settings(BaseSettings):
+    """Amounts are decimal text in whole tokens, such as 0.001."""
+
+    model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_OPERATOR_", extra="forbid")
+
+    network: str | None = None
+    keystore: Path | None = None
+    password_file: Path | None = None
+    address: Address = ""
+    data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
+    device: str = "CPU"
+    unsafe_no_sandbox: bool = False
+
+    min_price: Amount = "0"
+    price_per_giga: Amount = "0"
+    max_operations: int = Field(10**15, gt=0)
+    max_memory: int = Field(8 << 30, gt=0)
+    capacity: int = Field(4, gt=0)
+    operations_per_second: float | None = Field(None, gt=0)
+    reserve: int = Field(3, ge=2)
+    patience: int = Field(2, ge=0)
+
+    block_seconds: float = Field(12, gt=0)
+    poll_seconds: float = Field(0.5, gt=0)
+    host: str = "127.0.0.1"
+    port: int = Field(9091, ge=0, le=65535)
+    log_format: Literal["console", "json"] = "console"
+
+    @classmethod
+    def load(cls, **flags: object) -> Self:
+        """Flags that are None count as not given. Raises ConfigError, which names what is wrong."""
+        try:
+            return cls(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"])) or "settings"
+            raise ConfigError(
+                f"{name}: {first['msg']}", fix=f"Set --{name.replace('_', '-')} or EIGENTENSOR_OPERATOR_{name.upper()}."
+            ) from None
+
+    def account(self) -> LocalAccount:
+        """The hot signer, from the keystore. Raises ConfigError."""
+        return load_account(self.keystore, self.password_file)
+
+    def policy(self, operator: str, network: Network, operations_per_second: float) -> Policy:
+        return Policy(
+            operator=operator,
+            alone=merkle.operators_root([bytes.fromhex(operator[2:])]),
+            parameters=network.deployment.parameters,
+            min_price=to_wei(self.min_price, network.deployment.token_decimals),
+            price_per_giga=to_wei(self.price_per_giga, network.deployment.token_decimals),
+            max_operations=self.max_operations,
+            max_memory=self.max_memory,
+            capacity=self.capacity,
+            operations_per_second=self.operations_per_second or operations_per_second,
+            block_seconds=self.block_seconds,
+            reserve=self.reserve,
+            patience=self.patience,
+        )

@@ -1,0 +1,100 @@
+"""What a task needs, fetched by the order's roots, and what it gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigentensor import merkle
+from eigentensor.chain import NONE, Order
+from eigentensor.errors import BindingError
+from eigentensor.program import Program, Role, decode
+from eigentensor.program.binding import Results, bind
+from eigentensor.program.cost import costs
+from eigentensor.program.model import Kind
+from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
+from eigentensor.store.parts import decode_variables, encode_results
+from eigentensor_operator.policy import Needs
+
+Tensors = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program and all that an order binds to it, verified against the order's roots."""
+
+    program: Program
+    tensors: Tensors
+    variables: Mapping[str, int]
+    repeat: int
+
+
+def needs_of(program: Program, repeat: int) -> Needs:
+    cost = costs(program)
+    return Needs(cost.evaluations * repeat, cost.all_bytes)
+
+
+def fetch_program(gateway: GatewayClient, order: Order) -> Program:
+    """The order's program. Raises StoreError, ProgramError, and BindingError if the two disagree."""
+    program = decode(gateway.fetch(order.program).read_bytes())
+    if program.semantics != order.semantics or not 1 <= order.repeat <= program.max_repeat:
+        raise BindingError(
+            f"the order asks for semantics {order.semantics} and {order.repeat} iterations, "
+            f"the program has {program.semantics} and at most {program.max_repeat}"
+        )
+    return program
+
+
+def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
+    """Everything that the order names, checked to fit the program. Raises StoreError, ProgramError, BindingError."""
+    program = fetch_program(gateway, order)
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    roots = {Role.INPUT: order.inputs, Role.WEIGHT: order.weights, Role.STATE: order.states}
+    for role, root in roots.items():
+        part = {} if root == NONE else load_safetensors(gateway.fetch(root))
+        expected = program.named(role)
+        if part.keys() != expected.keys():  # a dispute opens a tensor under the root of its role
+            raise BindingError(
+                f"{role.name.lower()} tensors: given {', '.join(sorted(part)) or 'none'}",
+                fix=f"The program has {', '.join(sorted(expected)) or 'none'}.",
+            )
+        tensors |= part
+    variables: dict[str, int] = {}
+    if order.variables not in (NONE, merkle.variables_root({})):
+        variables = decode_variables(gateway.fetch(order.variables).read_bytes())
+    bind(program, tensors, variables, order.repeat)
+    return Bound(program, tensors, variables, order.repeat)
+
+
+class Shelf:
+    """Results that were computed, kept until their tasks are over: a folder for each task."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def keep(self, task: bytes, program: Program, results: Results) -> bytes:
+        """Writes outputs, new states and the roots of both; returns the outputs root."""
+        folder = self.root / task.hex()
+        folder.mkdir(parents=True, exist_ok=True)
+        roots = []
+        for kind, tensors in ((Kind.OUTPUT, results.outputs), (Kind.STATE, results.states)):
+            dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
+            roots.append(merkle.bindings_root({n: merkle.tensor_root(dtypes[n], a) for n, a in tensors.items()}))
+            if tensors:
+                save_safetensors(folder / f"{kind.name.lower()}.safetensors", tensors, dtypes)
+        (folder / "roots").write_bytes(encode_results(*roots))
+        return merkle.outputs_root(*roots)
+
+    def upload(self, task: bytes, gateway: GatewayClient) -> None:
+        """Gives everything that was kept to the gateway. Raises StoreError; what arrived is not sent again."""
+        for path in sorted((self.root / task.hex()).iterdir()):
+            gateway.upload(path)
+
+    def drop(self, task: bytes) -> None:
+        folder = self.root / task.hex()
+        for path in folder.glob("*"):
+            path.unlink()
+        if folder.exists():
+            folder.rmdir()

@@ -1,0 +1,57 @@
+"""What an operator tells Prometheus. Every series exists from the start, at zero."""
+
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from eigentensor.chain import State
+from eigentensor_operator.case import Step
+from eigentensor_operator.policy import Code
+
+AVS = "eigentensor"
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_CODES = tuple(Code)
+
+
+class Metrics:
+    """EigenLayer's names begin with `eigen_`, ours with `et_`. No task and no stranger's address is ever a label."""
+
+    def __init__(self, token: str) -> None:
+        self.registry = CollectorRegistry()
+        self.fees = self._counter("eigen_fees_earned", "Prices of final tasks, in wei.", token=[token])
+        self.slashed = self._counter("eigen_slashing_incurred", "Stake slashed, in wei.", token=[token])
+        self.balance = self._gauge("eigen_balance_total", "Free balance in the market, in wei.", token=[token])
+        self.collateral = self._gauge("et_collateral_wei", "Balance held for tasks.", token=[token])
+        self.score = self._gauge("eigen_performance_score", "Share of accepted tasks finished, 0 to 100.")
+        self.tasks = self._counter(
+            "et_tasks", "Own tasks by the state they reached.", state=[s.name.lower() for s in State]
+        )
+        self.declined = self._counter("et_tasks_declined", "Declines by reason.", reason=_CODES)
+        self.dropped = self._counter("et_tasks_dropped", "Accepted tasks given up, by reason.", reason=_CODES)
+        self.failures = self._counter("et_step_failures", "Steps that failed.", phase=tuple(Step))
+        self.selftest = self._gauge("et_determinism_selftest_ok", "1 while the device is trusted.")
+        self.head = self._gauge("et_chain_head_block", "The newest block that was read.")
+        self.lag = self._gauge("et_rpc_head_lag_seconds", "Time since the chain was read.")
+        self._gauge("et_build_info", "1, with the version.", version=[version("eigentensor")]).labels(
+            AVS, version("eigentensor")
+        ).set(1)
+        self.phase = Histogram(
+            "et_task_phase_seconds",
+            "Duration of a step.",
+            ["avs_name", "phase"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        for step in Step:
+            self.phase.labels(AVS, step)
+
+    def _counter(self, name: str, text: str, **labels: list[str] | tuple[str, ...]) -> Counter:
+        counter = Counter(name, text, ["avs_name", *labels], registry=self.registry)
+        for value in next(iter(labels.values())):
+            counter.labels(AVS, value)
+        return counter
+
+    def _gauge(self, name: str, text: str, **labels: list[str]) -> Gauge:
+        gauge = Gauge(name, text, ["avs_name", *labels], registry=self.registry)
+        gauge.labels(AVS, *(values[0] for values in labels.values()))
+        return gauge

@@ -1,0 +1,132 @@
+"""EigenLayer's node API (spec v0.0.1), health for orchestrators, and metrics, over HTTP."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+
+import uvicorn
+from fastapi import FastAPI, Query
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client import generate_latest
+
+from eigentensor.errors import ConfigError
+from eigentensor_operator.metrics import Metrics
+
+SPEC = "v0.0.1"
+
+
+class Status(StrEnum):
+    UP = "Up"
+    DOWN = "Down"
+    INITIALIZING = "Initializing"
+
+
+_HTTP = {Status.UP: 200, Status.INITIALIZING: 206, Status.DOWN: 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A part of the node that can fail alone. Without those that are not vital the node is partially healthy."""
+
+    id: str
+    name: str
+    description: str
+    status: Status
+    vital: bool = True
+
+
+def health_of(services: list[Service]) -> Status:
+    """The node's health: down with a vital service, partial with any that is not up."""
+    if any(s.status is Status.DOWN and s.vital for s in services):
+        return Status.DOWN
+    return Status.UP if all(s.status is Status.UP for s in services) else Status.INITIALIZING
+
+
+def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI:
+    app = FastAPI(title="EigenTensor operator", version=version("eigentensor"), openapi_url=None)
+    unknown = JSONResponse({"message": "API version not found"}, 404)
+
+    @app.get("/eigen/node")
+    def node(asked: str | None = Query(None, alias="version")) -> Response:
+        body = {"node_name": "eigentensor-operator", "spec_version": SPEC, "node_version": f"v{version('eigentensor')}"}
+        return JSONResponse(body) if asked in (None, SPEC) else unknown
+
+    @app.get("/eigen/node/health")
+    def health(asked: str | None = Query(None, alias="version")) -> Response:
+        return Response(status_code=_HTTP[health_of(services())]) if asked in (None, SPEC) else unknown
+
+    @app.get("/eigen/node/services")
+    def listed(asked: str | None = Query(None, alias="version")) -> Response:
+        if asked not in (None, SPEC):
+            return unknown
+        shown = [{"id": s.id, "name": s.name, "description": s.description, "status": s.status} for s in services()]
+        return JSONResponse({"services": shown})
+
+    @app.get("/eigen/node/services/{service}/health")
+    def one(service: str, asked: str | None = Query(None, alias="version")) -> Response:
+        if asked not in (None, SPEC):
+            return unknown
+        found = next((s for s in services() if s.id == service), None)
+        return Response(status_code=404 if found is None else _HTTP[found.status])
+
+    @app.get("/healthz")
+    def alive() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/readyz")
+    def ready() -> Response:
+        status = health_of(services())
+        return PlainTextResponse(f"{status.lower()}\n", 503 if status is Status.DOWN else 200)
+
+    @app.get("/metrics")
+    def exposed() -> Response:
+        return PlainTextResponse(generate_latest(metrics.registry), media_type="text/plain; version=0.0.4")
+
+    return app
+
+
+class NodeServer:
+    """Serves the app from a thread until `stop`. Port 0 takes a free one: `port` says which."""
+
+    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+        config = uvicorn.Config(app, host, port, log_config=None, access_log=False, lifespan="off")
+        self._server = uvicorn.Server(config)
+        try:
+            socket = config.bind_socket()
+        except SystemExit:
+            raise ConfigError(f"port {port} of {host} is taken", fix="Choose another with --port.") from None
+        self.port = int(socket.getsockname()[1])
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [socket]}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=5)
+
+
+class Pulse:
+    """When something worked last. Up while that is not longer ago than `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._last: float | None = None
+        self._failed = False
+
+    def beat(self) -> None:
+        self._last, self._failed = time.monotonic(), False
+
+    def miss(self) -> None:
+        self._failed = True
+
+    @property
+    def age(self) -> float:
+        return 0.0 if self._last is None else time.monotonic() - self._last
+
+    @property
+    def status(self) -> Status:
+        if self._last is None:
+            return Status.DOWN if self._failed else Status.INITIALIZING
+        return Status.DOWN if self.age > self._seconds else Status.UP

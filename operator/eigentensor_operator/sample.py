@@ -1,0 +1,118 @@
+"""A random sample of a result, recomputed with the reference: hardware faults and miscompilations are wrong bits too.
+
+Some calls are chosen before the execution; a program that also gives out what these calls read and write is executed,
+and a few elements of each are computed again from what they read.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eigentensor import reference
+from eigentensor.errors import WrongBits
+from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.program import Program, Result, Role
+from eigentensor.program.binding import Results, bind, iteration_values
+from eigentensor.program.cost import body_cost
+from eigentensor.program.limits import RESULTS
+from eigentensor.program.model import Kind
+from eigentensor_operator.data import Bound
+
+CALLS = 4
+ELEMENTS = 16
+BYTES = 64 << 20  # that the chosen calls may give out beyond the program's own results
+EVALUATIONS = 1 << 22  # of the reference for one element
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Calls to recheck, and the names under which the buffers that they need are given out."""
+
+    calls: tuple[int, ...]
+    names: dict[int, str]
+
+
+def choose(program: Program, repeat: int, seed: bytes) -> Sample:
+    """Calls that make results first, then others, as long as what they touch and cost stays within the bounds."""
+    source = random.Random(seed)
+    results = {r.buffer - len(program.buffers) for r in program.results}
+    final = source.sample(sorted(results), min(len(results), CALLS // 2))
+    others = [c for c in range(len(program.calls)) if c not in results]
+    chosen: list[int] = []
+    buffers: set[int] = set()
+    for call in (*final, *source.sample(others, min(len(others), 4 * CALLS))):
+        touched = {*program.calls[call].arguments, len(program.buffers) + call}
+        more = buffers | {b for b in touched if b >= len(program.buffers)}
+        if (
+            len(chosen) < CALLS
+            and _is_cheap(program, call)
+            and _fits(program, more)
+            and (
+                repeat == 1
+                or not any(_is_state(program, b) for b in touched)  # what states were in between is not known
+            )
+        ):
+            chosen.append(call)
+            buffers = more
+    mark = "~"
+    while any(r.name.startswith(mark) for r in program.results):
+        mark += "~"
+    return Sample(tuple(chosen), {b: f"{mark}{b}" for b in sorted(buffers)})
+
+
+def observed(program: Program, sample: Sample) -> Program:
+    """The program with the sample's buffers as further outputs."""
+    extra = [
+        Result(Kind.OUTPUT, name, buffer, (program.parameter(buffer).elements,))
+        for buffer, name in sample.names.items()
+    ]
+    return replace(program, results=tuple(sorted((*program.results, *extra), key=lambda r: (r.kind, r.name.encode()))))
+
+
+def separate(program: Program, results: Results) -> Results:
+    """The program's own results out of those of `observed`."""
+    return Results({name: results.outputs[name] for name in program.outputs}, results.states)
+
+
+def recheck(bound: Bound, sample: Sample, results: Results, seed: bytes) -> None:
+    """Raises WrongBits for the first element of the sample that the reference computes otherwise.
+
+    `results` are those of `observed`: in each chosen call up to ELEMENTS elements are computed again.
+    """
+    program, source = bound.program, random.Random(seed)
+    given = bind(program, bound.tensors, bound.variables, bound.repeat)
+    values = iteration_values(program, bound.variables, bound.repeat - 1)
+    missing = np.empty(0)
+    buffers = given + [missing] * len(program.calls)
+    for buffer, name in sample.names.items():
+        buffers[buffer] = results.outputs[name].reshape(-1)
+    for call in sample.calls:
+        buffer = len(program.buffers) + call
+        count = program.parameter(buffer).elements
+        indices = np.array(sorted(source.sample(range(count), min(count, ELEMENTS))), np.int64)
+        expected = reference.elements(program, buffers, call, indices, values)
+        _compare(call, indices, expected, buffers[buffer][indices], STORAGE[program.parameter(buffer).dtype])
+
+
+def _compare(call: int, indices: Any, expected: Any, computed: Any, storage: np.dtype[Any]) -> None:
+    bits = np.dtype(f"u{storage.itemsize}")
+    for index, right, actual in zip(indices, expected.view(bits), computed.view(bits), strict=True):
+        if right != actual:
+            width = 2 * storage.itemsize
+            raise WrongBits(f"call {call}, element {index}: {actual:0{width}x} instead of {right:0{width}x}")
+
+
+def _is_cheap(program: Program, call: int) -> bool:
+    body = program.bodies[program.calls[call].body]
+    return body_cost(body).evaluations <= EVALUATIONS * body.parameters[0].elements
+
+
+def _fits(program: Program, buffers: set[int]) -> bool:
+    size = sum(program.parameter(b).elements * program.parameter(b).dtype.size for b in buffers)
+    return size <= BYTES and len(program.results) + len(buffers) <= RESULTS
+
+
+def _is_state(program: Program, buffer: int) -> bool:
+    return buffer < len(program.buffers) and program.buffers[buffer].role is Role.STATE

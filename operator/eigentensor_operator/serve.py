@@ -1,0 +1,102 @@
+"""An operator put together: settings in, a running daemon with its node API out."""
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import structlog
+from eigentensor.runtime.sandbox import check_sandbox
+from eigentensor.runtime.selftest import selftest
+
+from eigentensor.chain import Chain, Network
+from eigentensor.errors import ConfigError
+from eigentensor.store import GatewayClient, LocalStore
+from eigentensor_operator.config import Settings
+from eigentensor_operator.daemon import Daemon
+from eigentensor_operator.data import Shelf
+from eigentensor_operator.device import Device
+from eigentensor_operator.metrics import AVS, Metrics
+from eigentensor_operator.node import NodeServer, Service, Status, node_app
+from eigentensor_operator.steps import Steps
+from eigentensor_operator.store import Store
+
+
+def serve(settings: Settings) -> None:
+    """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError and ExecutionError before it is ready."""
+    configure_logs(settings)
+    log = structlog.get_logger()
+    network = Network.load(settings.network)
+    account = settings.account()
+    if not settings.unsafe_no_sandbox:
+        check_sandbox()
+    speed = selftest(settings.device)
+    log.info("device passed its self-test", device=settings.device)
+
+    operator = settings.address or account.address
+    policy = settings.policy(operator, network, speed)
+    seconds = max(30.0, 5 * settings.block_seconds)
+    chain = Chain(network, account, settings.data_dir / "transactions.sqlite", patience=seconds, deadline=2 * seconds)
+    store = Store(settings.data_dir / "operator.sqlite")
+    if not store.belongs_to(network.deployment.task_market, operator):
+        raise ConfigError(
+            f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
+        )
+    gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
+    device = Device(settings.device, settings.max_memory, settings.unsafe_no_sandbox)
+    metrics = Metrics(network.deployment.token_symbol)
+    steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy)
+    daemon = Daemon(chain, store, steps, policy, metrics, drain_file(settings), settings.poll_seconds)
+
+    metrics.selftest.labels(AVS).set(1)
+    node = NodeServer(node_app(lambda: services_of(daemon, settings.device), metrics), settings.host, settings.port)
+
+    def end(number: int, _: FrameType | None) -> None:
+        log.info("ending", signal=signal.Signals(number).name)
+        daemon.stop()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    log.info("ready", operator=operator, signer=account.address, network=network.name, node_port=node.port)
+    try:
+        daemon.run()
+    finally:
+        node.stop()
+        store.close()
+        chain.journal.close()
+        gateway.close()
+        log.info("ended")
+
+
+def drain_file(settings: Settings) -> Path:
+    """While this file exists, nothing more is accepted."""
+    return settings.data_dir / "draining"
+
+
+def services_of(daemon: Daemon, device: str) -> list[Service]:
+    trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
+    return [
+        Service("chain-rpc", "Chain", "Reads events, sends transactions", daemon.chain_pulse.status),
+        Service("blob-store", "Gateway", "Inputs in, results out", daemon.gateway_pulse.status, vital=False),
+        Service("device-0", f"Device {device}", "Executes programs", trusted),
+    ]
+
+
+def configure_logs(settings: Settings) -> None:
+    """One line for each step, to stderr; nothing of the libraries below warnings."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    renderer: structlog.types.Processor = (
+        structlog.processors.JSONRenderer()
+        if settings.log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
