@@ -73,6 +73,15 @@ class Settings(BaseSettings):
                 f"{name}: {first['msg']}", fix=f"Set --{name.replace('_', '-')} or EIGENTENSOR_OPERATOR_{name.upper()}."
             ) from None
 
+    @property
+    def journal(self) -> Path:
+        return self.data_dir / "operator.sqlite"
+
+    @property
+    def drain_file(self) -> Path:
+        """While this file exists, nothing more is accepted."""
+        return self.data_dir / "draining"
+
     def account(self) -> LocalAccount:
         """The hot signer, from the keystore. Raises ConfigError."""
         return load_account(self.keystore, self.password_file)

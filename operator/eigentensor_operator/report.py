@@ -11,6 +11,8 @@ from eigentensor_operator.config import Settings
 from eigentensor_operator.store import Store
 
 Line = tuple[bytes, State, Case]
+_WORDS = ("network", "operator", "symbol", "signer", "member", "draining")
+_AMOUNTS = ("balance", "collateral", "stake", "cap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +32,14 @@ class Report:
     tasks: tuple[Line, ...]
 
     def to_json(self) -> dict[str, Any]:
-        amounts = {name: str(getattr(self, name)) for name in ("balance", "collateral", "stake", "cap")}
-        words = {
-            name: getattr(self, name) for name in ("network", "operator", "symbol", "signer", "member", "draining")
-        }
+        amounts = {name: str(getattr(self, name)) for name in _AMOUNTS}
+        words = {name: getattr(self, name) for name in _WORDS}
         return words | amounts | {"tasks": [_task(*line) for line in self.tasks]}
 
     def lines(self) -> Iterator[str]:
         yield f"member      {'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
         yield f"signer      {self.signer}"
-        for name in ("balance", "collateral", "cap", "stake"):
+        for name in _AMOUNTS:
             yield f"{name:<12}{from_wei(getattr(self, name))} {self.symbol}"
         for uuid, state, case in self.tasks:
             why = f"  {case.dropped.code}: {case.dropped.offered}" if case.dropped else ""
@@ -65,7 +65,7 @@ def report_of(settings: Settings, network: Network) -> Report:
         cap,
         signer,
         chain.is_member(operator),
-        (settings.data_dir / "draining").exists(),
+        settings.drain_file.exists(),
         tuple(_mine(settings)),
     )
 
@@ -80,10 +80,9 @@ def unfinished(settings: Settings) -> list[bytes]:
 
 
 def _mine(settings: Settings) -> list[Line]:
-    path = settings.data_dir / "operator.sqlite"
-    if not path.exists():
+    if not settings.journal.exists():
         return []
-    store = Store(path)
+    store = Store(settings.journal)
     try:
         return [(uuid, state, case) for uuid, state, mine, case in store.summary() if mine]
     finally:

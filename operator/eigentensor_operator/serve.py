@@ -3,7 +3,6 @@
 import logging
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -24,7 +23,7 @@ from eigentensor_operator.store import Store
 
 
 def serve(settings: Settings) -> None:
-    """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError and ExecutionError before it is ready."""
+    """Runs an operator until SIGTERM or SIGINT. Before it is ready it raises ConfigError, ChainError, ExecutionError."""
     configure_logs(settings)
     log = structlog.get_logger()
     network = Network.load(settings.network)
@@ -38,7 +37,7 @@ def serve(settings: Settings) -> None:
     policy = settings.policy(operator, network, speed)
     seconds = max(30.0, 5 * settings.block_seconds)
     chain = Chain(network, account, settings.data_dir / "transactions.sqlite", patience=seconds, deadline=2 * seconds)
-    store = Store(settings.data_dir / "operator.sqlite")
+    store = Store(settings.journal)
     if not store.belongs_to(network.deployment.task_market, operator):
         raise ConfigError(
             f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
@@ -47,7 +46,7 @@ def serve(settings: Settings) -> None:
     device = Device(settings.device, settings.max_memory, settings.unsafe_no_sandbox)
     metrics = Metrics(network.deployment.token_symbol)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy)
-    daemon = Daemon(chain, store, steps, policy, metrics, drain_file(settings), settings.poll_seconds)
+    daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)
 
     metrics.selftest.labels(AVS).set(1)
     node = NodeServer(node_app(lambda: services_of(daemon, settings.device), metrics), settings.host, settings.port)
@@ -67,11 +66,6 @@ def serve(settings: Settings) -> None:
         chain.journal.close()
         gateway.close()
         log.info("ended")
-
-
-def drain_file(settings: Settings) -> Path:
-    """While this file exists, nothing more is accepted."""
-    return settings.data_dir / "draining"
 
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:
