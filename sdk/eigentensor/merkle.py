@@ -112,7 +112,7 @@ def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
     zero = NOTHING
     for _ in range(_PIECE_LEVELS):
         zero = _node(zero, zero)
-    return _fold(list(pieces), zero=zero)
+    return _fold(list(pieces), zero=zero) if pieces else NOTHING
 
 
 def piece_roots(data: Data) -> list[bytes]:
