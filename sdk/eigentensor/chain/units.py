@@ -1,10 +1,11 @@
 """Amounts between wei, which everything computes with, and decimal text, which people read."""
 
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, DecimalException, localcontext
 
 from eigentensor.errors import ConfigError
 
 DECIMALS = 18
+_LIMIT = Decimal(10) ** 80
 
 
 def to_wei(text: str, decimals: int = DECIMALS) -> int:
@@ -12,14 +13,13 @@ def to_wei(text: str, decimals: int = DECIMALS) -> int:
     with localcontext(prec=120):
         try:
             amount = Decimal(text.strip().replace("_", "")).scaleb(decimals)
-            whole = amount.to_integral_exact()
-        except (InvalidOperation, OverflowError):
-            raise ConfigError(f"{text!r} is not an amount", fix="Write a decimal number such as 0.05.") from None
-    if not amount.is_finite() or amount < 0 or whole != amount:
-        raise ConfigError(
-            f"{text!r} is not an amount with at most {decimals} decimals", fix="Write a decimal number such as 0.05."
-        )
-    return int(whole)
+            if amount.is_finite() and 0 <= amount < _LIMIT and amount == amount.to_integral_exact():
+                return int(amount)
+        except DecimalException:
+            pass
+    raise ConfigError(
+        f"{text!r} is not an amount with at most {decimals} decimals", fix="Write a decimal number such as 0.05."
+    )
 
 
 def from_wei(amount: int, decimals: int = DECIMALS) -> str:

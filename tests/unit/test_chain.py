@@ -1,0 +1,281 @@
+"""Orders, commitments, amounts, keys and networks: everything of the chain that needs no chain."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eigentensor.chain import (
+    NONE,
+    Decline,
+    Deployment,
+    Domain,
+    Network,
+    Order,
+    anvil_account,
+    commitment,
+    from_wei,
+    load_account,
+    order_signer,
+    order_uuid,
+    save_account,
+    sign_order,
+    to_wei,
+)
+from eigentensor.chain.contracts import NAMES, abi, reverted
+from eigentensor.chain.events import KINDS, Accepted, Event, Place, Posted, SignerSet
+from eigentensor.chain.journal import Journal, Status
+from eigentensor.chain.keys import check_account
+from eigentensor.errors import ConfigError, TaskError
+
+VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "order.json").read_text())
+DOMAIN = Domain(VECTOR["domain"]["chainId"], VECTOR["domain"]["verifyingContract"])
+SOLIDITY = {
+    "min_price": "minPrice", "max_price": "maxPrice", "ramp_start": "rampStart", "ramp_length": "rampLength",
+    "check_fee": "checkFee", "check_rate": "checkRate", "value_at_risk": "valueAtRisk", "accept_by": "acceptBy",
+}  # fmt: skip
+
+
+def vector_order() -> Order:
+    given = {name: VECTOR["order"][SOLIDITY.get(name, name)] for name in Order.__slots__}
+    return Order.from_json(given)
+
+
+def bytes32(text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+def test_an_order_has_the_uuid_and_the_signature_of_the_vector() -> None:
+    assert order_uuid(vector_order(), DOMAIN) == bytes32(VECTOR["task"])
+    client = anvil_account(0)
+    assert client.key.hex() == VECTOR["clientKey"].removeprefix("0x")
+    signature = sign_order(vector_order(), DOMAIN, client)
+    assert signature == bytes32(VECTOR["signature"])
+    assert order_signer(vector_order(), DOMAIN, signature) == client.address
+
+
+def test_wallets_that_show_typed_data_sign_the_same_hash() -> None:
+    kinds = [(name, kind) for name, kind in _struct("post")]
+    message = {name: VECTOR["order"][name] for name, _ in kinds}
+    message |= {name: int(value) for name, value in message.items() if str(value).isdigit()}
+    typed = {
+        "types": {
+            "EIP712Domain": [
+                {"name": "name", "type": "string"},
+                {"name": "version", "type": "string"},
+                {"name": "chainId", "type": "uint256"},
+                {"name": "verifyingContract", "type": "address"},
+            ],
+            "Order": [{"name": name, "type": kind} for name, kind in kinds],
+        },
+        "primaryType": "Order",
+        "domain": VECTOR["domain"],
+        "message": message,
+    }
+    signed = Account.sign_message(encode_typed_data(full_message=typed), anvil_account(0).key)
+    assert bytes(signed.signature) == bytes32(VECTOR["signature"])
+
+
+def _struct(function: str) -> list[tuple[str, str]]:
+    entry: Any = next(e for e in abi("TaskMarket") if e.get("name") == function)
+    return [(field["name"], field["type"]) for field in entry["inputs"][0]["components"]]
+
+
+def test_every_field_of_an_order_changes_its_uuid() -> None:
+    order = vector_order()
+    seen = {order_uuid(order, DOMAIN)}
+    for name in Order.__slots__:
+        value = getattr(order, name)
+        if name == "client":
+            changed: object = anvil_account(3).address
+        else:
+            changed = bytes(31) + b"\1" if isinstance(value, bytes) else value ^ 1
+        seen.add(order_uuid(replace(order, **{name: changed}), DOMAIN))
+    seen.add(order_uuid(order, Domain(1, DOMAIN.market)))
+    seen.add(order_uuid(order, Domain(DOMAIN.chain_id, anvil_account(4).address)))
+    assert len(seen) == len(Order.__slots__) + 3
+
+
+def test_a_commitment_is_that_of_the_vector() -> None:
+    c = VECTOR["commit"]
+    made = commitment(
+        DOMAIN, bytes32(VECTOR["task"]), c["operator"], c["slot"], bytes32(c["outputsRoot"]), bytes32(c["salt"])
+    )
+    assert made == bytes32(c["commitment"])
+
+
+def test_an_order_survives_json() -> None:
+    assert Order.from_json(json.loads(json.dumps(vector_order().to_json()))) == vector_order()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client": "0x12"}, {"client": None}, {"nonce": -1}, {"nonce": "1e3"}, {"nonce": str(2**256)}, {"nonce": True},
+        {"program": "0x00"}, {"program": 7}, {"semantics": 65536}, {"repeat": 1.5}, {"exec": None}, {"verifiers": 256},
+        {"another": 1}, {"max_price": "9" * 5000}, {"max_price": "٣"},
+    ],
+)  # fmt: skip
+def test_a_malformed_order_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(TaskError, match="malformed"):
+        Order.from_json(vector_order().to_json() | change)
+
+
+def test_a_signature_that_is_none_has_no_signer() -> None:
+    for signature in (b"", b"\0" * 65, b"\xff" * 65, b"\1" * 64 + b"\x1b", b"\0" * 64 + b"\x1c"):
+        assert order_signer(vector_order(), DOMAIN, signature) != anvil_account(0).address
+
+
+def test_a_decline_is_signed_and_read() -> None:
+    decline = Decline(anvil_account(5).address, b"\7" * 32, "price", "2 wei", "1 wei")
+    said = json.loads(json.dumps(decline.sign(DOMAIN, anvil_account(6))))
+    assert Decline.read(said, DOMAIN) == (decline, anvil_account(6).address)
+    assert Decline.read(said | {"needed": "3 wei"}, DOMAIN)[1] != anvil_account(6).address
+    for change in ({"reason": ""}, {"reason": "x" * 201}, {"needed": "a\nb"}, {"task": "0x00"}, {"signature": "0x"}):
+        with pytest.raises(TaskError):
+            Decline.read(said | change, DOMAIN)
+    with pytest.raises(TaskError):
+        Decline.read({}, DOMAIN)
+
+
+@given(st.integers(0, 10**40), st.integers(0, 24))
+def test_amounts_are_exact_in_both_directions(amount: int, decimals: int) -> None:
+    assert to_wei(from_wei(amount, decimals), decimals) == amount
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "nan", "inf", "1e999999999", "0.0000000000000000001", "1.2.3"])
+def test_what_is_not_an_amount_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        to_wei(text)
+
+
+def test_amounts_read_as_people_write_them() -> None:
+    assert to_wei("0.05") == 5 * 10**16 and to_wei("1_000") == 10**21 and to_wei("1e-18") == 1
+    assert (from_wei(0), from_wei(10**18), from_wei(1500000000000000000)) == ("0", "1", "1.5")
+
+
+def test_refusals_are_read_with_their_arguments() -> None:
+    error = reverted(
+        bytes.fromhex("08c379a0") + (32).to_bytes(32, "big") + (2).to_bytes(32, "big") + b"no".ljust(32, b"\0")
+    )
+    assert (error.name, error.arguments) == ("Error", ("no",))
+    assert reverted(bytes.fromhex("4e487b71") + (17).to_bytes(32, "big")).arguments == (17,)
+    assert reverted(b"").name == reverted(b"\1\2\3\4").name == "UnknownError"
+    assert reverted(bytes.fromhex("08c379a0")).name == "UnknownError"
+
+
+def test_every_event_of_the_contracts_is_known() -> None:
+    names = {e["name"] for name in ("TaskMarket", "ServiceManager") for e in abi(name) if e["type"] == "event"}
+    assert names - {"EIP712DomainChanged"} == set(KINDS)
+    assert all(abi(name) for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Posted(Place(1, 2, b"h" * 32, b"t" * 32), b"k" * 32, anvil_account(0).address, vector_order()),
+        Accepted(Place(1, 2, b"h" * 32, b"t" * 32), b"k" * 32, anvil_account(1).address, 2**200, 0),
+        SignerSet(Place(1, 2, b"h" * 32, b"t" * 32), anvil_account(1).address, anvil_account(2).address, 2**95),
+    ],
+)
+def test_events_survive_json(event: Event) -> None:
+    assert type(event).from_arguments(event.place, json.loads(json.dumps(event.arguments()))) == event
+
+
+def test_a_key_is_kept_where_only_its_owner_reads_it(tmp_path: Path) -> None:
+    keystore, password = tmp_path / "keys" / "k.json", tmp_path / "password"
+    account = Account.create()
+    save_account(account, keystore, "secret", iterations=1)
+    password.write_text("secret\n")
+    assert load_account(keystore, password).address == account.address
+    assert keystore.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="exists"):
+        save_account(account, keystore, "secret", iterations=1)
+
+
+def test_a_key_that_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keystore, password = tmp_path / "k.json", tmp_path / "password"
+    monkeypatch.delenv("EIGENTENSOR_KEYSTORE", raising=False)
+    with pytest.raises(ConfigError, match="EIGENTENSOR_KEYSTORE"):
+        load_account()
+    password.write_text("wrong")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_account(keystore, password)
+    save_account(Account.create(), keystore, "right", iterations=1)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        load_account(keystore, password)
+    keystore.write_text("{}")
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        load_account(keystore, password)
+
+
+def deployment(chain_id: int = 31337) -> dict[str, Any]:
+    address = anvil_account(9).address
+    names = "maxExec,lag,grid,record,check,reveal,challenge,clock,margin,eta,gDef,gMiss"
+    return {
+        "chainId": chain_id, "block": 3, "taskMarket": address, "serviceManager": address, "burn": address,
+        "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], address),
+        "token": {"address": address, "symbol": "T", "decimals": 18},
+        "parameters": dict.fromkeys(names.split(","), 1),
+    }  # fmt: skip
+
+
+def test_a_network_is_found_by_name_by_path_and_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("EIGENTENSOR_NETWORK", raising=False)
+    with pytest.raises(ConfigError, match="there is no network"):
+        Network.load()
+    network = Network("local", "http://127.0.0.1:1", "http://127.0.0.1:2", Deployment.from_json(deployment()))
+    path = network.save()
+    assert path == tmp_path / "eigentensor" / "networks" / "local.json"
+    assert Network.load() == Network.load("local") == Network.load(path) == network
+    other = replace(network, name="other")
+    other.save()
+    monkeypatch.setenv("EIGENTENSOR_NETWORK", "other")
+    assert Network.load() == other and Network.load("local") == network
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"rpc_url": 1, "gateway_url": 2, "deployment": {}}'])
+def test_a_file_that_is_no_network_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "n.json").write_text(text)
+    with pytest.raises(ConfigError):
+        Network.load(tmp_path / "n.json")
+
+
+def test_keys_that_everybody_knows_are_refused_on_every_other_chain() -> None:
+    def network(chain_id: int) -> Network:
+        return Network("n", "http://127.0.0.1:1", "http://127.0.0.1:2", Deployment.from_json(deployment(chain_id)))
+
+    check_account(anvil_account(0), network(31337))
+    check_account(Account.create(), network(1))
+    for index in (0, 9):
+        with pytest.raises(ConfigError, match="everybody knows"):
+            check_account(anvil_account(index), network(1))
+
+
+def test_a_journal_remembers_after_a_restart_and_takes_all_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "j" / "journal.sqlite"
+    journal = Journal(path)
+    journal.begin("k", "post", 7)
+    journal.attempt("k", b"hash", b"raw", 10, 1)
+    with pytest.raises(RuntimeError), journal.exclusive():
+        journal.begin("other", "post", 8)
+        raise RuntimeError
+    journal.close()
+    again = Journal(path)
+    assert [intent.key for intent in again.pending()] == ["k"] and again.next_nonce() == 8
+    intent = again.get("k")
+    assert intent is not None and intent.attempts[0].raw == b"raw" and again.get("other") is None
+    again.mark("k", Status.MINED)
+    assert again.pending() == [] and again.next_nonce() == 0
+    again.close()
+
+
+def test_roots_stand_for_none_where_they_are_zero() -> None:
+    assert bytes(32) == NONE
