@@ -44,6 +44,7 @@ class Daemon:
         self.operator = Operator(policy, store.cases())
         checkpoint = store.checkpoint
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
+        self._decided_at: Head | None = None
         download, gateway, market = Lane("download", machine.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         self._lanes = dict.fromkeys(Step, market) | {
             Step.INSPECT: download,
@@ -81,7 +82,7 @@ class Daemon:
             self._log.info("draining", file=str(self._drain_file))
             self._feed(Drain())
         try:
-            complete, new = False, False
+            complete = False
             while not complete:
                 changes = self._chain.changes(tuple(self._heads))
                 if changes.rolled_back_to is not None:
@@ -89,9 +90,10 @@ class Daemon:
                 for event in changes.events:
                     self._observe(event)
                 self._heads.extend(changes.heads)
-                complete, new = changes.complete, new or bool(changes.heads)
-            if new:
+                complete = changes.complete
+            if self._heads and self._heads[-1] != self._decided_at:
                 self._feed(machine.Head(self._standing(self._heads[-1].number)))
+                self._decided_at = self._heads[-1]
                 self._checkpoint()
             self.chain_pulse.beat()
         except ChainError as error:

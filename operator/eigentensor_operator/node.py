@@ -1,5 +1,6 @@
 """EigenLayer's node API (spec v0.0.1), health for orchestrators, and metrics, over HTTP."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -92,14 +93,13 @@ class NodeServer:
     """Serves the app from a thread until `stop`. Port 0 takes a free one: `port` says which."""
 
     def __init__(self, app: FastAPI, host: str, port: int) -> None:
-        config = uvicorn.Config(app, host, port, log_config=None, access_log=False, lifespan="off")
-        self._server = uvicorn.Server(config)
         try:
-            socket = config.bind_socket()
-        except SystemExit:
-            raise ConfigError(f"port {port} of {host} is taken", fix="Choose another with --port.") from None
-        self.port = int(socket.getsockname()[1])
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [socket]}, daemon=True)
+            listening = socket.create_server((host, port))
+        except OSError as error:
+            raise ConfigError(f"{host}:{port} cannot be listened on: {error}", fix="Choose another --port.") from None
+        self.port = int(listening.getsockname()[1])
+        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ from eigentensor_operator.store import Store
 
 
 def serve(settings: Settings) -> None:
-    """Runs an operator until SIGTERM or SIGINT. Before it is ready it raises ConfigError, ChainError, ExecutionError."""
+    """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, ExecutionError before it is ready."""
     configure_logs(settings)
     log = structlog.get_logger()
     network = Network.load(settings.network)
