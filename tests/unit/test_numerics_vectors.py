@@ -15,12 +15,13 @@ from eigentensor.numerics.operations import OPERATIONS
 from eigentensor.program.ops import COMPARISONS, Op
 from eigentensor.testing.edges import held
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "numerics.json"
+TESTS = Path(__file__).parents[1]
+VECTORS = TESTS / "vectors" / "numerics.json"
 CELLS: list[dict[str, Any]] = json.loads(VECTORS.read_text())["cells"]
 
 
 def test_the_vectors_are_those_of_the_exact_model() -> None:
-    assert VECTORS.read_text() == runpy.run_path(str(VECTORS.with_suffix(".py")))["text"]()
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "numerics_vectors.py"))["text"]()
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell["name"])

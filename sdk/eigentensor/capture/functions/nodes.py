@@ -7,7 +7,7 @@ import numpy as np
 from eigentensor.program.expression import Node, binary, const, node
 from eigentensor.program.ops import DType, Op
 
-Function = Callable[[Node], Node]
+Function = Callable[..., Node]
 
 
 def real(value: float) -> Node:
@@ -32,6 +32,10 @@ def multiply(a: Node, b: Node) -> Node:
     return binary(Op.MUL, a, b)
 
 
+def negative(a: Node) -> Node:
+    return binary(Op.MUL, a, real(-1))
+
+
 def fused(a: Node, b: Node, c: Node) -> Node:
     """a·b + c, one rounding."""
     return node(Op.MULACC, a.dtype, a, b, c)
@@ -43,6 +47,14 @@ def less(a: Node, b: Node) -> Node:
 
 def equal(a: Node, b: Node) -> Node:
     return binary(Op.CMPEQ, a, b)
+
+
+def both(a: Node, b: Node) -> Node:
+    return binary(Op.AND, a, b)
+
+
+def either(a: Node, b: Node) -> Node:
+    return binary(Op.OR, a, b)
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:
@@ -80,8 +92,11 @@ def magnitude(x: Node) -> Node:
 def in_float32(function: Function) -> Function:
     """The function for every float type: half types are computed in float32 and rounded once."""
 
-    def of_any_float(x: Node) -> Node:
-        return function(x) if x.dtype is DType.FLOAT32 else cast(function(cast(x, DType.FLOAT32)), x.dtype)
+    def of_any_float(*operands: Node) -> Node:
+        dtype = operands[0].dtype
+        if dtype is DType.FLOAT32:
+            return function(*operands)
+        return cast(function(*(cast(operand, DType.FLOAT32) for operand in operands)), dtype)
 
     of_any_float.__doc__ = function.__doc__
     of_any_float.__name__ = function.__name__

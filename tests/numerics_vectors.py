@@ -50,4 +50,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_suffix(".json").write_text(text())
+    (Path(__file__).parent / "vectors" / "numerics.json").write_text(text())

@@ -1,0 +1,67 @@
+"""How far the functions of `capture.functions` are from the real ones, in units in the last place of float32."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor import reference
+from eigentensor.capture import functions
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import Array, Axis, counter, load, to_body
+from eigentensor.program.model import Buffer, Kind, Program, Role
+
+Float32 = NDArray[np.float32]
+
+#: The largest errors over all 2^32 operands, rounded up to the second place; sdk/README.md promises them.
+BOUNDS = {"exp": 0.88, "exp2": 0.88, "log": 0.80, "log2": 0.96, "sin": 0.83, "cos": 0.83}
+#: power has two operands; the largest error seen.
+POWER_BOUND = 1.1
+
+
+class Error(NamedTuple):
+    """The largest error, and the pattern of the operand that has it."""
+
+    units: float
+    operand: int
+
+
+def program_of(name: str, elements: int, dtype: DType = DType.FLOAT32, operands: tuple[str, ...] = ("x",)) -> Program:
+    """Output y = the function of the inputs named, all flat."""
+    axis = Axis(0, elements)
+    value = getattr(functions, name)(*(load(Array(x, dtype, elements), counter(axis)) for x in operands))
+    externals: dict[Hashable, Buffer] = {x: Buffer(Role.INPUT, dtype, (elements,), x) for x in operands}
+    return assemble([("y", to_body(value, (axis,)))], externals, {(Kind.OUTPUT, "y"): ("y", (elements,))})
+
+
+@np.errstate(all="ignore")
+def units(y: Float32, name: str, *operands: Float32) -> NDArray[np.float64]:
+    """|y - f(operands)| in float32 units of f, infinite where one is NaN or zero and the other is not the same.
+
+    The exact value is float64's, whose own error is below 10^-8 units. Infinity counts as 2^128, the number that it
+    stands for when a result is rounded.
+    """
+    exact = np.asarray(getattr(np, name)(*(x.astype(np.float64) for x in operands)), np.float64)
+    expected, answer = np.clip(exact, -(2.0**128), 2.0**128), np.clip(y.astype(np.float64), -(2.0**128), 2.0**128)
+    unit = np.exp2(np.maximum(np.frexp(np.minimum(np.abs(expected), 2.0**127))[1] - 24, -149))
+    error = np.asarray(np.abs(answer - expected) / unit)
+    same = (np.isnan(y) & np.isnan(exact)) | ((y == exact) & (np.signbit(y) == np.signbit(exact)))
+    beyond = np.isnan(error) | (exact == 0)
+    return np.where(same, 0.0, np.where(beyond, np.inf, error))
+
+
+def by_reference(name: str, x: Float32) -> Float32:
+    result: Float32 = reference.execute(program_of(name, x.size), {"x": x}).outputs["y"]
+    return result
+
+
+def worst(name: str, operands: Iterable[Float32], compute: Callable[[str, Float32], Float32] = by_reference) -> Error:
+    """The largest error of a function on operands that come in parts."""
+    result = Error(0.0, 0)
+    for x in operands:
+        errors = units(compute(name, x), name, x)
+        place = int(np.argmax(errors))
+        result = max(result, Error(float(errors[place]), int(x.view(np.uint32)[place])))
+    return result

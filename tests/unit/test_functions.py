@@ -1,0 +1,108 @@
+"""The functions that capture expands: within their bounds, and right at every special operand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigentensor import reference
+from eigentensor.capture import functions
+from eigentensor.numerics.conversion import cast
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.floats import canonical, patterns
+from eigentensor.runtime.execute import Executable
+from eigentensor.testing.accuracy import BOUNDS, POWER_BOUND, by_reference, program_of, units, worst
+from eigentensor.testing.edges import edges, held
+
+F32 = DType.FLOAT32
+
+
+def test_every_function_has_a_bound() -> None:
+    assert set(functions.__all__) == {*BOUNDS, "power"}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_function_is_within_its_bound_on_operands_of_every_binade(name: str) -> None:
+    """2^20 operands, evenly over the patterns: 2^11 in each binade of each sign."""
+    spread = np.arange(1 << 20, dtype=np.uint32) * np.uint32(4096) + np.random.default_rng(1).integers(0, 4096, 1 << 20)
+    assert worst(name, [spread.astype(np.uint32).view(np.float32)]).units <= BOUNDS[name]
+
+
+#: Where most results are neither trivial nor saturated.
+HOME = {"exp": (-104, 89), "exp2": (-150, 128), "log": (0, 4), "log2": (0, 4), "sin": (-40, 40), "cos": (-40, 40)}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_function_is_within_its_bound_where_it_is_used(name: str) -> None:
+    x = np.random.default_rng(2).uniform(*HOME[name], 1 << 20).astype(np.float32)
+    assert worst(name, [x]).units <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_function_is_total_and_right_at_every_edge(name: str) -> None:
+    beside = [pattern + d for pattern in edges(F32) for d in (-1, 0, 1) if 0 <= pattern + d < 1 << 32]
+    specials = np.array(beside, np.uint32)
+    assert worst(name, [specials.view(np.float32)]).units <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_a_multiple_of_a_quarter_turn_is_taken_off_exactly(name: str) -> None:
+    """The floats nearest to k·π/2 in every binade, where nearly all digits cancel."""
+    exact = [math.ldexp(k * math.pi / 2, e) for k in (1, 2, 3, 5, 7) for e in range(125)]
+    near = np.array(exact, np.float32).view(np.uint32)
+    beside = np.concatenate([near - 1, near, near + 1])
+    # the float32 whose distance from a multiple of π/2 is the smallest of all
+    hardest = np.array([16367173 * 2.0**72], np.float32).view(np.uint32)
+    both = np.concatenate([beside, hardest, beside | np.uint32(1 << 31)])
+    assert worst(name, [both.view(np.float32)]).units <= BOUNDS[name]
+
+
+def test_powers_of_two_are_exact() -> None:
+    n = np.arange(-149, 128)
+    power = np.ldexp(np.float32(1), n)
+    assert by_reference("exp2", n.astype(np.float32)).tobytes() == power.tobytes()
+    assert by_reference("log2", power).tobytes() == n.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16], ids=lambda x: x.name)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_function_of_a_half_type_is_that_of_float32_rounded_once(name: str, dtype: DType) -> None:
+    halves = held(dtype, list(range(1 << 16)))
+    result = reference.execute(program_of(name, halves.size, dtype), {"x": halves}).outputs["y"]
+    expected = cast(F32, dtype, by_reference(name, cast(dtype, F32, halves)))
+    assert patterns(dtype, result).tolist() == patterns(dtype, canonical(dtype, expected)).tolist()
+
+
+def power_error(x: np.ndarray, y: np.ndarray) -> float:
+    program = program_of("power", x.size, operands=("x", "e"))
+    answers = reference.execute(program, {"x": x, "e": y}).outputs["y"]
+    return float(units(answers, "power", x, y).max())
+
+
+def test_a_power_is_within_its_bound_where_it_neither_over_nor_underflows() -> None:
+    generator = np.random.default_rng(3)
+    near_one = (1 + generator.uniform(-1, 1, 1 << 18) * np.exp2(generator.uniform(-22, -1, 1 << 18))).astype(np.float32)
+    anything = np.exp2(generator.uniform(-148, 127, 1 << 18)).astype(np.float32)
+    x = np.concatenate([near_one, anything])
+    with np.errstate(divide="ignore"):
+        y = (generator.uniform(-150, 130, x.size) / np.log2(x.astype(np.float64))).astype(np.float32)
+    assert power_error(x, y) <= POWER_BOUND
+
+
+def test_a_power_has_the_special_cases_of_ieee() -> None:
+    specials = held(F32, edges(F32) + [pattern | sign for pattern in (0x40000000, 0x40400000) for sign in (0, 1 << 31)])
+    x, y = np.meshgrid(specials, specials)
+    assert power_error(x.ravel(), y.ravel()) <= POWER_BOUND
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_is_the_largest_error_over_all_operands(name: str) -> None:
+    size = 1 << 22
+    executable = Executable(program_of(name, size))
+    operands = (np.arange(size, dtype=np.uint32) + np.uint32(part * size) for part in range((1 << 32) // size))
+    largest = worst(
+        name, (part.view(np.float32) for part in operands), lambda _, x: executable.run({"x": x}).outputs["y"]
+    ).units
+    assert BOUNDS[name] - 0.01 < largest <= BOUNDS[name]
