@@ -39,6 +39,7 @@ from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
 Tell = Callable[..., None]
 
 POSTS = 32  # orders in one transaction
+PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
 
 
@@ -273,6 +274,7 @@ class Client:
 
     def tasks(self) -> Iterator[TaskView]:
         """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
+        self._wait_for_gateway()
         cursor: dict[str, Any] = {}
         while True:
             page = self.gateway.tasks(client=self.address, **cursor)
@@ -286,6 +288,7 @@ class Client:
         """A task by its uuid, or one of the account's by the beginning of it. Raises TaskNotFound."""
         name = name.lower().removeprefix("0x")
         if len(name) == 64:
+            self._wait_for_gateway()
             try:
                 return self._with_events(self._view(self._order(self.gateway.task(name))))
             except BlobNotFound:
@@ -304,6 +307,12 @@ class Client:
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway."""
         return self.gateway.explain(task.uuid)
+
+    def _wait_for_gateway(self) -> None:
+        """Gives the gateway a moment to see what the chain shows: what was posted just now is then among the tasks."""
+        block, started = self.chain.block_number(), time.monotonic()
+        while self.gateway.tasks(limit=1)["block"] < block and time.monotonic() - started < PATIENCE:
+            time.sleep(self.poll)
 
     def _order(self, entry: dict[str, Any]) -> Order:
         order = Order.from_json(entry["order"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from eigentensor.chain import Chain, Network, anvil_account, from_wei, save_account, to_wei
+from eigentensor.chain import Chain, Network, Reader, anvil_account, from_wei, save_account, to_wei
 from eigentensor.chain.network import network_path
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.testing.localnet import DEPLOYER, Anvil, deploy, start_anvil
@@ -23,7 +23,7 @@ PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
 CLIENT_TOKENS = to_wei("100")
 AGGREGATOR_READY = r"listening"
-OPERATOR_READY = r"ready"
+OPERATOR_READY = r"\bready\b"
 Settings = Mapping[str, str | Path]
 
 
@@ -54,7 +54,12 @@ class Devnet:
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
         """What a daemon sees: this network, a blob cache of its own, its settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("EIGENTENSOR_")}
-        own = {"EIGENTENSOR_NETWORK": self.path, "EIGENTENSOR_CACHE_DIR": folder / "cache", **settings}
+        own = {
+            "EIGENTENSOR_NETWORK": self.path,
+            "EIGENTENSOR_CACHE_DIR": folder / "cache",
+            "XDG_STATE_HOME": folder / "state",
+            **settings,
+        }
         return kept | {name: str(value) for name, value in own.items()}
 
     def party(self, name: str) -> Party:
@@ -64,9 +69,13 @@ class Devnet:
             save_account(account, party.folder / f"{word}.json", PASSWORD, iterations=1)
             self.anvil.fund(account.address)
         (party.folder / "password").write_text(PASSWORD)
-        with Chain(self.network, anvil_account(DEPLOYER)) as chain:
-            chain.mint(party.address, STAKE + COLLATERAL)
+        self.mint(party.address, STAKE + COLLATERAL)
         return party
+
+    def mint(self, address: str, amount: int) -> None:
+        """Makes test tokens for an account."""
+        with Chain(self.network, anvil_account(DEPLOYER), self.folder / "deployer.sqlite") as chain:
+            chain.mint(address, amount)
 
     def start_aggregator(self) -> Running:
         folder = self.folder / "aggregator"
@@ -94,7 +103,7 @@ class Devnet:
         }
         return self._start(f"{party.name}-join", verb, self.environment(party.folder, settings))
 
-    def start_operator(self, party: Party) -> Running:
+    def start_operator(self, party: Party, more: Settings | None = None) -> Running:
         """Starts the daemon of an operator that has joined."""
         settings: Settings = {
             "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
@@ -104,6 +113,7 @@ class Devnet:
             "EIGENTENSOR_OPERATOR_PORT": "0",
             "EIGENTENSOR_OPERATOR_BLOCK_SECONDS": "1",
             "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.2",
+            **(more or {}),
         }
         return self._start(party.name, ["operator", "run"], self.environment(party.folder, settings), OPERATOR_READY)
 
@@ -132,20 +142,19 @@ def devnet(
         network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url))
         network.save(path)
         stack.callback(path.unlink, missing_ok=True)
-        with Chain(network, anvil_account(DEPLOYER)) as chain:
-            chain.mint(anvil_account(CLIENT).address, CLIENT_TOKENS)
         processes = stack.enter_context(Processes(folder / "logs"))
         net = Devnet(anvil, network, path, processes, folder)
+        net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
         net.start_aggregator().wait_ready()
         yield net
 
 
-def start_operators(net: Devnet, count: int) -> list[Party]:
-    """Operators that have joined and run, onboarded side by side."""
+def start_operators(net: Devnet, count: int, settings: Settings | None = None) -> list[Party]:
+    """Operators that have joined and run, onboarded side by side. `settings` are EIGENTENSOR_OPERATOR_* for all."""
     parties = [net.party(f"operator-{number}") for number in range(1, count + 1)]
     for joining in [net.join(party) for party in parties]:
         net.processes.finish(joining.name)
-    for daemon in [net.start_operator(party) for party in parties]:
+    for daemon in [net.start_operator(party, settings) for party in parties]:
         daemon.wait_ready()
     return parties
 
@@ -153,7 +162,7 @@ def start_operators(net: Devnet, count: int) -> list[Party]:
 def _check_free(path: Path) -> None:
     try:
         network = Network.load(path)
-        Chain(network, anvil_account(DEPLOYER)).journal.close()
+        Reader(network).check()
     except (ConfigError, ChainError):
         return  # no file, or nobody behind it
     raise ConfigError(

@@ -1,6 +1,6 @@
 """Operators as tests and demos need them: each plays one part, through the chain alone. The product has none of this."""
 
-from eigentensor.chain import Chain, Order, Receipt
+from eigentensor.chain import Admission, Chain, Order, Receipt
 
 
 class SilentOperator:
@@ -11,6 +11,6 @@ class SilentOperator:
         self.chain = chain
         self.operator = operator
 
-    def accept(self, order: Order) -> Receipt:
+    def accept(self, order: Order, admission: Admission | None = None) -> Receipt:
         """Raises what `Chain.accept` raises: Reverted if somebody else was faster."""
-        return self.chain.accept(self.operator, order)
+        return self.chain.accept(self.operator, order, admission)
