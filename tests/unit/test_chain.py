@@ -1,6 +1,7 @@
 """Orders, commitments, amounts, keys and networks: everything of the chain that needs no chain."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -279,3 +280,9 @@ def test_a_journal_remembers_after_a_restart_and_takes_all_or_nothing(tmp_path: 
 
 def test_roots_stand_for_none_where_they_are_zero() -> None:
     assert bytes(32) == NONE
+
+
+def test_the_committed_abis_are_those_of_the_contracts() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "abi"
+    done = subprocess.run([script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

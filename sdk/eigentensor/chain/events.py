@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Self
 
-from eth_typing import ABIEvent
 from eth_utils.abi import event_abi_to_log_topic
 from web3 import Web3
+from web3.contract.contract import ContractEvent
 from web3.types import LogReceipt
 
 from eigentensor.chain.contracts import abi
@@ -136,18 +136,18 @@ def decode_log(log: LogReceipt) -> Event | None:
     known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
     if known is None:
         return None
-    contract, entry = known
-    arguments = Web3().eth.contract(abi=abi(contract)).events[entry["name"]]().process_log(log)["args"]
+    arguments = known.process_log(log)["args"]
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
-    return KINDS[entry["name"]](place, **{_snake(name): _plain(value) for name, value in arguments.items()})
+    return KINDS[known.event_name](place, **{_snake(name): _plain(value) for name, value in arguments.items()})
 
 
 @cache
-def _events() -> dict[bytes, tuple[str, ABIEvent]]:
+def _events() -> dict[bytes, ContractEvent]:
+    contracts = [Web3().eth.contract(abi=abi(name)) for name in ("TaskMarket", "ServiceManager")]
     return {
-        bytes(event_abi_to_log_topic(entry)): (contract, entry)
-        for contract in ("TaskMarket", "ServiceManager")
-        for entry in abi(contract)
+        bytes(event_abi_to_log_topic(entry)): contract.events[entry["name"]]()
+        for contract in contracts
+        for entry in contract.abi
         if entry["type"] == "event" and entry["name"] in KINDS
     }
 

@@ -1,0 +1,93 @@
+"""One local chain for all tests that need one; each test starts from the state right after the deployment."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, joining, to_wei
+from eigentensor.testing.localnet import Anvil, deploy, start_anvil
+
+Chains = Callable[[int], Chain]
+Orders = Callable[..., Order]
+
+
+@pytest.fixture(scope="session")
+def session_anvil() -> Iterator[Anvil]:
+    with start_anvil() as anvil:
+        yield anvil
+
+
+@pytest.fixture(scope="session")
+def deployed(session_anvil: Anvil) -> Network:
+    return Network("test", session_anvil.rpc_url, "http://127.0.0.1:9", deploy(session_anvil.rpc_url))
+
+
+@pytest.fixture
+def anvil(session_anvil: Anvil, deployed: Network) -> Iterator[Anvil]:
+    snapshot = session_anvil.rpc("evm_snapshot")
+    yield session_anvil
+    session_anvil.rpc("evm_setAutomine", True)
+    assert session_anvil.rpc("evm_revert", snapshot)
+
+
+@pytest.fixture
+def network(anvil: Anvil, deployed: Network) -> Network:
+    return deployed
+
+
+@pytest.fixture
+def chain_of(network: Network, tmp_path: Path) -> Iterator[Chains]:
+    """The chain as one of anvil's accounts, each with a journal of its own."""
+    chains: dict[int, Chain] = {}
+    with ExitStack() as stack:
+
+        def make(index: int) -> Chain:
+            if index not in chains:
+                journal = tmp_path / f"journal-{index}.sqlite"
+                chains[index] = stack.enter_context(Chain(network, anvil_account(index), journal, deadline=20))
+            return chains[index]
+
+        yield make
+
+
+@pytest.fixture
+def operator(chain_of: Chains) -> Chain:
+    """Account 1: a member of the operator set that signs for itself."""
+    chain = chain_of(1)
+    chain.mint(chain.address, to_wei("20"))
+    for step in joining(
+        chain, signer=chain.address, collateral_cap=to_wei("5"), stake=to_wei("2"), collateral=to_wei("5")
+    ):
+        step.do()
+        assert step.is_done()
+    return chain
+
+
+@pytest.fixture
+def client(chain_of: Chains) -> Chain:
+    """Account 2, with tokens in its pocket and none in the market."""
+    chain = chain_of(2)
+    chain.mint(chain.address, to_wei("10"))
+    chain.ensure_allowance(chain.deployment.task_market, to_wei("10"))
+    return chain
+
+
+@pytest.fixture
+def order_of(client: Chain) -> Orders:
+    """Orders of the client that differ from each other and otherwise say what is given."""
+    made = 0
+
+    def make(**changes: object) -> Order:
+        nonlocal made
+        made += 1
+        fields: dict[str, object] = {
+            "client": client.address, "nonce": made, "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
+            "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
+            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_fee": 0, "check_rate": 0,
+            "verifiers": 0, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
+        }  # fmt: skip
+        return Order(**(fields | changes))  # type: ignore[arg-type]
+
+    return make
