@@ -39,6 +39,7 @@ def join(
     network: Network = None,
     keystore: Keystore = None,
     password_file: PasswordFile = None,
+    data_dir: DataDir = None,
     signer: Annotated[str | None, typer.Option("--signer", help="Address of the hot key; else the owner.")] = None,
     stake: Annotated[str, typer.Option("--stake", help="Tokens at stake.")] = "1",
     collateral: Annotated[str, typer.Option("--collateral", help="Tokens in the market, to hold for tasks.")] = "1",
@@ -51,42 +52,36 @@ def join(
     """Become an operator, step by step. Run it again at any time: what is done is not done twice."""
     from eth_utils.address import is_address, to_checksum_address
 
-    from eigentensor.chain import Chain, to_wei
+    from eigentensor.chain import Chain, joining, to_wei
     from eigentensor.chain import Network as NetworkFile
     from eigentensor.errors import ConfigError
     from eigentensor_operator.config import Settings
-    from eigentensor_operator.onboarding import Facts, Goal, Item, carry_out, plan
+    from eigentensor_operator.onboarding import check_funds, settle
 
-    settings = Settings.load(network=network, keystore=keystore, password_file=password_file)
+    settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
     chosen, owner = NetworkFile.load(settings.network), settings.account()
     if signer is not None and not is_address(signer):
         raise ConfigError(f"--signer: {signer!r} is not an address")
+    hot = to_checksum_address(signer or owner.address)
     decimals = chosen.deployment.token_decimals
-    goal = Goal(
-        owner.address,
-        to_checksum_address(signer or owner.address),
-        *(to_wei(text, decimals) for text in (stake, collateral, cap or collateral)),
-    )
+    staked, deposited, most = (to_wei(text, decimals) for text in (stake, collateral, cap or collateral))
     _head(chosen.name, owner.address)
-
-    def show(item: Item) -> None:
-        _say(f"{'done ' if item.done else 'to do'}  {item.part}: {item.detail}")
-
-    with Chain(chosen, owner) as chain:
-        if dry_run:
-            items = list(plan(Facts.of(chain, goal), goal, chosen.deployment.token_symbol))
-            for item in items:
-                show(item)
-        else:
-            items = []
-            for item in carry_out(chain, goal):
-                show(item)
-                items.append(item)
+    shown = []
+    with Chain(chosen, owner, settings.data_dir / "owner-transactions.sqlite") as chain:
+        if not dry_run:
+            settle(chain)
+            check_funds(chain, hot, staked, deposited)
+        for step in joining(chain, signer=hot, collateral_cap=most, stake=staked, collateral=deposited):
+            done = step.is_done()
+            if not done and not dry_run:
+                step.do()
+                done = step.is_done()
+            _say(f"{'done ' if done else 'to do'}  {step.name}: {step.what}")
+            shown.append({"step": step.name, "what": step.what, "done": done})
     if as_json:
-        steps = [{"step": i.part.value, "done": i.done, "detail": i.detail} for i in items]
-        _print("eigentensor.operator-plan/1", {"operator": goal.owner, "signer": goal.signer, "steps": steps})
-    elif not dry_run:
-        _say(f"next   EIGENTENSOR_OPERATOR_ADDRESS={goal.owner} eigentensor operator run --keystore SIGNER.json")
+        _print("eigentensor.operator-plan/1", {"operator": owner.address, "signer": hot, "steps": shown})
+    elif all(step["done"] for step in shown):
+        _say(f"next   eigentensor operator run --address {owner.address} --keystore KEYSTORE_OF_THE_SIGNER")
 
 
 @app.command()
@@ -96,7 +91,6 @@ def run(
     password_file: PasswordFile = None,
     address: Annotated[str | None, typer.Option("--address", help="The operator; by default the signer.")] = None,
     data_dir: DataDir = None,
-    device: Annotated[str | None, typer.Option("--device", help="tinygrad's name of the device.")] = None,
     min_price: Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay.")] = None,
     price_per_giga: Annotated[
         str | None, typer.Option("--price-per-giga", help="Tokens for 10^9 instruction evaluations.")

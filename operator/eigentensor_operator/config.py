@@ -43,7 +43,6 @@ class Settings(BaseSettings):
     password_file: Path | None = None
     address: Address = ""
     data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
-    device: str = "CPU"
     unsafe_no_sandbox: bool = False
 
     min_price: Amount = "0"
@@ -51,7 +50,8 @@ class Settings(BaseSettings):
     max_operations: int = Field(10**15, gt=0)
     max_memory: int = Field(8 << 30, gt=0)
     capacity: int = Field(4, gt=0)
-    operations_per_second: float | None = Field(None, gt=0)
+    operations_per_second: float = Field(1e9, gt=0)
+    startup_seconds: float = Field(5, ge=0)
     reserve: int = Field(3, ge=2)
     patience: int = Field(2, ge=0)
 
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
         """The hot signer, from the keystore. Raises ConfigError."""
         return load_account(self.keystore, self.password_file)
 
-    def policy(self, operator: str, network: Network, operations_per_second: float) -> Policy:
+    def policy(self, operator: str, network: Network) -> Policy:
         return Policy(
             operator=operator,
             alone=merkle.operators_root([bytes.fromhex(operator[2:])]),
@@ -96,7 +96,8 @@ class Settings(BaseSettings):
             max_operations=self.max_operations,
             max_memory=self.max_memory,
             capacity=self.capacity,
-            operations_per_second=self.operations_per_second or operations_per_second,
+            operations_per_second=self.operations_per_second,
+            startup_seconds=self.startup_seconds,
             block_seconds=self.block_seconds,
             reserve=self.reserve,
             patience=self.patience,

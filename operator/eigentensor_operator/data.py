@@ -26,6 +26,7 @@ class Bound:
     """A program and all that an order binds to it, verified against the order's roots."""
 
     program: Program
+    files: tuple[Path, ...]
     tensors: Tensors
     variables: Mapping[str, int]
     repeat: int
@@ -51,9 +52,13 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
     """Everything that the order names, checked to fit the program. Raises StoreError, ProgramError, BindingError."""
     program = fetch_program(gateway, order)
     tensors: dict[str, np.ndarray[Any, Any]] = {}
+    files: list[Path] = []
     roots = {Role.INPUT: order.inputs, Role.WEIGHT: order.weights, Role.STATE: order.states}
     for role, root in roots.items():
-        part = {} if root == NONE else load_safetensors(gateway.fetch(root))
+        part: dict[str, np.ndarray[Any, Any]] = {}
+        if root != NONE:
+            files.append(gateway.fetch(root))
+            part = load_safetensors(files[-1])
         expected = program.named(role)
         if part.keys() != expected.keys():  # a dispute opens a tensor under the root of its role
             raise BindingError(
@@ -65,7 +70,7 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
     if order.variables not in (NONE, merkle.variables_root({})):
         variables = decode_variables(gateway.fetch(order.variables).read_bytes())
     bind(program, tensors, variables, order.repeat)
-    return Bound(program, tensors, variables, order.repeat)
+    return Bound(program, tuple(files), tensors, variables, order.repeat)
 
 
 class Shelf:

@@ -1,20 +1,20 @@
-"""Executing a stranger's program on the local device: confined, within limits, and rechecked."""
+"""Executing a stranger's program on this machine: confined, within limits, and rechecked."""
 
+import math
+import os
 from dataclasses import dataclass
-
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
 
 from eigentensor.program import encode
 from eigentensor.program.binding import Results
+from eigentensor.runtime.sandbox import Limits, run_sandboxed
 from eigentensor_operator import sample
 from eigentensor_operator.data import Bound
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """tinygrad's name of the device, and what one execution may use of the machine."""
+    """What one execution may use. `unsafe` does without the sandbox."""
 
-    name: str
     memory: int
     unsafe: bool = False
 
@@ -25,14 +25,9 @@ class Device:
         what the reference computes.
         """
         chosen = sample.choose(bound.program, bound.repeat, seed)
-        results = run_sandboxed(
-            encode(sample.observed(bound.program, chosen)),
-            bound.tensors,
-            bound.variables,
-            bound.repeat,
-            Limits(memory=self.memory, seconds=seconds),
-            device=self.name,
-            unsafe=self.unsafe,
-        )
+        threads = os.cpu_count() or 1
+        limits = Limits(self.memory, seconds, math.ceil(seconds * threads), threads)
+        observed = encode(sample.observed(bound.program, chosen))
+        results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, limits, unsafe=self.unsafe)
         sample.recheck(bound, chosen, results, seed)
         return sample.separate(bound.program, results)

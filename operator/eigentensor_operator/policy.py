@@ -68,7 +68,8 @@ class Policy:
     max_operations: int = 10**15
     max_memory: int = 8 << 30
     capacity: int = 4  # tasks accepted and not yet committed
-    operations_per_second: float = 1e8
+    operations_per_second: float = 1e9
+    startup_seconds: float = 0.0  # of an execution, before it computes
     block_seconds: float = 12.0
     reserve: int = 3  # blocks of `exec` that are kept for transactions
     patience: int = 2  # blocks in which others may close or fail a task first
@@ -81,7 +82,7 @@ class Policy:
 
     def blocks(self, needs: Needs) -> int:
         """Blocks in which an execution is expected to end, transactions not counted."""
-        return math.ceil(needs.operations / self.operations_per_second / self.block_seconds)
+        return math.ceil((self.startup_seconds + needs.operations / self.operations_per_second) / self.block_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import sys
 from types import FrameType
 
 import structlog
-from eigentensor.runtime.sandbox import check_sandbox
 from eigentensor.runtime.selftest import selftest
 
 from eigentensor.chain import Chain, Network
 from eigentensor.errors import ConfigError
+from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
@@ -29,12 +29,12 @@ def serve(settings: Settings) -> None:
     network = Network.load(settings.network)
     account = settings.account()
     if not settings.unsafe_no_sandbox:
-        check_sandbox()
-    speed = selftest(settings.device)
-    log.info("device passed its self-test", device=settings.device)
+        available()
+    selftest()
+    log.info("the device passed its self-test")
 
     operator = settings.address or account.address
-    policy = settings.policy(operator, network, speed)
+    policy = settings.policy(operator, network)
     seconds = max(30.0, 5 * settings.block_seconds)
     chain = Chain(network, account, settings.data_dir / "transactions.sqlite", patience=seconds, deadline=2 * seconds)
     store = Store(settings.journal)
@@ -43,13 +43,13 @@ def serve(settings: Settings) -> None:
             f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
         )
     gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
-    device = Device(settings.device, settings.max_memory, settings.unsafe_no_sandbox)
+    device = Device(settings.max_memory, settings.unsafe_no_sandbox)
     metrics = Metrics(network.deployment.token_symbol)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy)
     daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)
 
     metrics.selftest.labels(AVS).set(1)
-    node = NodeServer(node_app(lambda: services_of(daemon, settings.device), metrics), settings.host, settings.port)
+    node = NodeServer(node_app(lambda: services_of(daemon), metrics), settings.host, settings.port)
 
     def end(number: int, _: FrameType | None) -> None:
         log.info("ending", signal=signal.Signals(number).name)
@@ -68,12 +68,12 @@ def serve(settings: Settings) -> None:
         log.info("ended")
 
 
-def services_of(daemon: Daemon, device: str) -> list[Service]:
+def services_of(daemon: Daemon) -> list[Service]:
     trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
     return [
         Service("chain-rpc", "Chain", "Reads events, sends transactions", daemon.chain_pulse.status),
         Service("blob-store", "Gateway", "Inputs in, results out", daemon.gateway_pulse.status, vital=False),
-        Service("device-0", f"Device {device}", "Executes programs", trusted),
+        Service("device-0", "Device CPU", "Executes programs", trusted),
     ]
 
 

@@ -19,7 +19,7 @@ from eigentensor_operator.data import Bound
 
 def bound(seed: int) -> Bound:
     example = generate(seed)
-    return Bound(example.program, example.tensors, example.variables, example.repeat)
+    return Bound(example.program, (), example.tensors, example.variables, example.repeat)
 
 
 def executed(b: Bound, chosen: sample.Sample) -> Results:
