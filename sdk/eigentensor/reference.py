@@ -20,7 +20,7 @@ from eigentensor.program.model import Body, Instruction, Program, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 
 Values = NDArray[Any]
-LANES = 1 << 16  #: values of one instruction that are held at a time
+LANES = 1 << 14  #: values of one instruction that are held at a time
 
 
 def execute(

@@ -14,6 +14,7 @@ from eigentensor.numerics.dtypes import CANONICAL_NAN, INFINITY, STORAGE, DType
 
 Values = NDArray[Any]
 Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 
 
 def patterns(dtype: DType, a: Values) -> Values:
@@ -116,17 +117,24 @@ def minimum(a: Float32, b: Float32) -> Float32:
 def fused_multiply_add(dtype: DType, a: Values, b: Values, c: Values) -> Values:
     """a·b + c with one rounding, float32 only.
 
-    The product of two float32 is exact in float64. The sum is rounded to odd there: an inexact sum whose last bit is
-    even moves to its neighbour on the side of the error, so that the final rounding sees the side of a tie it lies on.
+    The product of two float32 is exact in float64, so the sum there is rounded once. Rounding it again to float32 does
+    harm only where the sum has become a tie of float32, which ends in 28 zeros or more: there it is rounded to odd.
     """
     assert dtype is DType.FLOAT32
     product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
     addend = np.asarray(c, np.float64)
     total = np.asarray(product + addend)
-    virtual = total - product
-    error = (product - (total - virtual)) + (addend - virtual)
+    ties = total.view(np.int64) & 0xFFFFFFF == 0
+    if ties.any():
+        total = np.where(ties, _to_odd(product, addend, total), total)
+    return canonical(dtype, total.astype(np.float32))
+
+
+def _to_odd(a: Float64, b: Float64, total: Float64) -> Float64:
+    """a + b, given its rounded value: inexact and even moves to the neighbour on the side of the error."""
+    virtual = total - a
+    error = (a - (total - virtual)) + (b - virtual)
     bits = total.view(np.int64)
-    to_odd = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
     away = np.where((error > 0) == (total > 0), 1, -1)
-    odd = np.asarray(np.where(to_odd, bits + away, bits)).view(np.float64)
-    return canonical(dtype, odd.astype(np.float32))
+    moves = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    return np.asarray(np.where(moves, bits + away, bits)).view(np.float64)
