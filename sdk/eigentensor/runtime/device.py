@@ -4,6 +4,7 @@ import ctypes
 import mmap
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,13 @@ def address(array: NDArray[Any]) -> int:
 def memory(size: int) -> NDArray[np.uint8]:
     """Zeroed memory of the host, aligned to pages."""
     return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
+
+
+def start_threads(threads: int) -> None:
+    """Start the helpers that `Driver.run` uses with so many threads, now instead of when they are needed."""
+    if threads > 1:
+        together = Barrier(threads)
+        helpers = [_pool(threads - 1).submit(together.wait) for _ in range(threads - 1)]
+        together.wait()
+        for helper in helpers:
+            helper.result()

@@ -19,7 +19,7 @@ from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.cache import Cache, default_folder
 from eigentensor.runtime.device import STEP, Driver, address, load, memory, units
 from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.memory import plan
+from eigentensor.runtime.memory import needed, plan
 from eigentensor.runtime.toolchain import Toolchain
 
 #: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
@@ -59,10 +59,9 @@ class Executable:
             raise ExecutionError(f"device {device!r}: only CPU executes programs", fix="Use the device CPU.")
         self.program = program
         self.threads = threads or len(os.sched_getaffinity(0))
+        if memory_limit is not None and (size := needed(program)) > memory_limit:
+            raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {memory_limit:,}")
         self.plan = plan(program)
-        records = sum(b.elements * b.dtype.size for b in program.buffers)
-        if memory_limit is not None and self.plan.size + records > memory_limit:
-            raise LimitError(f"the program needs {self.plan.size + records:,} bytes, allowed are {memory_limit:,}")
         kernels = prepare(program.bodies, cache or Cache(default_folder()), toolchain or toolchains.local())
         self.compiled = kernels.compiled
         self.codes = [None if code is None else load(code) for code in kernels.bodies]

@@ -47,6 +47,11 @@ def plan(program: Program) -> Plan:
     return Plan(tuple(offsets), size)
 
 
+def needed(program: Program) -> int:
+    """Bytes of everything that a run holds: tensors, constants and the results of calls."""
+    return plan(program).size + sum(b.elements * b.dtype.size for b in program.buffers)
+
+
 def _bytes(program: Program, buffer: int) -> int:
     dtype, elements = program.parameter(buffer)
     return -(-max(1, elements * dtype.size) // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,119 @@
+"""Commands under bubblewrap: what they see, how long they run, and how their end is told."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import eigentensor
+from eigentensor.errors import ExecutionError, LimitError, SandboxError
+
+MESSAGE = 1 << 16  #: bytes of standard error that are read
+OUTPUT = 16 << 20  #: bytes of standard output that are read
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its code (negative: the signal; None: it ran out of time) and what it said."""
+
+    code: int | None
+    output: bytes
+    errors: str
+
+
+def available() -> None:
+    """Raises SandboxError, which says what to do, if programs cannot be confined on this machine."""
+    ended = run(confined([], {}), 30, ["/bin/sh", "-c", "exit 0"])
+    if ended.code:
+        raise SandboxError(
+            f"bubblewrap cannot start here: {ended.errors.strip() or ended.code}",
+            fix="Allow user namespaces (sysctl user.max_user_namespaces), or run it as root outside of a container.",
+        )
+
+
+def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path]) -> list[str]:
+    """The command in front of a command that confines it. `seen` and `written` say which path is where outside.
+
+    Inside there are the system's libraries and compiler, Python with this package and what it needs, and these files;
+    everything is read-only but the files of `written`. There is no network, no other process, no environment.
+    """
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxError(
+            "bubblewrap is not installed: without it a stranger's program is not run",
+            fix="Install it, on Debian with `apt-get install bubblewrap`.",
+        )
+    command = [
+        found, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+        "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
+        "--setenv", "PATH", "/usr/bin", "--setenv", "OPENBLAS_NUM_THREADS", "1",
+        "--setenv", "PYTHONDONTWRITEBYTECODE", "1",
+    ]  # fmt: skip
+    for top in map(Path, ("/bin", "/lib", "/lib64", "/sbin")):
+        if top.is_symlink():
+            command += ["--symlink", str(top.readlink()), str(top)]
+        elif top.exists():
+            command += ["--ro-bind", str(top), str(top)]
+    for folder in _libraries():
+        command += ["--ro-bind", str(folder), str(folder)]
+    command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    for inside, outside in seen:
+        command += ["--ro-bind", str(outside.resolve()), str(inside)]
+    for inside, outside in written.items():
+        command += ["--bind", str(outside.resolve()), str(inside)]
+    return [*command, "--remount-ro", "/", "--chdir", "/", "--"]
+
+
+def run(front: Sequence[str], seconds: float, command: Sequence[str], text: bytes = b"") -> Ended:
+    """Runs a command to its end, or until the clock says so. Nothing of it stays."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(text)
+        given.seek(0)
+        process = subprocess.Popen([*front, *command], stdin=given, stdout=out, stderr=err, start_new_session=True)
+        code: int | None = None
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if code is None:
+                process.kill()  # what bubblewrap started dies with it
+                process.wait()
+        out.seek(0)
+        err.seek(0)
+        said = err.read(MESSAGE).decode(errors="replace")
+        return Ended(code, out.read(OUTPUT + 1), "".join(c for c in said if c.isprintable() or c == "\n"))
+
+
+def failure(ended: Ended, who: str) -> ExecutionError:
+    """The error for a command that did not end well by itself."""
+    if ended.code is None:
+        return LimitError(f"{who} took too long", fix="Allow more seconds, or run a smaller program.")
+    if ended.errors.startswith("bwrap:"):
+        return SandboxError(ended.errors.strip(), fix="Try `bwrap --ro-bind / / true`.")
+    number = -ended.code if ended.code < 0 else ended.code - 128
+    if number == signal.SIGXCPU:
+        return LimitError(f"{who} used up its processor seconds")
+    if number == signal.SIGXFSZ:
+        return LimitError(f"{who} wrote too much")
+    if number == signal.SIGKILL:
+        return LimitError(f"{who} was killed: out of memory, or out of processor seconds")
+    if number in {s.value for s in signal.Signals}:
+        return SandboxError(f"{who} crashed with {signal.Signals(number).name}")
+    return ExecutionError(f"{who} ended with {ended.code}: {ended.errors[-500:]}")
+
+
+def _libraries() -> list[Path]:
+    """What Python, this package and its dependencies are made of, without folders inside of others."""
+    paths = [Path("/usr"), Path(sys.base_prefix), Path(sys.prefix), Path(eigentensor.__file__).parent]
+    paths += [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
+    kept: list[Path] = []
+    for path in sorted({p.resolve() for p in paths} | {p.absolute() for p in paths}):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    return kept

@@ -1,0 +1,64 @@
+"""The process that runs a stranger's program: `python -m eigentensor.runtime.child FOLDER`.
+
+FOLDER holds job.json, the program and its tensors; the results are written into the file `results`, one after the other
+in the program's order, nothing else. A failure is one line of JSON on standard error and exit code 3.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.program.codec import decode
+from eigentensor.program.model import Kind
+from eigentensor.runtime import confine
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.confine import Limits
+from eigentensor.runtime.device import start_threads
+from eigentensor.runtime.execute import Executable
+from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.store.tensors import load_safetensors
+
+FAILED = 3
+
+
+def main(folder: Path) -> None:
+    job = json.loads((folder / "job.json").read_text())
+    limits = Limits(**job["limits"])
+    confine.limit(limits, job["result_bytes"])
+    program_bytes = (folder / "program").read_bytes()
+    tensors = {}
+    for name in job["tensors"]:
+        for key, array in load_safetensors(folder / name).items():
+            if key in tensors:
+                raise BindingError(f"tensor {key!r} is in two files")
+            tensors[key] = array
+    start_threads(limits.threads)
+    with open(folder / "results", "r+b", buffering=0) as out:
+        if job["sealed"]:
+            confine.seal()
+        program = decode(program_bytes)
+        toolchain = Toolchain.from_json(job["toolchain"])
+        executable = Executable(program, threads=limits.threads, cache=Cache(folder / "kernels"), toolchain=toolchain)
+        results = executable.run(tensors, job["variables"], job["repeat"])
+        for r in program.results:
+            data = (results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name].reshape(-1).view("u1").data
+            written = 0
+            while written < len(data):
+                written += out.write(data[written:])
+
+
+def report(error: BaseException) -> None:
+    kind = "LimitError" if isinstance(error, MemoryError) else type(error).__name__
+    what = "out of memory" if isinstance(error, MemoryError) else str(error)
+    line = json.dumps({"error": kind, "what": what, "fix": getattr(error, "fix", "")})
+    os.write(2, line.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (EigenTensorError, MemoryError, OSError) as failure:
+        report(failure)
+        os._exit(FAILED)

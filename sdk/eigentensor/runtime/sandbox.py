@@ -1,0 +1,145 @@
+"""A stranger's program in a child process that can do nothing but compute.
+
+Kernels are compiled one by one, each by a compiler in a sandbox of its own that sees only its C text and runs no code
+of a program; this process puts their object code into the cache. The program runs in another sandbox that sees the
+cache read-only. So no program can change the code that another one runs.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor import errors
+from eigentensor.errors import ExecutionError, LimitError, SandboxError
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.binding import Results
+from eigentensor.program.codec import decode
+from eigentensor.program.model import Kind, Program
+from eigentensor.runtime import toolchain as toolchains
+from eigentensor.runtime.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
+from eigentensor.runtime.cache import Cache, default_folder
+from eigentensor.runtime.child import FAILED
+from eigentensor.runtime.confine import Limits
+from eigentensor.runtime.kernels import prepare
+from eigentensor.runtime.memory import needed
+from eigentensor.runtime.toolchain import SECONDS
+from eigentensor.store.tensors import save_safetensors
+
+__all__ = ["Limits", "available", "run_sandboxed"]
+
+TASK = Path("/task")
+COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
+#: Errors that a child may report; anything else that it says is an ExecutionError.
+REPORTED = {"BindingError", "LimitError", "ExecutionError", "SandboxError", "TensorFileError"}
+
+
+def run_sandboxed(
+    program: bytes,
+    tensors: Mapping[str, NDArray[Any]] | Sequence[Path],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    limits: Limits | None = None,
+    *,
+    cache: Cache | None = None,
+    unsafe: bool = False,
+) -> Results:
+    """Results of an encoded program on tensors, given as arrays or as safetensors files.
+
+    Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
+    if the program needs more than `limits`, SandboxError if there is no sandbox or if the program crashed in it, and
+    ExecutionError for other failures. `unsafe` runs the child without a sandbox, bounded by limits only.
+    """
+    limits, cache = limits or Limits(), cache or Cache(default_folder())
+    decoded, here = decode(program), toolchains.local()
+    if (size := needed(decoded)) > limits.memory:
+        raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {limits.memory:,}")
+    prepare(decoded.bodies, cache, here, None if unsafe else lambda text: _compile(text, here.command))
+    job = {
+        "limits": asdict(limits), "result_bytes": max(sum(_sizes(decoded)), MESSAGE), "sealed": not unsafe,
+        "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="eigentensor-") as name:
+        folder = Path(name)
+        files = _files(folder, decoded, tensors)
+        (folder / "job.json").write_text(json.dumps(job | {"tensors": [f"tensors{i}" for i in range(len(files))]}))
+        (folder / "program").write_bytes(program)
+        (folder / "results").touch()
+        cache.folder.mkdir(parents=True, exist_ok=True)
+        seen = {"job.json": folder / "job.json", "program": folder / "program", "kernels": cache.folder}
+        seen |= {f"tensors{i}": file for i, file in enumerate(files)}
+        _check(run(*_command(folder, seen, unsafe, limits)))
+        return read_results((folder / "results").read_bytes(), decoded)
+
+
+def _command(
+    folder: Path, seen: Mapping[str, Path], unsafe: bool, limits: Limits
+) -> tuple[list[str], float, list[str]]:
+    """What is in front of the child's command, its seconds, and the command."""
+    child = [sys.executable, "-m", "eigentensor.runtime.child"]
+    if not unsafe:
+        front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"})
+        return front, limits.seconds, [*child, str(TASK)]
+    for name, path in seen.items():
+        if path != folder / name:
+            (folder / name).symlink_to(path.resolve())
+    return [], limits.seconds, [*child, str(folder)]
+
+
+def _compile(text: str, command: Sequence[str]) -> bytes:
+    ended = run(confined([], {}), SECONDS, ["/bin/sh", "-c", COMPILER, "sh", *command], text.encode())
+    if ended.code != 0:
+        raise failure(ended, "the compiler")
+    if len(ended.output) > OUTPUT:
+        raise LimitError(f"a kernel has more than {OUTPUT:,} bytes of object code")
+    return ended.output
+
+
+def _check(ended: Ended) -> None:
+    """Nothing if a child ended well, else the error that it reports, or that says how it ended."""
+    if ended.code == FAILED:
+        try:
+            said = json.loads(ended.errors.splitlines()[-1])
+            kind, what, fix = str(said["error"]), str(said["what"]), str(said["fix"])
+        except (ValueError, LookupError, TypeError):
+            raise failure(ended, "the program") from None
+        raise getattr(errors, kind)(what, fix=fix) if kind in REPORTED else ExecutionError(f"{kind}: {what}", fix=fix)
+    if ended.code != 0:
+        raise failure(ended, "the program")
+
+
+def _files(folder: Path, program: Program, tensors: Mapping[str, NDArray[Any]] | Sequence[Path]) -> list[Path]:
+    """The files with the tensors: those that are given, or one with the arrays."""
+    if not isinstance(tensors, Mapping):
+        return [Path(p) for p in tensors]
+    halves = {b.name: b.dtype for b in program.buffers if b.dtype is DType.BFLOAT16 and b.name in tensors}
+    save_safetensors(folder / "tensors0", {name: np.asarray(array) for name, array in tensors.items()}, halves)
+    return [folder / "tensors0"]
+
+
+def _sizes(program: Program) -> list[int]:
+    """Bytes of each result."""
+    parameters = [program.parameter(r.buffer) for r in program.results]
+    return [p.elements * p.dtype.size for p in parameters]
+
+
+def read_results(data: bytes, program: Program) -> Results:
+    """What a child wrote: as many bytes as expected, and bools that are bools. Whether it is true cannot be seen."""
+    if len(data) != sum(_sizes(program)):
+        raise SandboxError(f"the program left {len(data):,} bytes of results instead of {sum(_sizes(program)):,}")
+    kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
+    start = 0
+    for r, size in zip(program.results, _sizes(program), strict=True):
+        dtype = program.parameter(r.buffer).dtype
+        array = np.frombuffer(data, np.uint8, size, start)
+        start += size
+        if dtype is DType.BOOL and array.size and array.max() > 1:
+            raise SandboxError(f"result {r.name!r} is of bools and holds other bytes")
+        kinds[r.kind][r.name] = array.copy().view(STORAGE[dtype]).reshape(r.shape)
+    return Results(kinds[Kind.OUTPUT], kinds[Kind.STATE])
