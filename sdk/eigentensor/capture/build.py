@@ -12,9 +12,8 @@ from eigentensor.capture.spans import cut
 from eigentensor.errors import CaptureError, RuleError
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array
-from eigentensor.program.model import Buffer, Kind, Program, Role, Variable
+from eigentensor.program.model import Buffer, Kind, Program, Variable
 from eigentensor.program.ops import Op
-from eigentensor.program.validity import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,12 @@ def build(draft: Draft) -> Program:
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
     kernels = [part for kernel in kernels for part in _admitted(kernel)]
     calls = [(kernel.result.key, lowered(kernel)) for kernel in kernels]
-    used = {array for kernel in kernels for array in arrays(kernel.value)}
-    externals = {array.key: b for array, b in draft.externals.items() if array in used or b.role in (Role.INPUT, Role.STATE)}
-    program = assemble(calls, externals, {name: (array.key, shape) for name, (array, shape) in results.items()}, draft.variables)
+    externals = {array.key: buffer for array, buffer in draft.externals.items()}
+    named = {name: (array.key, shape) for name, (array, shape) in results.items()}
     try:
-        check(program)
+        return assemble(calls, externals, named, draft.variables)
     except RuleError as error:
         raise CaptureError(f"no valid program: {error.what}", fix=error.fix) from error
-    return program
 
 
 def _admitted(kernel: Kernel) -> Iterable[Kernel]:

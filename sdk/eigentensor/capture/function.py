@@ -98,7 +98,7 @@ def _data(name: str, tensor: Tensor) -> bytes:
 
 def _tensors(source: Any, *, has_model: bool) -> dict[str, Tensor]:
     """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
-    found = dict(nn.state.get_state_dict(source)) if has_model else _of_function(source)
+    found = _state(source) if has_model else _of_function(source)
     named: dict[int, str] = {}
     return {name: t for name, t in found.items() if named.setdefault(id(t), name) == name}
 
@@ -106,10 +106,17 @@ def _tensors(source: Any, *, has_model: bool) -> dict[str, Tensor]:
 def _of_function(function: Any) -> dict[str, Tensor]:
     seen: set[int] = set()
     holders = _holders(function, seen)
-    states = {name: state for name, holder in holders.items() if (state := nn.state.get_state_dict(holder, name))}
+    states = {name: state for name, holder in holders.items() if (state := _state(holder, f"{name}."))}
     if len(states) == 1 and not isinstance(holder := holders[next(iter(states))], Tensor):
-        return dict(nn.state.get_state_dict(holder))
+        return _state(holder)
     return {name: tensor for state in states.values() for name, tensor in state.items()}
+
+
+def _state(holder: Any, prefix: str = "") -> dict[str, Tensor]:
+    try:
+        return dict(nn.state.get_state_dict(holder, prefix))
+    except RecursionError:
+        return {}  # an object that refers to itself is no model
 
 
 def _holders(function: Any, seen: set[int]) -> dict[str, Any]:

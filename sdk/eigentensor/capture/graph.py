@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,11 @@ class Outside:
     dtype: DType
     data: bytes | None = None
 
+    @property
+    def buffer(self) -> Buffer:
+        data = self.data or b"" if self.role is Role.CONSTANT else b""
+        return Buffer(self.role, self.dtype, self.shape, self.name, data)
+
 
 def static_shape(tensor: Tensor, name: str) -> tuple[int, ...]:
     """The shape as plain numbers."""
@@ -94,13 +100,11 @@ def compiled(
     for step in steps:
         schedule.add(step)
     arrays = {key: (_result(schedule, tensor, key[1]), static_shape(tensor, key[1])) for key, tensor in results.items()}
-    aliases, unnamed = _unnamed(schedule, {part.name for part in named.values()})
-    externals = {array: Buffer(p.role, p.dtype, p.shape, p.name) for array, p in (named | unnamed).items() if p.name}
-    externals |= {a: Buffer(p.role, p.dtype, p.shape, data=p.data or b"") for a, p in unnamed.items() if not p.name}
-    kernels = [kernel.reading(aliases) for kernel in schedule.kernels]
-    program = build(Draft(kernels, externals, arrays, variables, fingerprint))
-    data = {part.name: part for part in (named | unnamed).values() if part.data is not None}
-    return GraphProgram(program, *({n: _values(data[n]) for n in program.named(role)} for role in (Role.WEIGHT, Role.STATE)))
+    parts = named | _unnamed(schedule, {part.name for part in named.values()})
+    externals = {array: part.buffer for array, part in parts.items()}
+    program = build(Draft(schedule.kernels, externals, arrays, variables, fingerprint))
+    values = {part.name: _values(part) for part in parts.values() if part.data is not None}
+    return GraphProgram(program, *({name: values[name] for name in program.named(r)} for r in (Role.WEIGHT, Role.STATE)))
 
 
 def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
@@ -115,21 +119,15 @@ def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
     return schedule.current[buffer]
 
 
-def _unnamed(schedule: Schedule, taken: set[str]) -> tuple[dict[Array, Array], dict[Array, Outside]]:
+def _unnamed(schedule: Schedule, taken: set[str]) -> dict[Array, Outside]:
     """Data that the function brought along without a name: small ones become constants, large ones weights."""
-    aliases: dict[Array, Array] = {}
-    found: dict[tuple[DType, bytes], Array] = {}
     parts: dict[Array, Outside] = {}
+    names = (name for i in count() if (name := f"data_{i}") not in taken)
     for array, data in schedule.data.items():
-        first = found.setdefault((array.dtype, data), array)
-        if first is not array:
-            aliases[array] = first
-            continue
         is_small = len(data) <= CONSTANT_BYTES
-        name = "" if is_small else next(n for i in range(len(taken) + 1) if (n := f"data_{i}") not in taken)
-        taken.add(name)
-        parts[array] = Outside(Role.CONSTANT if is_small else Role.WEIGHT, name, (array.elements,), array.dtype, data)
-    return aliases, parts
+        role, name = (Role.CONSTANT, "") if is_small else (Role.WEIGHT, next(names))
+        parts[array] = Outside(role, name, (array.elements,), array.dtype, data)
+    return parts
 
 
 def _values(part: Outside) -> Values:
