@@ -1,0 +1,202 @@
+"""What a program could do if its kernels were hostile code: it runs exactly where programs run, and reaches nothing."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.errors import BindingError, ExecutionError, LimitError, RuleError, SandboxError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.codec import encode, to_bytes
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
+from eigentensor.program.model import Buffer, Kind, Program, Role
+from eigentensor.program.ops import Op
+from eigentensor.runtime import bubblewrap
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.sandbox import Limits, available, read_results, run_sandboxed
+
+F32, INDEX = DType.FLOAT32, DType.INDEX
+MIB = 1 << 20
+PRELUDE = """
+import ctypes, os, socket, sys
+from eigentensor.runtime import confine
+confine.limit(confine.Limits(memory={memory}, cpu_seconds={cpu_seconds}), file_bytes=1 << 20)
+confine.seal()
+"""
+
+
+def attack(
+    payload: str,
+    *,
+    seen: tuple[tuple[Path, Path], ...] = (),
+    written: dict[Path, Path] | None = None,
+    memory: int = 2 << 30,
+    cpu_seconds: int = 20,
+    seconds: float = 60,
+) -> bubblewrap.Ended:
+    """How Python code ends where a program's kernels run: in the same sandbox, after the same preparation."""
+    code = PRELUDE.format(memory=memory, cpu_seconds=cpu_seconds) + textwrap.dedent(payload)
+    return bubblewrap.run(bubblewrap.confined(seen, written or {}), seconds, [sys.executable, "-c", code])
+
+
+def refused(ended: bubblewrap.Ended, *reasons: str) -> None:
+    error = bubblewrap.failure(ended, "the program")
+    assert type(error) is ExecutionError
+    assert any(reason in str(error) for reason in reasons), error
+
+
+def program(value: Node, axes: tuple[Axis, ...], **inputs: Buffer) -> Program:
+    shape = tuple(axis.extent for axis in axes)
+    return assemble([("result", to_body(value, axes))], inputs, {(Kind.OUTPUT, "output"): ("result", shape)})
+
+
+def doubled(elements: int = 5) -> Program:
+    axis = Axis(0, elements)
+    x = load(Array("x", F32, elements), counter(axis))
+    return program(binary(Op.ADD, x, x), (axis,), x=Buffer(Role.INPUT, F32, (elements,), "x"))
+
+
+def endless() -> Program:
+    """2⁴⁰ dependent steps: valid, and longer than anybody waits."""
+    axes = tuple(Axis(i, 1 << 10, is_reduce=True) for i in range(4))
+    place = counter(axes[0])
+    for axis in axes[1:]:
+        place = binary(Op.ADD, binary(Op.MUL, place, const(INDEX, 3)), counter(axis))
+    return program(reduction(Op.REDUCE_ADD, axes, node(Op.CAST, F32, place)), ())
+
+
+def test_a_program_in_the_sandbox_gives_its_results() -> None:
+    x = np.arange(5, dtype=np.float32)
+    assert run_sandboxed(encode(doubled()), {"x": x}).outputs["output"].tolist() == [0, 2, 4, 6, 8]
+
+
+def test_without_a_sandbox_the_same_child_gives_the_same_results() -> None:
+    x = np.arange(5, dtype=np.float32)
+    assert run_sandboxed(encode(doubled()), {"x": x}, unsafe=True).outputs["output"].tolist() == [0, 2, 4, 6, 8]
+
+
+def test_it_connects_to_no_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        refused(attack(f"socket.create_connection(('127.0.0.1', {port}))"), "Operation not permitted")
+    refused(attack("socket.create_connection(('192.0.2.1', 80))"), "Operation not permitted")
+
+
+def test_the_compiler_has_no_network_either() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}))"
+        ended = bubblewrap.run(bubblewrap.confined([], {}), 30, [sys.executable, "-c", command])
+    refused(ended, "Connection refused", "Network is unreachable")
+
+
+def test_it_starts_no_process_and_no_thread() -> None:
+    refused(attack("while True: os.fork()"), "Operation not permitted")
+    refused(attack("os.execv('/bin/sh', ['sh', '-c', 'true'])"), "Operation not permitted")
+    refused(attack("import threading; threading.Thread(target=print).start()"), "can't start new thread")
+
+
+def test_it_writes_no_file_but_its_results_and_of_these_no_more_than_allowed(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.touch()
+    inside = Path("/task/results")
+    ended = attack(f"open('{inside}', 'wb').write(bytes(1 << 30))", written={inside: results}, memory=4 << 30)
+    refused(ended, "File too large")
+    assert results.stat().st_size <= MIB
+    refused(attack("open('/task/other', 'wb')"), "Read-only file system", "No such file")
+    refused(attack("open('/tmp/other', 'wb')"), "Read-only file system", "No such file")
+    refused(attack("os.memfd_create('hidden')"), "Operation not permitted")
+
+
+def test_it_gets_no_more_memory_than_allowed() -> None:
+    refused(attack("bytearray(3 << 30)"), "MemoryError")
+
+
+def test_it_reads_neither_keys_nor_homes(tmp_path: Path) -> None:
+    key = tmp_path / "key.json"
+    key.write_text("secret")
+    refused(attack(f"open('{key}')"), "No such file")
+    # Python itself may live in somebody's home: of that home only the way to it exists
+    home = Path.home()
+    way = {p.relative_to(home).parts[0] for p in map(Path, (sys.base_prefix, sys.prefix)) if p.is_relative_to(home)}
+    shown = attack(f"print(*(os.listdir('{home}') if os.path.exists('{home}') else ()))")
+    assert set(shown.output.decode().split()) <= way
+    refused(attack("open('/etc/passwd')"), "No such file")
+    refused(attack("open('/proc/self/environ')"), "No such file")
+
+
+def test_it_sees_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EIGENTENSOR_SECRET", "1")
+    ended = attack("print(sorted(os.environ))")
+    assert ended.code == 0
+    assert b"SECRET" not in ended.output and b"HOME" not in ended.output
+
+
+def test_it_writes_nothing_into_the_cache_of_kernels(tmp_path: Path) -> None:
+    place = Path("/task/kernels")
+    refused(attack(f"open('{place}/x', 'wb')", seen=((place, tmp_path),)), "Read-only file system")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_signals_nobody() -> None:
+    refused(attack("os.kill(os.getppid() or 1, 9)"), "Operation not permitted")
+    refused(attack(f"os.kill({os.getpid()}, 9)"), "Operation not permitted")
+
+
+def test_a_hang_is_a_limit() -> None:
+    ended = attack("while True: pass", seconds=3)
+    assert isinstance(bubblewrap.failure(ended, "the program"), LimitError)
+
+
+def test_used_up_processor_seconds_are_a_limit() -> None:
+    ended = attack("while True: pass", cpu_seconds=1)
+    assert isinstance(bubblewrap.failure(ended, "the program"), LimitError)
+
+
+def test_a_crash_is_told_with_its_signal() -> None:
+    error = bubblewrap.failure(attack("ctypes.string_at(0)"), "the program")
+    assert isinstance(error, SandboxError) and "SIGSEGV" in str(error)
+
+
+def test_an_endless_program_is_ended_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    with pytest.raises(LimitError):
+        run_sandboxed(encode(endless()), {}, limits=Limits(seconds=4), cache=Cache(tmp_path))
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not any("runtime.child" in line and str(tmp_path) in line for line in listed.splitlines())
+
+
+def test_a_program_that_needs_too_much_memory_is_refused_before_it_starts() -> None:
+    with pytest.raises(LimitError, match="bytes of memory"):
+        run_sandboxed(encode(doubled(1 << 20)), {}, limits=Limits(memory=MIB))
+
+
+def test_wrong_tensors_are_told_as_by_the_reference() -> None:
+    with pytest.raises(BindingError, match="missing x"):
+        run_sandboxed(encode(doubled()), {})
+
+
+def test_an_invalid_program_is_refused_before_a_child_is_started() -> None:
+    good = doubled()
+    outside = replace(good, buffers=(good.buffers[0]._replace(shape=(4,)),))
+    with pytest.raises(RuleError):
+        run_sandboxed(to_bytes(outside), {})
+
+
+def test_results_of_another_size_are_refused() -> None:
+    assert read_results(bytes(20), doubled()).outputs["output"].tolist() == [0] * 5
+    for size in (0, 19, 21):
+        with pytest.raises(SandboxError, match="bytes of results"):
+            read_results(bytes(size), doubled())
+
+
+def test_without_bubblewrap_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SandboxError) as caught:
+        available()
+    assert "apt-get install bubblewrap" in caught.value.fix
