@@ -108,6 +108,8 @@ class Conversion:
         if u.op is Ops.THREEFRY:
             return self(threefry2x32(*u.src))
         if u.op is Ops.POW:
+            if dtype.is_float:
+                return functions.power(*(self(s, dtype) for s in u.src))
             return self(xpow(*u.src), dtype)
         if u.op is Ops.MULACC:
             return node(Op.MULACC, dtype, *(self(s, dtype) for s in u.src))

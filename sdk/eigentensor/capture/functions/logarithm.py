@@ -14,6 +14,7 @@ from eigentensor.capture.functions.nodes import (
     in_float32,
     less,
     multiply,
+    negative,
     polynomial,
     real,
     shift_left,
@@ -43,6 +44,12 @@ def split(x: Node) -> tuple[Node, Node]:
     return cast(subtract(n, where(subnormal, whole(23), whole(0))), DType.FLOAT32), f
 
 
+def bent(f: Node, more: Node) -> Node:
+    """log(1 + f) - f + more, where more is small"""
+    cube = multiply(multiply(f, f), f)
+    return fused(multiply(f, real(-0.5)), f, fused(cube, polynomial(f, *SERIES), more))
+
+
 def total(x: Node, value: Node) -> Node:
     """The logarithm for every x, given its value for positive finite x."""
     of_others = where(equal(x, real(0)), real(float("-inf")), real(float("nan")))
@@ -53,17 +60,15 @@ def total(x: Node, value: Node) -> Node:
 def log(x: Node) -> Node:
     """Natural logarithm. ±0 gives -∞, negative gives NaN."""
     n, f = split(x)
-    square = multiply(f, f)
-    rest = fused(multiply(f, square), polynomial(f, *SERIES), multiply(n, real(LN2_LOW)))
-    return total(x, fused(n, real(LN2_HIGH), add(f, fused(square, real(-0.5), rest))))
+    rest = bent(f, multiply(n, real(LN2_LOW)))
+    return total(x, fused(n, real(LN2_HIGH), add(f, rest)))
 
 
 @in_float32
 def log2(x: Node) -> Node:
     """Logarithm to the base 2, exact for powers of two. ±0 gives -∞, negative gives NaN."""
     n, f = split(x)
-    square = multiply(f, f)
-    rest = fused(multiply(f, square), polynomial(f, *SERIES), multiply(square, real(-0.5)))
+    rest = bent(f, real(0))
     high = multiply(f, real(LOG2E_HIGH))
-    low = fused(f, real(LOG2E_LOW), fused(f, real(LOG2E_HIGH), multiply(high, real(-1))))
+    low = fused(f, real(LOG2E_LOW), fused(f, real(LOG2E_HIGH), negative(high)))
     return total(x, add(n, add(high, fused(rest, real(LOG2E_HIGH), low))))
