@@ -29,7 +29,10 @@ def test_a_function_is_within_its_bound_on_operands_of_every_binade(name: str) -
 
 
 #: Where most results are neither trivial nor saturated.
-HOME = {"exp": (-104, 89), "exp2": (-150, 128), "log": (0, 4), "log2": (0, 4), "sin": (-40, 40), "cos": (-40, 40)}
+HOME = {
+    "exp": (-104, 89), "exp2": (-150, 128), "log": (0, 4), "log2": (0, 4), "sin": (-40, 40), "cos": (-40, 40),
+    "tanh": (-3, 3),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -1,4 +1,4 @@
-"""Which function is meant: tinygrad writes exp, log and cos with exp2, log2 and sin, and loses accuracy by it."""
+"""Which function is meant: tinygrad writes exp, log, cos and tanh with exp2, log2 and sin, and loses accuracy by it."""
 
 from math import e, log, log2, pi
 from typing import Any, NamedTuple
@@ -30,6 +30,19 @@ def meant(u: Any) -> Meant | None:
         multiple = _clean(factor / log(2))
         if argument.op is Ops.LOG2 and multiple is not None:
             return Meant("log", argument.src[0], scale=multiple)
+    return _tanh(u) if u.op is Ops.ADD else None
+
+
+def _tanh(u: Any) -> Meant | None:
+    """2/(1 + exp2(-2x/log 2)) - 1 is tanh(x)."""
+    for minus_one, twice in (u.src, u.src[::-1]):
+        inverse, two = _pop_factor(twice)
+        if _is(minus_one, -1) and two == 2 and inverse.op is Ops.RECIPROCAL and inverse.src[0].op is Ops.ADD:
+            for one, power in (inverse.src[0].src, inverse.src[0].src[::-1]):
+                if _is(one, 1) and power.op is Ops.EXP2:
+                    argument, factor = _pop_factor(power.src[0])
+                    multiple = _clean(factor / (-2 * log2(e)))
+                    return None if multiple is None else Meant("tanh", argument, multiple)
     return None
 
 
@@ -44,6 +57,10 @@ def _cosine(u: Any) -> Meant | None:
     return None
 
 
+def _is(u: Any, value: int) -> bool:
+    return u.op is Ops.CONST and bool(u.val == value)
+
+
 def _pop_factor(u: Any) -> tuple[Any, float]:
     if u.op is Ops.MUL:
         for a, b in (u.src, u.src[::-1]):
@@ -56,4 +73,3 @@ def _clean(k: float) -> float | None:
     """k if it is a short number up to the rounding of a constant, so that nothing is lost by multiplying with it."""
     short = round(k * 4096) / 4096
     return short if short and abs(k / short - 1) < 1e-7 else None
-
