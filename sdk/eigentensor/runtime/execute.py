@@ -23,7 +23,7 @@ from eigentensor.runtime.memory import needed, plan
 from eigentensor.runtime.toolchain import Toolchain
 
 #: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
-SHARED_CALL, SHARED_RUN = 200_000, 4_000_000
+SHARED_CALL, SHARED_RUN = 5_000_000, 200_000_000
 
 
 def execute(
