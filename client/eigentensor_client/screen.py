@@ -42,7 +42,7 @@ class Screen:
     def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
         """The verb's data: `fields` as one object of that schema, or the lines."""
         if self.as_json:
-            sys.stdout.write(json.dumps({**fields, "schema": schema}) + "\n")
+            sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
             sys.stdout.flush()
             return
         for line in lines:

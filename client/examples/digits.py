@@ -40,7 +40,7 @@ def load() -> tuple[Digits, Digits]:
     return Digits(images[:split], labels[:split]), Digits(images[split:], labels[split:])
 
 
-def train(digits: Digits, steps: int = 400) -> Net:
+def train(digits: Digits, steps: int = 200) -> Net:
     """A trained network; the same for the same seed on the same machine."""
     Tensor.manual_seed(7)
     net = Net()

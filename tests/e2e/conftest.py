@@ -1,0 +1,70 @@
+"""One local network for all end-to-end tests: only transactions and tests make blocks, so nothing depends on time."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.chain import anvil_account
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
+from eigentensor_client.orders import Work
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders of its own for everything that this user would keep."""
+    root = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("STATE", "CACHE", "DATA", "CONFIG"):
+            patch.setenv(f"XDG_{name}_HOME", str(root / name.lower()))
+        for name in [name for name in os.environ if name.startswith("EIGENTENSOR_")]:
+            patch.delenv(name)
+        yield root
+
+
+@pytest.fixture(scope="session")
+def net(home: Path) -> Iterator[Devnet]:
+    """A chain, its contracts, an aggregator."""
+    with devnet(block_time=None) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def operators(net: Devnet) -> list[Party]:
+    """Two operators that have joined and run."""
+    return start_operators(net, 2)
+
+
+@pytest.fixture
+def client(net: Devnet) -> Iterator[Client]:
+    with Client(net.network) as client:
+        yield client
+
+
+@pytest.fixture
+def pauper(net: Devnet) -> Iterator[Client]:
+    """A client with coins for gas and nothing to pay with."""
+    with Client(net.network, anvil_account(9)) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def graph() -> GraphProgram:
+    """A small program: matrix product and a bias, which is a weight."""
+    context = TensorContext()
+    a = context.add_graph_input("a", (8, 16))
+    b = context.add_graph_input("b", (16, 8))
+    bias = context.add_weight("bias", Tensor(np.arange(8, dtype=np.float32)))
+    return context.compile_to_graph((a @ b + bias).relu())
+
+
+@pytest.fixture
+def work(graph: GraphProgram) -> Work:
+    """The program with random inputs."""
+    a, b = np.random.default_rng().standard_normal((2, 8, 16), dtype=np.float32)
+    return Work(graph.program, {"a": a, "b": b.T.copy()}, dict(graph.weights))
