@@ -51,7 +51,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A transaction, committed when the block ends well."""
-        with Session(self.engine) as session:
+        with Session(self.engine, expire_on_commit=False) as session:
             yield session
             session.commit()
 
@@ -162,9 +162,7 @@ class Store:
 
     def operators(self) -> list[OperatorRow]:
         with self.session() as session:
-            rows = session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all()
-            session.expunge_all()
-        return list(rows)
+            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
 
     def executed(self) -> dict[str, dict[str, int]]:
         """For each operator how many of its tasks are in which state."""
@@ -190,9 +188,7 @@ class Store:
 
     def declines(self, task: str) -> list[DeclineRow]:
         with self.session() as session:
-            rows = session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all()
-            session.expunge_all()
-        return list(rows)
+            return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())
 
     # ---- Blobs ----
 

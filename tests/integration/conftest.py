@@ -1,13 +1,19 @@
 """One local chain for all tests that need one; each test starts from the state right after the deployment."""
 
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import uvicorn
 
-from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, joining, to_wei
+from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, joining, save_account, to_wei
 from eigentensor.testing.localnet import Anvil, deploy, start_anvil
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.service import assembled
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -91,3 +97,37 @@ def order_of(client: Chain) -> Orders:
         return Order(**(fields | changes))  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def settings(network: Network, tmp_path: Path) -> Settings:
+    """An aggregator that pays for messages with account 3."""
+    keystore, password = tmp_path / "aggregator.key", tmp_path / "aggregator.password"
+    save_account(anvil_account(3), keystore, "local", iterations=1)
+    password.write_text("local")
+    path = network.save(tmp_path / "network.json")
+    return Settings(
+        network=str(path), port=0, data=tmp_path / "aggregator", poll=0.1, keystore=keystore, password_file=password
+    )
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Settings], tuple[str, Daemon]]]:
+    """Starts aggregators in this process, each behind its own port, and ends them."""
+    with ExitStack() as stack:
+
+        def start(settings: Settings) -> tuple[str, Daemon]:
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            app, daemon = stack.enter_context(assembled(settings))
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+            thread = threading.Thread(target=server.run, args=([listening],))
+            thread.start()
+
+            def stop() -> None:
+                server.should_exit = True
+                thread.join()
+
+            stack.callback(stop)
+            return f"http://127.0.0.1:{listening.getsockname()[1]}", daemon
+
+        yield start

@@ -1,0 +1,344 @@
+"""Blobs between a local store and a gateway: verified, resumable, never half-written."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from eigentensor import merkle
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreFull
+from eigentensor.store import GatewayClient, Kind, LocalStore, Pieces, bindings_root, save_safetensors
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+
+PIECE = merkle.PIECE
+Serve = Callable[[Settings], tuple[str, Daemon]]
+BIG = np.random.default_rng(0).bytes(3 * PIECE + 1234)
+NAME = merkle.blob_root(BIG).hex()
+
+
+@pytest.fixture
+def url(settings: Settings, serve: Serve) -> str:
+    return serve(settings.model_copy(update={"max_blob": 4 * PIECE, "max_stored": 12 * PIECE, "poll": 10}))[0]
+
+
+Gateways = Callable[..., GatewayClient]
+
+
+@pytest.fixture
+def gateway(url: str, tmp_path: Path) -> Iterator[Gateways]:
+    """Clients of the same gateway, each with a store of its own."""
+    clients: list[GatewayClient] = []
+
+    def make(transport: httpx.BaseTransport | None = None, store: LocalStore | None = None) -> GatewayClient:
+        store = store or LocalStore(tmp_path / f"store-{len(clients)}")
+        clients.append(GatewayClient(url, store, attempts=3, transport=transport))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+class Wire(httpx.BaseTransport):
+    """A bad line: `spoil` sees each chunk of each blob that is downloaded, and may change it or break off."""
+
+    def __init__(self, spoil: Callable[[int, int, bytes], bytes]) -> None:
+        self._inner = httpx.HTTPTransport()
+        self._spoil = spoil
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        response = self._inner.handle_request(request)
+        if request.method != "GET" or request.url.path.endswith("/pieces"):
+            return response
+        turn = len(self.downloads())
+        return httpx.Response(
+            response.status_code, headers=response.headers, stream=_Spoiled(response, turn, self._spoil)
+        )
+
+    def downloads(self) -> list[str]:
+        """The Range of each download."""
+        return [r.headers["Range"] for r in self.requests if r.method == "GET" and "Range" in r.headers]
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _Spoiled(httpx.SyncByteStream):
+    def __init__(self, response: httpx.Response, turn: int, spoil: Callable[[int, int, bytes], bytes]) -> None:
+        self._response, self._turn, self._spoil = response, turn, spoil
+
+    def __iter__(self) -> Iterator[bytes]:
+        at = 0
+        for chunk in self._response.stream:  # type: ignore[union-attr]
+            yield self._spoil(self._turn, at, chunk)
+            at += len(chunk)
+
+    def close(self) -> None:
+        self._response.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, len(BIG)])
+def test_bytes_come_back_as_they_went(gateway: Gateways, size: int) -> None:
+    data = BIG[:size]
+    alice, bob = gateway(), gateway()
+    blob = alice.store.put(data)
+    seen: list[tuple[int, int]] = []
+    assert alice.upload(blob) == blob == alice.upload(blob)
+    path = bob.fetch(blob, lambda done, total: seen.append((done, total)))
+    assert path.read_bytes() == data and path == bob.store.path(blob) == bob.fetch(blob)
+    assert not size or seen[-1] == (size, size)
+    names = bob.names(blob)
+    assert names is not None and (names.size, names.kind) == (size, Kind.OTHER)
+
+
+def test_a_tensor_file_is_fetched_by_its_bindings_root(gateway: Gateways, tmp_path: Path) -> None:
+    alice, bob = gateway(), gateway()
+    path = tmp_path / "w.safetensors"
+    save_safetensors(path, {"w": np.arange(600_000, dtype=np.float32)})
+    alice.upload(path)
+    root = bindings_root(path)
+    assert bob.fetch(root).read_bytes() == path.read_bytes()
+    assert bob.fetch("0x" + root.hex()) == bob.store.path(merkle.blob_root(path.read_bytes()))
+
+
+def test_what_is_not_there_is_not_found(gateway: Gateways) -> None:
+    client = gateway()
+    assert client.names("00" * 32) is None
+    for name in ("00" * 32, "nonsense"):
+        with pytest.raises(BlobNotFound):
+            client.fetch(name)
+
+
+def test_a_wrong_piece_is_fetched_again_and_the_good_ones_are_not(gateway: Gateways) -> None:
+    def spoil(turn: int, at: int, chunk: bytes) -> bytes:
+        return bytes(len(chunk)) if turn == 1 and PIECE <= at < PIECE + 100_000 else chunk
+
+    alice, wire = gateway(), Wire(spoil)
+    alice.upload(alice.store.put(BIG))
+    assert gateway(wire).fetch(NAME).read_bytes() == BIG
+    assert wire.downloads() == ["bytes=0-", f"bytes={PIECE}-"]
+
+
+def test_a_piece_that_stays_wrong_is_never_stored(gateway: Gateways) -> None:
+    alice, wire = gateway(), Wire(lambda turn, at, chunk: bytes(len(chunk)) if turn > 1 or at >= PIECE else chunk)
+    alice.upload(alice.store.put(BIG))
+    client = gateway(wire)
+    with pytest.raises(BlobCorrupt, match="piece 1"):
+        client.fetch(NAME)
+    assert len(wire.downloads()) == 1 + client.attempts
+    assert NAME not in client.store and list(client.store) == []
+    assert client.store.partial(NAME).read_bytes() == BIG[:PIECE]
+
+
+def test_a_download_that_broke_off_goes_on_in_another_process(gateway: Gateways) -> None:
+    def spoil(turn: int, at: int, chunk: bytes) -> bytes:
+        if turn > 1 or at > 2 * PIECE + 70_000:
+            raise httpx.ReadError("the line is dead")
+        return chunk
+
+    alice = gateway()
+    alice.upload(alice.store.put(BIG))
+    first = gateway(Wire(spoil))
+    with pytest.raises(GatewayError, match="dead"):
+        first.fetch(NAME)
+    with first.store.partial(NAME).open("ab") as file:
+        file.write(b"half a piece, as a crash leaves it")
+    wire = Wire(lambda turn, at, chunk: chunk)
+    second = gateway(wire, LocalStore(first.store.root))
+    assert second.fetch(NAME).read_bytes() == BIG
+    assert wire.downloads() == [f"bytes={2 * PIECE}-"]
+    assert not second.store.partial(NAME).exists()
+
+
+def test_what_is_wrong_in_a_partial_download_is_fetched_again(gateway: Gateways) -> None:
+    alice, bob = gateway(), gateway()
+    alice.upload(alice.store.put(BIG))
+    bob.store.partial(NAME).write_bytes(BIG[:PIECE] + bytes(PIECE) + BIG[2 * PIECE :])
+    assert bob.fetch(NAME).read_bytes() == BIG
+
+
+def test_an_answer_that_ends_early_is_taken_up(gateway: Gateways) -> None:
+    alice, wire = gateway(), Wire(lambda turn, at, chunk: b"" if at > PIECE + 200_000 else chunk)
+    alice.upload(alice.store.put(BIG))
+    assert gateway(wire).fetch(NAME).read_bytes() == BIG
+    assert wire.downloads() == ["bytes=0-", f"bytes={PIECE}-", f"bytes={2 * PIECE}-", f"bytes={3 * PIECE}-"]
+
+
+@pytest.mark.parametrize("lie", ["another blob", "another size", "no pieces", "not JSON"])
+def test_a_gateway_that_lies_about_a_blob_is_not_believed(gateway: Gateways, tmp_path: Path, lie: str) -> None:
+    save_safetensors(tmp_path / "a", {"a": np.zeros(3, np.float32)})
+    save_safetensors(tmp_path / "b", {"a": np.ones(3, np.float32)})
+    other = (tmp_path / "b").read_bytes()
+    answer = Pieces.of(other).to_json() | {"kind": "tensors", "computed": bindings_root(tmp_path / "a").hex()}
+    if lie == "another size":
+        answer["size"] += 1
+    elif lie == "no pieces":
+        del answer["pieces"]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/pieces"):
+            return httpx.Response(200, text="hello") if lie == "not JSON" else httpx.Response(200, json=answer)
+        return httpx.Response(206, content=other)
+
+    client = gateway(httpx.MockTransport(handle))
+    with pytest.raises((BlobCorrupt, GatewayError)):
+        client.fetch(bindings_root(tmp_path / "a"))
+    assert list(client.store) == []
+
+
+def test_two_at_once_download_once(gateway: Gateways, tmp_path: Path) -> None:
+    alice = gateway()
+    alice.upload(alice.store.put(BIG))
+    store = LocalStore(tmp_path / "shared")
+    wires = [Wire(lambda turn, at, chunk: chunk) for _ in range(3)]
+    clients = [gateway(wire, store) for wire in wires]
+    threads = [threading.Thread(target=client.fetch, args=(NAME,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.read(NAME) == BIG
+    assert sum(len(wire.downloads()) for wire in wires) == 1
+
+
+def put(url: str, path: str, data: bytes = b"", content_range: str = "", **options: object) -> httpx.Response:
+    headers = {"Content-Range": content_range} if content_range else {}
+    return httpx.put(f"{url}/v1/blobs/{path}", content=data, headers=headers, **options)  # type: ignore[arg-type]
+
+
+def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
+    settings: Settings, serve: Serve, tmp_path: Path
+) -> None:
+    url, _ = serve(settings)
+    pieces = Pieces.of(BIG)
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces.to_json()).json()["received"] == 0
+    answer = put(url, NAME, BIG[:PIECE], f"bytes 0-{PIECE - 1}/{len(BIG)}").json()
+    assert (answer["received"], answer["complete"]) == (PIECE, False)
+    assert httpx.head(f"{url}/v1/blobs/{NAME}").status_code == 404
+    part = settings.staging / f"{NAME}.part"
+    part.write_bytes(part.read_bytes() + b"a torn piece")
+
+    again, _ = serve(settings)
+    requests: list[httpx.Request] = []
+    with GatewayClient(again, LocalStore(tmp_path / "s"), transport=Recorder(requests)) as client:
+        client.upload(client.store.put(BIG))
+        client.upload(NAME)
+    sent = [r.headers["Content-Range"].split()[1].split("-")[0] for r in requests if "Content-Range" in r.headers]
+    assert sent == [str(PIECE), str(2 * PIECE), str(3 * PIECE)]
+    assert httpx.get(f"{again}/v1/blobs/{NAME}").content == BIG
+    assert list(settings.staging.iterdir()) == []
+
+
+class Recorder(httpx.BaseTransport):
+    def __init__(self, requests: list[httpx.Request]) -> None:
+        self._inner, self._requests = httpx.HTTPTransport(), requests
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._requests.append(request)
+        return self._inner.handle_request(request)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def test_bytes_that_are_not_what_their_name_says_are_refused(url: str) -> None:
+    wrong = put(url, "11" * 32, b"hello")
+    assert wrong.status_code == 422 and wrong.json()["code"] == "BlobCorrupt"
+    pieces = Pieces.of(BIG).to_json()
+    assert httpx.put(f"{url}/v1/blobs/{'11' * 32}/pieces", json=pieces).status_code == 422
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces | {"size": 1}).status_code == 422
+    assert put(url, NAME, BIG[:PIECE], f"bytes 0-{PIECE - 1}/{len(BIG)}").status_code == 404
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces).status_code == 202
+    assert put(url, NAME, bytes(PIECE), f"bytes 0-{PIECE - 1}/{len(BIG)}").status_code == 422
+    assert put(url, NAME, BIG[:100], f"bytes 0-99/{len(BIG)}").status_code == 422
+    gap = put(url, NAME, BIG[PIECE : 2 * PIECE], f"bytes {PIECE}-{2 * PIECE - 1}/{len(BIG)}")
+    assert gap.json() == {"schema": "eigentensor.upload/1", "received": 0, "complete": False}
+    for bad in ("bytes 0-1/2", "bytes 5-4/10", "bytes x", "bytes 0-0/1"):
+        assert put(url, NAME, b"ab" if bad == "bytes 0-0/1" else b"abc", bad).status_code == 400
+    assert put(url, NAME, BIG[:PIECE], f"bytes 1-{PIECE}/{len(BIG)}").status_code == 404
+    assert httpx.get(f"{url}/v1/blobs/{NAME}").status_code == 404
+
+
+def test_too_much_is_refused(url: str, gateway: Gateways) -> None:
+    client = gateway()
+    with pytest.raises(BlobTooLarge):
+        client.upload(client.store.put(BIG + BIG))
+    large = httpx.put(f"{url}/v1/blobs/{NAME}", content=bytes(PIECE + 1))
+    assert large.status_code == 413 and large.headers["content-type"] == "application/problem+json"
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield bytes(100_000)
+
+    with httpx.Client() as http:
+        assert http.put(f"{url}/v1/blobs/{NAME}", content=endless()).status_code == 413
+    for first in range(3):
+        client.upload(client.store.put(bytes([first]) + BIG))
+    with pytest.raises(StoreFull):
+        client.upload(client.store.put(b"\3" + BIG))
+    small = GatewayClient(url, LocalStore(client.store.root / "small"), limit=100)
+    with small, pytest.raises(BlobTooLarge):
+        small.fetch(merkle.blob_root(b"\0" + BIG))
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "expected"),
+    [
+        ("bytes=0-3", 206, BIG[:4]),
+        ("bytes=5-", 206, BIG[5:]),
+        ("bytes=-7", 206, BIG[-7:]),
+        (f"bytes={len(BIG) - 2}-{len(BIG) + 50}", 206, BIG[-2:]),
+        (f"bytes={len(BIG)}-", 416, None),
+        ("bytes=7-3", 416, None),
+        ("bytes=-0", 416, None),
+        ("bytes=-", 200, BIG),
+        ("lines=1-2", 200, BIG),
+        ("bytes=0-1,5-6", 200, BIG),
+    ],
+)
+def test_ranges_are_those_of_http(
+    gateway: Gateways, url: str, header: str, status: int, expected: bytes | None
+) -> None:
+    client = gateway()
+    client.upload(client.store.put(BIG))
+    answer = httpx.get(f"{url}/v1/blobs/{NAME}", headers={"Range": header})
+    assert answer.status_code == status
+    if expected is not None:
+        assert answer.content == expected
+    head = httpx.head(f"{url}/v1/blobs/{NAME}")
+    assert head.headers["Content-Length"] == str(len(BIG)) and head.headers["ETag"] == f'"{NAME}"'
+
+
+def test_blobs_are_found_again_when_the_database_is_lost(settings: Settings, serve: Serve, tmp_path: Path) -> None:
+    url, _ = serve(settings)
+    with GatewayClient(url, LocalStore(tmp_path / "s")) as client:
+        client.upload(client.store.put(BIG))
+    other = settings.model_copy(update={"database": f"sqlite:///{tmp_path / 'new.sqlite'}"})
+    url, _ = serve(other)
+    assert httpx.get(f"{url}/v1/blobs/{NAME}").content == BIG
+    stray = settings.data / "blobs" / "aa" / ("aa" * 32)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"not what its name says")
+    url, _ = serve(settings)
+    assert httpx.get(f"{url}/v1/blobs/{'aa' * 32}").status_code == 404
+
+
+def test_blobs_lie_in_any_folder_that_fsspec_knows(settings: Settings, serve: Serve, tmp_path: Path) -> None:
+    url, _ = serve(settings.model_copy(update={"blobs": "memory://test-blobs"}))
+    with GatewayClient(url, LocalStore(tmp_path / "s")) as client:
+        client.upload(client.store.put(BIG))
+    with GatewayClient(url, LocalStore(tmp_path / "t")) as client:
+        assert client.fetch(NAME).read_bytes() == BIG
+
+
+def test_a_gateway_that_is_away_is_said(tmp_path: Path) -> None:
+    with GatewayClient("http://127.0.0.1:9", LocalStore(tmp_path), attempts=2) as client:
+        with pytest.raises(GatewayError, match="no answer") as away:
+            client.fetch(NAME)
+        assert away.value.status is None and "devnet" in away.value.fix
