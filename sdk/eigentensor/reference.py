@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigentensor.errors import ExecutionError
 from eigentensor.numerics.conversion import bitcast, cast
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.numerics.floats import canonical
+from eigentensor.numerics.floats import canonical, computes_as_ieee
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
 from eigentensor.program.binding import Results, bind, collect, iteration_values
 from eigentensor.program.model import Body, Instruction, Program, Role
@@ -34,8 +35,13 @@ def execute(
     """Outputs and new states of the program on these inputs, weights and states.
 
     `observe` is given the number (iteration · calls + call) and the flat result of each executed call, in order.
-    Raises BindingError when tensors, variables or repeat do not fit the program.
+    Raises BindingError when tensors, variables or repeat do not fit the program, ExecutionError when this thread
+    does not compute as IEEE 754 says by default.
     """
+    if not computes_as_ieee():
+        raise ExecutionError(
+            "the rounding mode of this thread is not that of IEEE 754", fix="Find the library that changed it."
+        )
     given = bind(program, tensors, variables or {}, repeat)
     states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
     for iteration in range(repeat):

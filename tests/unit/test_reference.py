@@ -1,12 +1,17 @@
 """The meaning of programs: order of reductions, guards, variables, states and repeats."""
 
+import ctypes
+import platform
+import subprocess
 from collections.abc import Callable, Hashable
+from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from eigentensor import reference
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, ExecutionError
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import (
@@ -215,6 +220,28 @@ def test_each_executed_call_is_observed_in_order() -> None:
     observe: Callable[[int, np.ndarray], None] = lambda number, result: seen.append((number, result.tolist()))  # noqa: E731
     reference.execute(counting(), tensors, {"n": 0}, repeat=2, observe=observe)
     assert seen == [(0, [1, 0, 0, 0]), (1, [0]), (2, [1, 1, 0, 0]), (3, [1])]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a register of x86")
+@pytest.mark.parametrize("mode", [0x8000, 0x0040, 0x2000, 0x4000, 0x6000])
+def test_a_thread_that_flushes_small_floats_or_rounds_otherwise_is_refused(mode: int, tmp_path: Path) -> None:
+    source, library = tmp_path / "mode.c", tmp_path / "mode.so"
+    source.write_text("#include <xmmintrin.h>\nvoid set(unsigned bits) { _mm_setcsr(bits); }\n")
+    subprocess.run(["clang", "-shared", "-fPIC", "-o", library, source], check=True)
+    refused: list[ExecutionError] = []
+
+    def attempt() -> None:
+        set_mode = ctypes.CDLL(str(library)).set
+        set_mode(0x1F80 | mode)
+        try:
+            reference.execute(counting(), {"x": np.ones(4, np.float32), "s": np.zeros(4, np.float32)}, {"n": 0})
+        except ExecutionError as error:
+            refused.append(error)
+
+    thread = Thread(target=attempt)
+    thread.start()
+    thread.join()
+    assert len(refused) == 1
 
 
 def test_chosen_elements_of_a_call_are_those_of_the_whole() -> None:

@@ -17,6 +17,22 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 
+def computes_as_ieee() -> bool:
+    """Whether this thread rounds to even and keeps subnormals; a library made for speed may have stopped it.
+
+    The sums: a subnormal operand, a subnormal result, a tie that goes down, a tie that goes up.
+    """
+    a, b, sums = np.array(
+        [
+            [0x00000001, 0x00C00000, 0x3F800000, 0x3F800001],
+            [0x00000001, 0x80800000, 0x33800000, 0x33800000],
+            [0x00000002, 0x00400000, 0x3F800000, 0x3F800002],
+        ],
+        np.uint32,
+    )
+    return bool(((a.view(np.float32) + b.view(np.float32)).view(np.uint32) == sums).all())
+
+
 def patterns(dtype: DType, a: Values) -> Values:
     """The unsigned integers with the bits of `a`."""
     return a.view(np.dtype(f"u{dtype.size}"))
