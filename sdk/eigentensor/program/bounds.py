@@ -24,7 +24,7 @@ TERMS = 40
 FACTS = 64
 FITTING = 8
 #: So many values are looked at again under conditions, then no more. Real bodies need a few hundred.
-STEPS = 20_000
+STEPS = 4_000
 
 _OPAQUE = REDUCTIONS | COMPARISONS | {Op.LOAD, Op.BITCAST}
 
