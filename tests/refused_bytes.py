@@ -54,7 +54,7 @@ for position, kind in ((8, "buffers"), (12, "bodies"), (16, "calls"), (20, "resu
     example("limits", f"a bomb of four billion {kind}", patched(SESSION, position, MOST))
 example("limits", "a bomb of a record of four billion bytes", patched(SESSION, 32, MOST))
 example("limits", "a record of 16 KiB and a byte", patched(SESSION, 32, struct.pack("<I", limits.RECORD_BYTES + 1)))
-example("limits", "64 MiB and a byte", lambda: SESSION + bytes(limits.PROGRAM_BYTES + 1 - len(SESSION)))
+example("limits", "8 MiB and a byte", lambda: SESSION + bytes(limits.PROGRAM_BYTES + 1 - len(SESSION)))
 example("limits", "four billion as largest repeat", patched(SESSION, 24, MOST))
 example("length", "a body that announces more instructions", patched(SESSION, BODY, b"\xff\xff"))
 example("length", "a body that announces more parameters", patched(SESSION, BODY + 2, b"\xff"))

@@ -1,6 +1,6 @@
 """Bounds of the format (the table "Limits" of sdk/README.md). Each is the largest value that is allowed."""
 
-PROGRAM_BYTES = 64 << 20
+PROGRAM_BYTES = 8 << 20
 RECORD_BYTES = 16 << 10
 NAME_BYTES = 128
 VARIABLES = 64
