@@ -1,0 +1,183 @@
+"""The command line as people and scripts use it: processes, exit codes, streams."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigentensor import merkle, reference
+from eigentensor.capture import GraphProgram
+from eigentensor.store import load_safetensors, save_safetensors
+from eigentensor_client.cli import main
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.orders import Terms, Work
+
+Call = Callable[..., tuple[int, str, str]]
+RUN = ["run", "x.program", "-i", "a=@a.npy", "-i", "b=@b.npy", "-w", "w.safetensors", "--max-price", "0.05"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, graph: GraphProgram, work: Work, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a user has a program, its weights and inputs."""
+    (tmp_path / "x.program").write_bytes(graph.to_bytes())
+    save_safetensors(tmp_path / "w.safetensors", dict(graph.weights))
+    for name, array in work.inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(*words: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "eigentensor_client", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """A command, in this process: its exit code, stdout and stderr."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def call_json(call: Call) -> Callable[..., Any]:
+    """A command that succeeds: its object."""
+
+    def run(*words: str) -> Any:
+        code, out, err = call(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return run
+
+
+def lines_until(process: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"never said {pattern!r}: {''.join(said)}")
+
+
+@pytest.fixture
+def open_task(client: Client, work: Work) -> Iterator[str]:
+    """A task that nobody can accept."""
+    nobody = merkle.operators_root([bytes(19) + b"\x01"])
+    (task,) = client.post([work], Terms(10**15, operators=nobody, accept_within=10_000))
+    yield task.uuid
+
+
+def test_run_writes_the_result_and_one_object(
+    call_json: Callable[..., Any], net: Devnet, operators: list[Party], folder: Path, work: Work
+) -> None:
+    with start(*RUN, "-o", "out.safetensors", "--json") as process:
+        assert lines_until(process, "").string.startswith("eigentensor 0.1.0 · network local · account 0x")
+        window = lines_until(process, r"final after block (\d+)")
+        net.anvil.mine_past(int(window[1]))
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    said = json.loads(out)
+    assert said["schema"] == "eigentensor.result/1"
+    assert (said["task"]["state"], said["task"]["checked"]) == ("final", "unchecked")
+    expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
+    written = load_safetensors(folder / "out.safetensors")
+    assert {name: array.tobytes() for name, array in written.items()} == {n: a.tobytes() for n, a in expected.items()}
+
+    task = said["task"]["task"]
+    shown = call_json("task", "show", task)
+    assert (shown["schema"], shown["task"], shown["state"]) == ("eigentensor.task/1", task, "final")
+    listed = call_json("ps")
+    assert (listed["schema"], listed["tasks"][0]["task"]) == ("eigentensor.tasks/1", task)
+    again = call_json("get", task[:12], "-o", "again.safetensors")
+    assert again["outputs_root"] == said["outputs_root"]
+    assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
+
+
+def test_interrupting_a_run_says_how_to_go_on(open_task: str, net: Devnet, folder: Path) -> None:
+    with start(*RUN, "--wait", "final") as process:
+        posted = lines_until(process, r"posted\s+(\w{64})")[1]
+        lines_until(process, "waits for")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"eigentensor get {posted[:10]}" in err
+    assert "Traceback" not in err
+
+
+def test_plan_shows_price_and_cap_and_sends_nothing(
+    call_json: Callable[..., Any], client: Client, folder: Path
+) -> None:
+    sent = client.chain.transaction_count(client.address)
+    said = call_json("plan", *RUN[1:])
+    assert said["schema"] == "eigentensor.plan/1"
+    assert said["max_price"] == said["escrow"] == str(5 * 10**16)
+    assert said["affordable"] and said["evaluations"] > 0
+    assert client.chain.transaction_count(client.address) == sent
+
+
+def test_explain_says_what_each_operator_says(
+    call_json: Callable[..., Any], operators: list[Party], open_task: str
+) -> None:
+    said = call_json("task", "explain", open_task)
+    assert said["schema"] == "eigentensor.explanation/1"
+    assert {party.address for party in operators} <= {o["operator"] for o in said["operators"]}
+
+
+def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:
+    said = call_json("task", "cancel", open_task)
+    assert said["state"] == "cancelled"
+    code, _, err = call("get", open_task, "-o", "never.safetensors")
+    assert code == 6
+    assert "was cancelled; the escrow is back" in err
+    assert not Path("never.safetensors").exists()
+
+
+def test_blobs_go_up_and_come_back(call_json: Callable[..., Any], net: Devnet, folder: Path) -> None:
+    put = call_json("blob", "put", "w.safetensors")
+    assert put["kind"] == "tensors"
+    got = call_json("blob", "get", put["computed"], "-o", "back.safetensors")
+    assert got["blob"] == put["blob"]
+    assert (folder / "back.safetensors").read_bytes() == (folder / "w.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ([*RUN, "--wait", "checked"], 11, "no task becomes checked"),
+        ([*RUN, "--wait", "sleep"], 2, "is nothing to wait for"),
+        ([*RUN[:-1], "much"], 3, "is not an amount"),
+        ([*RUN[:-1], "1000000"], 5, "are needed for the escrow"),
+        (["run", "x.program", "--max-price", "1"], 2, "a"),
+        (["run", "w.safetensors", "--max-price", "1"], 11, ""),
+        (["run", "missing.program", "--max-price", "1"], 4, "No such file"),
+        (["run", "ab" * 32, "--max-price", "1"], 4, "neither a file nor a known uuid"),
+        (["get", "ab" * 32, "-o", "x"], 4, "there is no task"),
+        (["blob", "get", "ab" * 32, "-o", "x"], 4, "ab"),
+        (["blob", "get", "hello", "-o", "x"], 4, "is not the uuid of a blob"),
+        (["ps", "--network", "nowhere"], 3, "there is no network 'nowhere'"),
+    ],
+)
+def test_mistakes_are_explained_and_leave_nothing(
+    call: Call, net: Devnet, folder: Path, words: list[str], code: int, says: str
+) -> None:
+    before = sorted(folder.iterdir())
+    returned, out, err = call(*words)
+    assert (returned, out) == (code, ""), err
+    assert "error  " in err and says in err
+    assert sorted(folder.iterdir()) == before

@@ -1,0 +1,131 @@
+"""The life of a task, from order to payment, with operators as processes; and what happens when one of them fails."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from eigentensor import reference
+from eigentensor.capture import GraphProgram
+from eigentensor.chain import Admission, Chain, Failed, Reader, State, to_wei
+from eigentensor.economics import collateral, penalty
+from eigentensor.errors import ExecutorFailed
+from eigentensor.merkle import operators_root
+from eigentensor.testing.actors import SilentOperator
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.results import TaskView
+
+TERMS = Terms(to_wei("0.05"), exec=60, accept_within=100)
+LONG = 120.0  # seconds after which a wait is a failure of the test
+
+
+def finish(client: Client, net: Devnet, tasks: Sequence[TaskView]) -> list[TaskView]:
+    """Lets the windows pass when the results are there."""
+    there = [client.wait(task, "result", timeout=LONG) for task in tasks]
+    net.anvil.mine_past(max(task.deadline for task in there))
+    return [client.wait(task, "final", timeout=LONG) for task in tasks]
+
+
+def check_bits(client: Client, task: TaskView, work: Work) -> None:
+    expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
+    result = client.deliver(task)
+    assert result.outputs.keys() == expected.keys()
+    for name, array in result.outputs.items():
+        assert array.shape == expected[name].shape
+        assert array.tobytes() == expected[name].tobytes()
+
+
+def test_a_task_is_executed_paid_and_equal_to_the_reference(
+    client: Client, net: Devnet, operators: list[Party], work: Work
+) -> None:
+    reader = Reader(net.network)
+    before = {party.address: reader.balance_of(party.address) for party in operators}
+    (posted,) = client.post([work], TERMS)
+    (task,) = finish(client, net, [posted])
+    check_bits(client, task, work)
+    assert task.words == "final (unchecked)"
+    assert [type(e).__name__ for e in task.events] == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
+    assert task.executor in before
+    after = reader.balance_of(task.executor)
+    assert after.balance - before[task.executor].balance == task.price == TERMS.max_price
+    assert after.collateral == 0
+
+
+def test_many_tasks_go_out_in_one_transaction(
+    client: Client, net: Devnet, operators: list[Party], graph: GraphProgram
+) -> None:
+    rng = np.random.default_rng()
+    works = [
+        Work(
+            graph.program,
+            {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in (("a", (8, 16)), ("b", (16, 8)))},
+            dict(graph.weights),
+        )
+        for _ in range(4)
+    ]
+    posted = client.post(works, TERMS)
+    tasks = finish(client, net, posted)
+    assert len({task.events[0].place.transaction for task in tasks}) == 1
+    for task, work in zip(tasks, works, strict=True):
+        check_bits(client, task, work)
+
+
+def test_killed_daemons_go_on_where_they_stopped(
+    client: Client, net: Devnet, operators: list[Party], work: Work
+) -> None:
+    (task,) = client.post([work], TERMS)
+    names = ["aggregator", *(party.name for party in operators)]
+    for name in names:
+        net.processes[name].kill()
+    net.start_aggregator().wait_ready()
+    for party in operators:
+        net.start_operator(party).wait_ready()
+    (done,) = finish(client, net, [task])
+    check_bits(client, done, work)
+
+
+@pytest.mark.parametrize("state", [State.ACCEPTED, State.COMMITTED, State.REVEALED])
+def test_an_operator_killed_in_the_middle_finishes_its_task(
+    client: Client, net: Devnet, operators: list[Party], work: Work, state: State
+) -> None:
+    (task,) = client.post([work], TERMS)
+    uuid = bytes.fromhex(task.uuid)
+    while client.chain.task_at(uuid).state < state:
+        pass
+    for party in operators:
+        net.processes[party.name].kill()
+    for party in operators:
+        net.start_operator(party).wait_ready()
+    (done,) = finish(client, net, [task])
+    check_bits(client, done, work)
+    names = [type(e).__name__ for e in done.events]
+    assert names == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
+
+
+def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: Client, net: Devnet, work: Work) -> None:
+    party = net.party("silent")
+    net.processes.finish(net.join(party).name)
+    terms = Terms(to_wei("0.05"), exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
+    parameters, burn = net.network.deployment.parameters, net.network.deployment.burn
+    chain = client.chain
+    client_before = chain.tokens_of(client.address) + chain.balance_of(client.address).balance
+    operator_before, burned_before = chain.balance_of(party.address), chain.balance_of(burn).balance
+
+    (task,) = client.post([work], terms)
+    with Chain(net.network, party.signer, party.folder / "transactions.sqlite") as silent:
+        SilentOperator(silent, party.address).accept(task.order, Admission(0, 1, ()))
+    assert chain.balance_of(party.address).collateral == collateral(parameters, terms.max_price)
+    net.anvil.mine_past(chain.deadline_of(bytes.fromhex(task.uuid)))
+    with pytest.raises(ExecutorFailed, match=party.address):
+        client.wait(task, timeout=LONG)
+
+    h = penalty(parameters, terms.max_price)
+    assert chain.tokens_of(client.address) + chain.balance_of(client.address).balance == client_before
+    after = chain.balance_of(party.address)
+    assert (after.balance, after.collateral) == (operator_before.balance - h, 0)
+    assert chain.balance_of(burn).balance == burned_before + h
+    failed = client.task(task.uuid).events[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.refund, failed.penalty) == (terms.max_price, h)
