@@ -1,15 +1,12 @@
 """The client: one account that pays for tasks on one network."""
 
 import secrets
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from eigentensor import economics, merkle
@@ -22,29 +19,20 @@ from eigentensor.errors import (
     Reverted,
     StoreError,
     TaskNotFound,
-    WrongResult,
 )
-from eigentensor.program import Program, Role
-from eigentensor.program.binding import Results, bind
+from eigentensor.program import Program
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
-from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
-from eigentensor.store.parts import decode_results, encode_variables
+from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders
 from eigentensor_client.accounts import choose_account
-from eigentensor_client.orders import Roots, Terms, Work
-from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
-
-#: Told what is being done, and how far it is.
-Tell = Callable[..., None]
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.transfer import Tell, bound, download, silent, upload
 
 POSTS = 32  # orders in one transaction
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
-
-
-def _silent(text: str, done: float | None = None, total: float | None = None) -> None:
-    pass
 
 
 class Client:
@@ -84,15 +72,14 @@ class Client:
 
     def plan(self, work: Work, terms: Terms) -> Plan:
         """What the work would cost on these terms. Raises BindingError if it could not be executed at all."""
-        bind(work.program, self._tensors(work), work.variables, work.repeat)
-        cost = costs(work.program)
+        bound(work)
+        cost, encoded = costs(work.program), encode(work.program)
         parameters = self.network.deployment.parameters
-        upload = len(encode(work.program)) + cost.input_bytes + cost.weight_bytes + cost.state_bytes
         return Plan(
-            program=merkle.program_root(encode(work.program)).hex(),
+            program=merkle.program_root(encoded).hex(),
             calls=cost.calls * work.repeat,
             evaluations=cost.evaluations * work.repeat,
-            upload=upload,
+            upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
             memory=cost.all_bytes,
             results=cost.result_bytes,
             repeat=work.repeat,
@@ -116,15 +103,15 @@ class Client:
 
     # ---- Posting ----
 
-    def post(self, works: Sequence[Work], terms: Terms, tell: Tell = _silent) -> list[TaskView]:
+    def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
         """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
 
         Raises BindingError and InsufficientFunds before anything is uploaded or spent.
         """
         for work in works:
-            bind(work.program, self._tensors(work), work.variables, work.repeat)
+            bound(work)
         self._check_funds(len(works) * terms.max_price)
-        all_roots = [self._upload(work, tell) for work in works]
+        all_roots = [upload(self.gateway, work, tell) for work in works]
         block = self.chain.block_number()
         drafts = [
             orders.draft(self.address, secrets.randbits(128), block, work, roots, terms)
@@ -153,37 +140,10 @@ class Client:
         if missing > 0:
             self.chain.ensure_allowance(self.network.deployment.task_market, missing)
 
-    def _upload(self, work: Work, tell: Tell) -> Roots:
-        arrays = bind(work.program, self._tensors(work), work.variables, work.repeat)
-        encoded = encode(work.program)
-        self._give(self.store.put(encoded), "program", tell)
-        roots = {}
-        with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
-            for role, word in ((Role.INPUT, "inputs"), (Role.WEIGHT, "weights"), (Role.STATE, "states")):
-                buffers = [(b, a) for b, a in zip(work.program.buffers, arrays, strict=True) if b.role is role]
-                if buffers:
-                    path = Path(folder) / word
-                    dtypes = {b.name: b.dtype for b, _ in buffers}
-                    save_safetensors(path, {b.name: a.reshape(b.shape) for b, a in buffers}, dtypes)
-                    blob = self.store.put(path)
-                    self._give(blob, word, tell)
-                    roots[word] = bytes.fromhex(self.store.names(blob).computed or "")
-        if work.program.variables:
-            self._give(self.store.put(encode_variables(work.variables)), "variables", tell)
-            roots["variables"] = merkle.variables_root(work.variables)
-        return Roots(merkle.program_root(encoded), **roots)
-
-    def _give(self, blob: str, word: str, tell: Tell) -> None:
-        self.gateway.upload(blob, lambda done, total: tell(f"uploading {word}", done, total))
-
-    @staticmethod
-    def _tensors(work: Work) -> Tensors:
-        return {**work.inputs, **work.weights, **work.states}
-
     # ---- Waiting ----
 
     def wait(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = _silent
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskView:
         """Waits until the task is `result` or `final`, and moves it on where everybody else is late.
 
@@ -215,7 +175,7 @@ class Client:
 
     # ---- Results ----
 
-    def fetch(self, task: TaskView, tell: Tell = _silent) -> TaskResult:
+    def fetch(self, task: TaskView, tell: Tell = silent) -> TaskResult:
         """The verified result of a task that is `result` or `final`.
 
         Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
@@ -223,30 +183,10 @@ class Client:
         if task.state not in (State.REVEALED, State.FINAL):
             raise orders.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
         root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
-        program = self.program(task.order.program.hex())
-        names = decode_results(self.gateway.fetch(root.hex()).read_bytes())
-        outputs, states = (
-            self._fetch_tensors(name, {r.name: r.shape for r in results.values()}, tell)
-            for name, results in zip(names, (program.outputs, program.new_states), strict=True)
-        )
-        if merkle.results_root(program, Results(outputs, states)) != root:
-            raise WrongResult(
-                f"the result of task {task.uuid} does not have the outputs root that its executor revealed",
-                fix="Fetch it from another gateway; the executor's collateral answers for the revealed root.",
-            )
-        return TaskResult(task, root, outputs, states)
+        results = download(self.gateway, self.program(task.order.program.hex()), root, tell)
+        return TaskResult(task, root, results.outputs, results.states)
 
-    def _fetch_tensors(self, name: bytes, shapes: dict[str, tuple[int, ...]], tell: Tell) -> Tensors:
-        if not shapes:
-            return {}
-        path = self.gateway.fetch(name.hex(), lambda done, total: tell("downloading the result", done, total))
-        tensors = load_safetensors(path)
-        try:
-            return {name: np.reshape(tensors[name], shape) for name, shape in shapes.items()}
-        except (KeyError, ValueError) as error:
-            raise WrongResult(f"the result does not fit the program: {error}") from None
-
-    def deliver(self, task: TaskView, tell: Tell = _silent) -> TaskResult:
+    def deliver(self, task: TaskView, tell: Tell = silent) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
         started = time.monotonic()
         while True:
@@ -259,7 +199,7 @@ class Client:
                 time.sleep(self.poll)
 
     def run(
-        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = _silent
+        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskResult:
         """Post, wait, fetch, verify."""
         orders.check_stage(stage)

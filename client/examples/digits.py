@@ -14,8 +14,6 @@ BATCH = 99  # the 297 held-out digits are three tasks
 
 
 class Net:
-    """8 × 8 grey images to ten scores."""
-
     def __init__(self) -> None:
         self.first = nn.Conv2d(1, 16, 3, padding=1)
         self.second = nn.Conv2d(16, 32, 3, padding=1)
@@ -23,8 +21,7 @@ class Net:
 
     def __call__(self, images: Tensor) -> Tensor:
         x = self.first(images).relu().max_pool2d()
-        x = self.second(x).relu().max_pool2d()
-        return self.last(x.flatten(1))
+        return self.last(self.second(x).relu().max_pool2d().flatten(1))
 
 
 class Digits(NamedTuple):
@@ -41,9 +38,8 @@ def load() -> tuple[Digits, Digits]:
 
 
 def train(digits: Digits, steps: int = 200) -> Net:
-    """A trained network; the same for the same seed on the same machine."""
     Tensor.manual_seed(7)
-    net = Net()
+    net, rng = Net(), np.random.default_rng(7)
     optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=1e-2)
     images, labels = Tensor(digits.images), Tensor(digits.labels)
 
@@ -53,15 +49,14 @@ def train(digits: Digits, steps: int = 200) -> Net:
         loss = net(images[batch]).sparse_categorical_crossentropy(labels[batch]).backward()
         return loss.realize(*optimizer.schedule_step())
 
-    order = np.random.default_rng(7)
     with Context(TRAINING=1):
         for _ in range(steps):
-            step(Tensor(order.integers(0, len(digits.labels), 64, dtype=np.int32)))
+            step(Tensor(rng.integers(0, len(digits.labels), 64, dtype=np.int32)))
     return net
 
 
 def program() -> GraphProgram:
-    """What `eigentensor program capture client/examples/digits.py` writes: a batch of images to their scores."""
+    """A batch of images to their scores: what `eigentensor program capture client/examples/digits.py` writes."""
     training, held_out = load()
     net = train(training)
     return capture(net, {"images": held_out.images[:BATCH]}, model=net)
