@@ -10,11 +10,13 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IDisputeGame} from "./interfaces/IDisputeGame.sol";
 import {IServiceManager} from "./interfaces/IServiceManager.sol";
 import {Account, Admission, ITaskMarket, Opening, Order, Parameters, State, Task} from "./interfaces/ITaskMarket.sol";
+import {Accounts} from "./libraries/Accounts.sol";
 import {Merkle} from "./libraries/Merkle.sol";
 import {Terms} from "./libraries/Terms.sol";
 
 /// @title Market for tasks; see ITaskMarket
 contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
+    using Accounts for mapping(address => Account);
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
 
@@ -133,7 +135,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         _checkState(uuid, State.Open);
 
         _steps[uuid].state = State.Cancelled;
-        _credit(order.client, order.maxPrice);
+        _accounts.credit(order.client, order.maxPrice);
         emit Cancelled(uuid);
     }
 
@@ -144,7 +146,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         if (block.number <= order.acceptBy) revert TooEarly(block.number, order.acceptBy);
 
         _steps[uuid].state = State.Expired;
-        _credit(order.client, order.maxPrice);
+        _accounts.credit(order.client, order.maxPrice);
         emit Expired(uuid);
     }
 
@@ -213,10 +215,10 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         uint256 collateral = Terms.collateral(p, price);
         uint256 penalty = Terms.penalty(p, price);
         _steps[uuid].state = State.Failed;
-        _release(step.executor, collateral, collateral - penalty);
-        _credit(order.client, order.maxPrice);
+        _accounts.release(step.executor, collateral, collateral - penalty);
+        _accounts.credit(order.client, order.maxPrice);
         // INVARIANT 7: the penalty is burned, so a missed commit is worth nothing to anybody.
-        _credit(BURN, penalty);
+        _accounts.credit(BURN, penalty);
         emit Failed(uuid, order.maxPrice, penalty);
     }
 
@@ -312,7 +314,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         }
 
         // INVARIANT 10: the escrow is all that the client can lose to the task.
-        _debit(order.client, order.maxPrice);
+        _accounts.debit(order.client, order.maxPrice);
         _steps[uuid].state = State.Open;
         emit Posted(uuid, order.client, order);
     }
@@ -338,7 +340,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         uint256 price = _price(order, block.number);
         uint256 collateral = Terms.collateral(p, price);
 
-        _hold(operator, collateral, cap);
+        _accounts.hold(operator, collateral, cap);
         uint32 now_ = block.number.toUint32();
         // SAFETY: `post` holds `exec` to `maxExec`, which is a uint24.
         _steps[uuid] = Step(operator, State.Accepted, now_, now_, uint24(order.exec));
@@ -381,8 +383,8 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         // INVARIANT 2: every way into a terminal state starts from another state, and no way leads out.
         _steps[uuid].state = State.Final;
         // INVARIANT 5: escrow and collateral go out to the wei.
-        _release(step.executor, collateral, collateral + price);
-        _credit(order.client, order.maxPrice - price);
+        _accounts.release(step.executor, collateral, collateral + price);
+        _accounts.credit(order.client, order.maxPrice - price);
         emit Closed(uuid, price, order.maxPrice - price);
     }
 
@@ -397,44 +399,18 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
         return 0;
     }
 
-    // ---- Accounts ----
+    // ---- Tokens ----
 
     function _deposit(address account, uint256 amount) private {
-        _credit(account, amount);
+        _accounts.credit(account, amount);
         emit Deposited(account, msg.sender, amount);
         token.safeTransferFrom(msg.sender, address(this), amount);
     }
 
     function _withdraw(address account, address to, uint256 amount) private {
-        _debit(account, amount);
+        _accounts.debit(account, amount);
         emit Withdrawn(account, to, amount);
         token.safeTransfer(to, amount);
-    }
-
-    function _credit(address account, uint256 amount) private {
-        _accounts[account].balance += amount.toUint128();
-    }
-
-    function _debit(address account, uint256 amount) private {
-        uint256 balance = _accounts[account].balance;
-        if (balance < amount) revert InsufficientBalance(account, balance, amount);
-        _accounts[account].balance = (balance - amount).toUint128();
-    }
-
-    function _hold(address operator, uint256 collateral, uint256 cap) private {
-        Account memory account = _accounts[operator];
-        // INVARIANT 17: the signer cannot tie up more than the owner allowed.
-        uint256 held = account.collateral + collateral;
-        if (held > cap) revert CollateralCapExceeded(operator, account.collateral, collateral, cap);
-        if (account.balance < collateral) revert InsufficientBalance(operator, account.balance, collateral);
-        _accounts[operator] = Account((account.balance - collateral).toUint128(), held.toUint128());
-    }
-
-    /// @dev Ends the hold on `collateral`; `payout` is what its owner gets of it, and beyond it.
-    function _release(address operator, uint256 collateral, uint256 payout) private {
-        Account memory account = _accounts[operator];
-        _accounts[operator] =
-            Account((account.balance + payout).toUint128(), (account.collateral - collateral).toUint128());
     }
 
     // ---- Checks ----
