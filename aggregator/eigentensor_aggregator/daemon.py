@@ -25,6 +25,7 @@ class Daemon:
         self._chain = chain
         self._poll = poll
         self._stop = threading.Event()
+        self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
         self.block = max((head.number for head in store.heads()), default=0)
@@ -48,10 +49,12 @@ class Daemon:
             self._thread.join()
 
     def turn(self) -> None:
-        """One round: catch up with the chain, then send what is due."""
-        while not self._catch_up() and not self._stop.is_set():
-            pass
-        if self._chain is not None:
+        """One round: catch up with the chain, then send what is due. Rounds do not overlap."""
+        with self._turning:
+            while not self._catch_up() and not self._stop.is_set():
+                pass
+            if self._chain is None:
+                return
             for action in due(self._store.late(self.block), self._reader.deployment.parameters, self.block):
                 if self._stop.is_set():
                     return

@@ -120,7 +120,7 @@ class BodyLimit:
         except _TooLarge:
             detail = f"the body of this request may have at most {limit} bytes"
             response: Callable[[Scope, Receive, Send], Awaitable[None]] = problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "BlobTooLarge", detail
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "BlobTooLarge", detail, headers={"Connection": "close"}
             )
             await response(scope, receive, send)
 

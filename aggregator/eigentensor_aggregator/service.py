@@ -1,6 +1,8 @@
 """The aggregator as one process: the loop in a thread, HTTP in front of it."""
 
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,6 +55,9 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
 
 def run(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; requests and the message that is being sent are finished first."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # While it serves, uvicorn catches these, and hands them on when the last request is answered.
+        signal.signal(number, lambda *_: sys.exit(0))
     with _listening(settings.host, settings.port) as listening, assembled(settings) as (app, _):
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
         host, port = listening.getsockname()[:2]

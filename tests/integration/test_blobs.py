@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -167,7 +168,7 @@ def test_an_answer_that_ends_early_is_taken_up(gateway: Gateways) -> None:
     alice, wire = gateway(), Wire(lambda turn, at, chunk: b"" if at > PIECE + 200_000 else chunk)
     alice.upload(alice.store.put(BIG))
     assert gateway(wire).fetch(NAME).read_bytes() == BIG
-    assert wire.downloads() == ["bytes=0-", f"bytes={PIECE}-", f"bytes={2 * PIECE}-", f"bytes={3 * PIECE}-"]
+    assert wire.downloads() == ["bytes=0-", f"bytes={PIECE}-", f"bytes={2 * PIECE}-"]
 
 
 @pytest.mark.parametrize("lie", ["another blob", "another size", "no pieces", "not JSON"])
@@ -184,7 +185,7 @@ def test_a_gateway_that_lies_about_a_blob_is_not_believed(gateway: Gateways, tmp
     def handle(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/pieces"):
             return httpx.Response(200, text="hello") if lie == "not JSON" else httpx.Response(200, json=answer)
-        return httpx.Response(206, content=other)
+        return httpx.Response(206, stream=httpx.ByteStream(other))
 
     client = gateway(httpx.MockTransport(handle))
     with pytest.raises((BlobCorrupt, GatewayError)):
@@ -272,12 +273,17 @@ def test_too_much_is_refused(url: str, gateway: Gateways) -> None:
     large = httpx.put(f"{url}/v1/blobs/{NAME}", content=bytes(PIECE + 1))
     assert large.status_code == 413 and large.headers["content-type"] == "application/problem+json"
 
-    def endless() -> Iterator[bytes]:
-        while True:
-            yield bytes(100_000)
+    sent = 0
 
-    with httpx.Client() as http:
-        assert http.put(f"{url}/v1/blobs/{NAME}", content=endless()).status_code == 413
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 1000 * PIECE:
+            sent += PIECE
+            yield bytes(PIECE)
+
+    with httpx.Client() as http, suppress(httpx.TransportError):
+        http.put(f"{url}/v1/blobs/{NAME}", content=endless())
+    assert sent < 100 * PIECE
     for first in range(3):
         client.upload(client.store.put(bytes([first]) + BIG))
     with pytest.raises(StoreFull):

@@ -17,6 +17,9 @@ from eigentensor.store.local import LocalStore, writing
 from eigentensor.store.names import Names, describe, parse_name
 from eigentensor.store.pieces import Pieces
 
+# Retries are told by the error that ends them: by default they would be printed among a command's data.
+stamina.instrumentation.set_on_retry_hooks(())
+
 #: Told how many bytes of how many are there.
 Progress = Callable[[int, int], None]
 
@@ -245,6 +248,8 @@ def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[
             yield bytes(buffer[:length])
             del buffer[:length]
             index += 1
+        if index == len(pieces.roots):
+            return
 
 
 def _verified(file: BinaryIO, pieces: Pieces) -> int:

@@ -1,0 +1,399 @@
+"""The aggregator on a real chain: what it knows, what it sends, and that nothing confuses it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import stamina
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sqlmodel import SQLModel, create_engine
+
+from eigentensor.chain import (
+    Chain,
+    Decline,
+    Opening,
+    Order,
+    State,
+    anvil_account,
+    commitment,
+    order_uuid,
+    sign_order,
+    to_wei,
+)
+from eigentensor.errors import ConfigError
+from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.testing.localnet import Anvil
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.store import upgrade
+
+Orders = Callable[..., Order]
+Serve = Callable[[Settings], tuple[str, Daemon]]
+ROOT, SALT = b"\2" * 32, b"\3" * 32
+
+
+@pytest.fixture
+def served(settings: Settings, serve: Serve) -> tuple[str, Daemon]:
+    return serve(settings)
+
+
+def get(url: str, path: str, status: int = 200) -> dict[str, Any]:
+    answer = httpx.get(url + path)
+    assert answer.status_code == status, answer.text
+    value: dict[str, Any] = answer.json()
+    return value
+
+
+def post(client: Chain, order: Order) -> str:
+    client.post(order)
+    return order_uuid(order, client.deployment.domain).hex()
+
+
+def execute(operator: Chain, order: Order) -> None:
+    task = order_uuid(order, operator.deployment.domain)
+    operator.accept(operator.address, order)
+    c = commitment(operator.deployment.domain, task, operator.address, 0, ROOT, SALT)
+    operator.commit(operator.address, task, c)
+    operator.reveal(Opening(task, ROOT, SALT))
+
+
+def test_a_task_is_followed_to_its_end_and_closed(
+    anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    url, daemon = served
+    order = order_of()
+    uuid = post(client, order)
+    daemon.turn()
+    said = get(url, f"/v1/tasks/{uuid}")
+    assert (said["state"], said["client"], said["checked"]) == ("open", client.address, None)
+    assert said["deadline"] == order.accept_by and Order.from_json(said["order"]) == order
+    assert get(url, f"/v1/tasks/0x{uuid.upper()}")["task"] == uuid
+
+    execute(operator, order)
+    daemon.turn()
+    said = get(url, f"/v1/tasks/{uuid}")
+    assert (said["state"], said["executor"], said["checked"]) == ("revealed", operator.address, "unchecked")
+    assert said["outputs_root"] == ROOT.hex()
+    assert said["deadline"] == client.deadline_of(bytes.fromhex(uuid))
+
+    anvil.mine_past(said["deadline"])
+    daemon.turn()
+    daemon.turn()
+    said = get(url, f"/v1/tasks/{uuid}")
+    assert said["state"] == "final" and client.task_at(bytes.fromhex(uuid)).state is State.FINAL
+    assert [event["event"] for event in said["events"]] == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
+    assert said["events"][-1]["paid"] == said["price"]
+    listed = get(url, "/v1/operators")["operators"]
+    assert listed == [
+        {
+            "operator": operator.address,
+            "member": True,
+            "signer": operator.address,
+            "collateral_cap": str(to_wei("5")),
+            "tasks": {"final": 1},
+        }
+    ]
+    metrics = httpx.get(url + "/metrics").text
+    assert 'et_tasks{state="final"} 1.0' in metrics and 'et_tx_total{kind="close",outcome="mined"} 1.0' in metrics
+
+
+def test_what_nobody_took_or_finished_is_ended(
+    anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    url, daemon = served
+    lonely, silent = order_of(accept_by=client.block_number() + 5), order_of()
+    uuids = [post(client, lonely), post(client, silent)]
+    operator.accept(operator.address, silent)
+    anvil.mine(20)
+    daemon.turn()
+    daemon.turn()
+    assert [get(url, f"/v1/tasks/{uuid}")["state"] for uuid in uuids] == ["expired", "failed"]
+    assert client.balance_of(client.address).balance == lonely.max_price + silent.max_price
+    assert int(get(url, f"/v1/tasks/{uuids[1]}")["penalty"]) > 0
+
+
+def test_many_due_tasks_are_closed_in_one_message(
+    anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    _, daemon = served
+    orders = [order_of() for _ in range(3)]
+    client.post_many(orders)
+    for order in orders:
+        execute(operator, order)
+    anvil.mine(30)
+    sent = client.transaction_count(anvil_account(3).address)
+    daemon.turn()
+    assert client.transaction_count(anvil_account(3).address) == sent + 1
+    assert all(client.task_at(order_uuid(o, client.deployment.domain)).state is State.FINAL for o in orders)
+
+
+def test_tasks_are_listed_newest_first_in_pages(
+    served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    url, daemon = served
+    uuids = [post(client, order_of()) for _ in range(3)]
+    many = [order_of() for _ in range(2)]
+    client.post_many(many)
+    uuids += [order_uuid(order, client.deployment.domain).hex() for order in many]
+    operator.accept(operator.address, many[1])
+    daemon.turn()
+    seen, cursor = [], ""
+    while True:
+        page = get(url, f"/v1/tasks?limit=2{cursor}")
+        seen += [task["task"] for task in page["tasks"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert seen == uuids[::-1]
+    mine = get(url, f"/v1/tasks?executor={operator.address.lower()}&state=accepted")["tasks"]
+    assert [task["task"] for task in mine] == [uuids[-1]]
+    assert len(get(url, f"/v1/tasks?client={client.address}&state=open")["tasks"]) == 4
+    assert get(url, "/v1/tasks?client=nobody")["tasks"] == []
+
+
+def test_operators_say_why_they_do_not_accept_and_only_they(
+    served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders, tmp_path: Path
+) -> None:
+    url, daemon = served
+    task = post(client, order_of())
+    daemon.turn()
+    with GatewayClient(url, LocalStore(tmp_path)) as gateway:
+        (row,) = gateway.explain(task)["operators"]
+        assert row["reason"] == "silent" and gateway.explain(task)["waits_for"] == "an operator that accepts"
+        decline = Decline(operator.address, bytes.fromhex(task), "price", "2 wei", "1 wei")
+        domain = client.deployment.domain
+        gateway.decline(task, decline.sign(domain, operator.account))
+        (row,) = gateway.explain(task)["operators"]
+        assert (row["reason"], row["needed"], row["offered"]) == ("price", "2 wei", "1 wei")
+
+    forged = decline.sign(domain, anvil_account(7))
+    refused = httpx.post(f"{url}/v1/tasks/{task}/declines", json=forged)
+    assert refused.status_code == 403 and refused.json()["code"] == "NotAllowed"
+    for path, body in ((task, {}), ("00" * 32, decline.sign(domain, operator.account)), ("x", {})):
+        assert httpx.post(f"{url}/v1/tasks/{path}/declines", json=body).status_code in (400, 404)
+
+
+def test_a_signed_order_is_posted_for_a_client_without_gas(
+    served: tuple[str, Daemon], client: Chain, order_of: Orders, tmp_path: Path
+) -> None:
+    url, _ = served
+    order = order_of()
+    client.deposit(client.address, order.max_price)
+    sent = client.transaction_count(client.address)
+    signature = sign_order(order, client.deployment.domain, client.account)
+    with GatewayClient(url, LocalStore(tmp_path)) as gateway:
+        answer = gateway.post_order(order.to_json(), signature)
+        assert answer["transaction"].startswith("0x")
+        assert gateway.post_order(order.to_json(), signature)["task"] == answer["task"]
+    assert client.task_at(bytes.fromhex(answer["task"])).state is State.OPEN
+    assert client.transaction_count(client.address) == sent
+    unpaid = order_of()
+    body = {"order": unpaid.to_json(), "signature": sign_order(unpaid, client.deployment.domain, client.account).hex()}
+    refused = httpx.post(f"{url}/v1/orders", json=body)
+    assert refused.status_code == 409 and "InsufficientBalance" in refused.json()["detail"]
+    refused = httpx.post(f"{url}/v1/orders", json=body | {"signature": "0x00"})
+    assert refused.status_code == 409 and "WrongSignature" in refused.json()["detail"]
+
+
+def test_an_aggregator_without_a_key_only_watches(
+    anvil: Anvil, settings: Settings, serve: Serve, client: Chain, order_of: Orders
+) -> None:
+    url, daemon = serve(settings.model_copy(update={"keystore": None}))
+    task = post(client, order_of())
+    anvil.mine(30)
+    daemon.turn()
+    assert get(url, f"/v1/tasks/{task}")["state"] == "open"
+    order = order_of()
+    body = {"order": order.to_json(), "signature": "0x00"}
+    refused = httpx.post(f"{url}/v1/orders", json=body)
+    assert refused.status_code == 501 and refused.headers["content-type"] == "application/problem+json"
+    assert "no account" in refused.json()["detail"] and refused.json()["fix"]
+
+
+def test_a_reorganised_accept_is_taken_back(
+    anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    url, daemon = served
+    order = order_of()
+    task = post(client, order)
+    operator.accept(operator.address, order)
+    anvil.mine(2)
+    daemon.turn()
+    assert get(url, f"/v1/tasks/{task}")["state"] == "accepted"
+    anvil.rollback(3)
+    daemon.turn()
+    said = get(url, f"/v1/tasks/{task}")
+    assert (said["state"], said["executor"], len(said["events"])) == ("open", None, 1)
+    client.cancel(order)
+    daemon.turn()
+    assert get(url, f"/v1/tasks/{task}")["state"] == "cancelled"
+    anvil.rollback(2)
+    daemon.turn()
+    get(url, f"/v1/tasks/{task}", 404)
+    assert "et_reorganisations_total 2.0" in httpx.get(url + "/metrics").text
+
+
+def test_a_restarted_aggregator_goes_on_where_it_stopped(
+    anvil: Anvil, settings: Settings, serve: Serve, client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    order = order_of()
+    _, first = serve(settings)
+    task = post(client, order)
+    first.turn()
+    first.stop()
+    execute(operator, order)
+    anvil.rollback(1)
+    anvil.mine(70)
+    url, second = serve(settings)
+    second.turn()
+    second.turn()
+    assert get(url, f"/v1/tasks/{task}")["state"] == "failed"
+
+
+@contextmanager
+def process(settings: Settings) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """An aggregator in a process of its own, and its URL."""
+    arguments = ["run", "--network", str(settings.network), "--data", str(settings.data), "--port", "0"]
+    arguments += ["--keystore", str(settings.keystore), "--password-file", str(settings.password_file)]
+    program = "import sys; from eigentensor_aggregator.cli import app; app(sys.argv[1:])"
+    environment = os.environ | {"EIGENTENSOR_AGGREGATOR_POLL": "0.1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stderr is not None
+        try:
+            said = (json.loads(line) for line in running.stderr)
+            yield running, next(line["url"] for line in said if line["event"] == "listening")
+        finally:
+            running.kill()
+
+
+@stamina.retry(on=AssertionError, timeout=60, attempts=None, wait_max=0.2)
+def eventually(url: str, task: str, state: str) -> None:
+    assert get(url, f"/v1/tasks/{task}")["state"] == state
+
+
+def test_a_killed_process_resumes_and_a_told_one_ends_well(
+    anvil: Anvil, settings: Settings, client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    order = order_of()
+    with process(settings) as (running, url):
+        task = post(client, order)
+        eventually(url, task, "open")
+        running.send_signal(signal.SIGKILL)
+    execute(operator, order)
+    anvil.mine(30)
+    with process(settings) as (running, url):
+        eventually(url, task, "final")
+        assert httpx.get(url + "/healthz").json()["status"] == "ok"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0
+    assert client.task_at(bytes.fromhex(task)).state is State.FINAL
+
+
+def test_a_database_of_another_market_is_refused(
+    settings: Settings, serve: Serve, client: Chain, tmp_path: Path
+) -> None:
+    serve(settings)
+    values = json.loads(Path(str(settings.network)).read_text())
+    values["deployment"]["taskMarket"] = client.deployment.token
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(values))
+    with pytest.raises(ConfigError, match="about the market"):
+        serve(settings.model_copy(update={"network": str(other)}))
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'fresh.sqlite'}")
+    upgrade(engine)
+    upgrade(engine)
+    with engine.connect() as connection:
+        difference = compare_metadata(MigrationContext.configure(connection), SQLModel.metadata)
+    engine.dispose()
+    assert difference == []
+
+
+def test_the_network_is_told(served: tuple[str, Daemon], client: Chain) -> None:
+    url, _ = served
+    said = get(url, "/v1/network")
+    assert said["deployment"] == client.deployment.to_json() and said["rpc_url"] == client.network.rpc_url
+    assert get(url, "/openapi.json")["openapi"].startswith("3.1")
+
+
+WORDS = st.one_of(
+    st.sampled_from(["0x" + "00" * 32, "ab" * 32, "..", "%2e%2e", "1-1", "-1", "999999999999999999999", "open", "\0"]),
+    st.text(max_size=70),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = ["order", "signature", "size", "blob", "pieces", "operator", "task", "reason", "needed", "offered"]
+
+
+@pytest.fixture
+def http(served: tuple[str, Daemon], client: Chain, order_of: Orders) -> Iterator[tuple[httpx.Client, dict[str, Any]]]:
+    url, daemon = served
+    order = order_of()
+    post(client, order)
+    daemon.turn()
+    with httpx.Client(base_url=url) as http:
+        yield http, order.to_json()
+
+
+@hypothesis_settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    method=st.sampled_from(["GET", "PUT", "POST", "HEAD", "DELETE", "PATCH"]),
+    route=st.sampled_from(
+        ["/v1/blobs/{}", "/v1/blobs/{}/pieces", "/v1/tasks", "/v1/tasks/{}", "/v1/tasks/{}/explain",
+         "/v1/tasks/{}/declines", "/v1/orders", "/v1/{}", "/{}"]
+    ),
+    word=WORDS,
+    query=st.dictionaries(st.sampled_from(["state", "client", "executor", "cursor", "limit", "x"]), WORDS, max_size=3),
+    body=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6) | VALUES,
+    header=st.sampled_from(["Range", "Content-Range", "Content-Type", "X"]),
+    value=st.sampled_from(["bytes=0-99999999999999999999999", "bytes 0-0/1", "bytes 99999999999999999999-0/0",
+                           "bytes=--1", "text/plain", "application/json", "bytes=٣-", "\x7f"]),
+)  # fmt: skip
+@example("PUT", "/v1/blobs/{}", "ab" * 32, {}, "x", "Content-Range", "bytes 0-0/1")
+@example("POST", "/v1/orders", "", {}, {"order": {}, "signature": "0x"}, "X", "bytes=--1")
+def test_no_request_makes_the_gateway_fail(
+    http: tuple[httpx.Client, dict[str, Any]],
+    method: str,
+    route: str,
+    word: str,
+    query: dict[str, str],
+    body: Any,
+    header: str,
+    value: str,
+) -> None:
+    connection, order = http
+    if isinstance(body, dict) and "order" in body and isinstance(body["order"], dict):
+        body["order"] = order | {key: body["order"][key] for key in body["order"] if key in order}
+    try:
+        path = route.format(httpx.URL(path="/" + word).raw_path.decode().lstrip("/"))
+        request = connection.build_request(
+            method, path, params=query, content=json.dumps(body).encode(), headers={header: value.encode()}
+        )
+    except (httpx.InvalidURL, UnicodeEncodeError, ValueError):
+        return
+    answer = connection.send(request)
+    assert answer.status_code < 500 or answer.status_code == 501, answer.text
+    if answer.status_code >= 400 and method != "HEAD":
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert {"type", "title", "status", "code", "detail"} <= set(answer.json())

@@ -1,0 +1,219 @@
+"""An operator's process against a real chain and a real gateway: killed, stopped, drained, reorganised."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eigentensor import reference
+from eigentensor.chain import Committed, State, anvil_account, to_wei
+from eigentensor.errors import InsufficientFunds
+from eigentensor.program import Role
+from eigentensor.store import LocalStore
+from eigentensor.testing.programs import Example, generate
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.processes import Running
+from eigentensor_client.results import TaskView
+from eigentensor_operator.cli import app
+
+Run = Callable[..., str]
+TERMS = Terms(max_price=to_wei("0.05"), exec=30, accept_within=100)
+STEPS = ("inspect", "fetch", "accepted", "execute", "committed", "revealed", "upload", "final")
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    """Blocks come with transactions only."""
+    with devnet(block_time=None, path=tmp_path_factory.mktemp("network") / "operator.json") as net:
+        yield net
+
+
+@pytest.fixture(scope="module")
+def party(net: Devnet) -> Party:
+    party = net.party("operator")
+    net.join(party)
+    net.processes.finish("operator-join")
+    return party
+
+
+@pytest.fixture
+def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
+    with Client(net.network, anvil_account(2), LocalStore(tmp_path)) as client:
+        client.chain.mint(client.address, to_wei("1"))
+        yield client
+
+
+@pytest.fixture
+def example() -> Example:
+    """A program with everything: inputs, weights, states, variables, repeated."""
+    wanted = {Role.INPUT, Role.WEIGHT, Role.STATE}
+    return next(
+        e
+        for e in map(generate, range(1000))
+        if e.repeat > 1 and e.variables and wanted <= {b.role for b in e.program.buffers}
+    )
+
+
+def work_of(example: Example) -> Work:
+    parts = [
+        {n: example.tensors[n] for n in example.program.named(role)} for role in (Role.INPUT, Role.WEIGHT, Role.STATE)
+    ]
+    return Work(example.program, *parts, example.variables, example.repeat)
+
+
+@pytest.fixture
+def run(net: Devnet, party: Party, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a verb of `eigentensor operator` in this process; what it printed as data."""
+    for name, value in {
+        "EIGENTENSOR_NETWORK": net.path,
+        "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
+        "EIGENTENSOR_OPERATOR_PASSWORD_FILE": party.folder / "password",
+        "EIGENTENSOR_OPERATOR_ADDRESS": party.address,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+
+    def invoke(*words: str) -> str:
+        result = CliRunner().invoke(app, words)
+        if result.exception is not None:
+            raise result.exception
+        return result.stdout
+
+    return invoke
+
+
+def start(net: Devnet, party: Party, *steps: str) -> Running:
+    """Starts the operator; it counts as ready when it logs one of these steps, or its readiness."""
+    environment = net.environment(party.folder, {}) | {
+        "EIGENTENSOR_OPERATOR_DATA_DIR": str(party.folder),
+        "EIGENTENSOR_OPERATOR_KEYSTORE": str(party.folder / "signer.json"),
+        "EIGENTENSOR_OPERATOR_PASSWORD_FILE": str(party.folder / "password"),
+        "EIGENTENSOR_OPERATOR_ADDRESS": party.address,
+        "EIGENTENSOR_OPERATOR_PORT": "0",
+        "EIGENTENSOR_OPERATOR_BLOCK_SECONDS": "1",
+        "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.1",
+        "EIGENTENSOR_OPERATOR_LOG_FORMAT": "json",
+    }
+    command = [sys.executable, "-m", "eigentensor_client", "operator", "run"]
+    ready = "|".join(f'"event": "{step}"' for step in steps or ("ready",))
+    return net.processes.start("operator", command, environment, ready=ready)
+
+
+def sent_by(net: Devnet, party: Party) -> int:
+    return net.anvil.web3.eth.get_transaction_count(party.signer.address)
+
+
+def close(net: Devnet, client: Client, task: TaskView) -> None:
+    net.anvil.mine_past(client.chain.deadline_of(bytes.fromhex(task.uuid)) + 3)
+
+
+@pytest.mark.parametrize("kills", [("execute",), pytest.param(STEPS[:-2], marks=pytest.mark.slow)])
+def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
+    net: Devnet, party: Party, client: Client, example: Example, kills: tuple[str, ...]
+) -> None:
+    before, nonce = client.chain.balance_of(party.address).balance, sent_by(net, party)
+    (task,) = client.post([work_of(example)], TERMS)
+    for step in kills:
+        running = start(net, party, *STEPS[STEPS.index(step) :])
+        running.wait_ready()
+        running.kill()
+    running = start(net, party, "upload", "final")
+    running.wait_ready()
+
+    result = client.deliver(client._view(task.order))
+    right = reference.execute(example.program, example.tensors, example.variables, example.repeat)
+    assert {n: a.tobytes() for n, a in result.outputs.items()} == {n: a.tobytes() for n, a in right.outputs.items()}
+    assert {n: a.tobytes() for n, a in result.states.items()} == {n: a.tobytes() for n, a in right.states.items()}
+    commits = [e for e in client.chain.events(net.network.deployment.block) if isinstance(e, Committed)]
+    assert len([e for e in commits if e.task.hex() == task.uuid]) == 1
+    assert sent_by(net, party) - nonce == 3  # accept, commit, reveal
+
+    close(net, client, task)
+    final = client.wait(task, "final", timeout=60)
+    assert final.state is State.FINAL
+    account = client.chain.balance_of(party.address)
+    assert (account.balance - before, account.collateral) == (TERMS.max_price, 0)
+    running.stop()
+
+
+def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    (task,) = client.post([work_of(example)], TERMS)
+    running = start(net, party, "accepted")
+    running.wait_ready()
+    net.anvil.rollback(1)
+    net.anvil.mine(2)  # the other fork grew without the acceptance
+    result = client.wait(task, "result", timeout=60)
+    assert result.executor == party.address
+    assert '"event": "reorganisation"' in running.log.read_text()
+    running.stop()
+
+
+def test_sigterm_ends_an_operator_at_once_and_without_an_error(net: Devnet, party: Party) -> None:
+    running = start(net, party)
+    running.wait_ready()
+    os.kill(running.pid, 15)
+    assert running.wait(timeout=20) == 0
+    assert '"event": "ended"' in running.tail()
+
+
+def test_a_draining_operator_says_so_to_whoever_asks_why(
+    net: Devnet, party: Party, client: Client, example: Example, run: Run
+) -> None:
+    run("drain")
+    running = start(net, party, "decline")
+    (task,) = client.post([work_of(example)], TERMS)
+    running.wait_ready()
+    (told,) = client.explain(task)["operators"]
+    assert (told["reason"], told["needed"]) == ("draining", "an operator that accepts")
+    assert json.loads(run("status", "--json"))["draining"] is True
+    running.stop()
+    run("drain", "--undo")
+    client.cancel(task)
+
+
+def test_joining_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
+    count = net.anvil.web3.eth.get_transaction_count(party.address)
+    amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
+    plan = json.loads(run("join", *amounts, "--dry-run", "--json"))
+    assert [step["done"] for step in plan["steps"]] == [True] * 5
+    assert json.loads(run("join", *amounts, "--json")) == plan
+    assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+
+
+def test_joining_with_too_little_says_how_much_is_missing_and_spends_nothing(
+    net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
+    count = net.anvil.web3.eth.get_transaction_count(party.address)
+    with pytest.raises(InsufficientFunds, match="stake and collateral need 19"):
+        run("join", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
+    assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+
+
+def test_status_is_one_versioned_object(party: Party, run: Run) -> None:
+    status = json.loads(run("status", "--json"))
+    assert status["schema"] == "eigentensor.operator/1"
+    assert (status["operator"], status["signer"]) == (party.address, party.signer.address)
+    assert status["member"] is True and status["cap"] == str(to_wei("10"))
+
+
+def test_without_bubblewrap_an_operator_does_not_start(net: Devnet, party: Party, tmp_path: Path) -> None:
+    environment = net.environment(party.folder, {}) | {
+        "PATH": str(tmp_path),
+        "EIGENTENSOR_OPERATOR_KEYSTORE": str(party.folder / "signer.json"),
+        "EIGENTENSOR_OPERATOR_PASSWORD_FILE": str(party.folder / "password"),
+        "EIGENTENSOR_OPERATOR_DATA_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "eigentensor_client", "operator", "run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7
+    assert "bubblewrap" in done.stderr and "Traceback" not in done.stderr
