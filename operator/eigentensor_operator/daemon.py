@@ -15,7 +15,7 @@ from eigentensor.errors import ChainError
 from eigentensor_operator import machine
 from eigentensor_operator.case import SENT, Case, Fact, Step
 from eigentensor_operator.lanes import Lane
-from eigentensor_operator.machine import Do, Done, Drain, Event, Operator, RolledBack, Seen, Undone
+from eigentensor_operator.machine import Do, Drain, Event, Operator, RolledBack, Seen, Undone
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
@@ -45,6 +45,7 @@ class Daemon:
         checkpoint = store.checkpoint
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
+        self._told = {uuid: state for uuid, state, _, _ in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", machine.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         self._lanes = dict.fromkeys(Step, market) | {
             Step.INSPECT: download,
@@ -103,6 +104,7 @@ class Daemon:
 
     def _roll_back(self, block: int) -> None:
         self._log.warning("reorganisation", back_to=block)
+        self._told.clear()
         while self._heads and self._heads[-1].number > block:
             self._heads.pop()
         self._feed(RolledBack(block))
@@ -114,7 +116,8 @@ class Daemon:
         case = self.operator.cases.get(seen.task)
         mine = seen.fact.executor == self.operator.policy.operator or (case is not None and self.operator.mine(case))
         self._feed(seen)
-        if mine:
+        if mine and seen.fact.state > self._told.get(seen.task, State.NONE):
+            self._told[seen.task] = seen.fact.state
             self._metrics.tasks.labels(AVS, seen.fact.state.name.lower()).inc()
             self._log.info(seen.fact.state.name.lower(), task=seen.task.hex(), block=seen.fact.block)
             if isinstance(event, c.Closed):
@@ -153,6 +156,7 @@ class Daemon:
         self.operator = after
         for uuid in forgotten:
             self._steps.forget(uuid)
+            self._told.pop(uuid, None)
         self._report(before, after, news)
         for do in actions:
             self._start(do)
@@ -162,9 +166,9 @@ class Daemon:
             old = before.cases.get(case.uuid)
             if case.dropped is not None and (old is None or old.dropped is None):
                 self._metrics.dropped.labels(AVS, case.dropped.code).inc()
-                self._log.error("dropped", task=case.uuid.hex(), **_told(case.dropped))
+                self._log.error("dropped", task=case.uuid.hex(), **_words(case.dropped))
         if after.faulty is not None and before.faulty is None:
-            self._log.error("device is faulty", **_told(after.faulty))
+            self._log.error("device is faulty", **_words(after.faulty))
         self._metrics.selftest.labels(AVS).set(after.faulty is None)
 
     # ---- out ----
@@ -173,7 +177,7 @@ class Daemon:
         case, head = self.operator.cases[do.task], self.operator.head
         if do.step is Step.DECLINE and case.refused is not None:
             self._metrics.declined.labels(AVS, case.refused.code).inc()
-            self._log.info("declined", task=do.task.hex(), **_told(case.refused))
+            self._log.info("declined", task=do.task.hex(), **_words(case.refused))
         self._lanes[do.step].put(partial(self._perform, do.step, case, head))
 
     def _perform(self, step: Step, case: Case, head: int) -> None:
@@ -191,10 +195,9 @@ class Daemon:
         self._metrics.phase.labels(AVS, step).observe(seconds)
         if isinstance(outcome, Undone):
             self._metrics.failures.labels(AVS, step).inc()
-            self._log.warning(f"{step} failed", task=task, seconds=round(seconds, 3), **_told(outcome.reason))
-        else:
-            block = {"block": outcome.block} if isinstance(outcome, Done) and outcome.block else {}
-            self._log.info(step.value, task=task, seconds=round(seconds, 3), **block)
+            self._log.warning(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
+        elif step not in SENT:  # those are told when the chain shows them
+            self._log.info(step.value, task=task, seconds=round(seconds, 3))
         if step not in SENT and step is not Step.EXECUTE:
             failed = isinstance(outcome, Undone) and outcome.reason.code is Code.DATA
             (self.gateway_pulse.miss if failed else self.gateway_pulse.beat)()
@@ -228,5 +231,5 @@ def seen_of(event: c.Event) -> Seen | None:
     return Seen(event.task, fact, order)
 
 
-def _told(reason: Reason) -> dict[str, str]:
+def _words(reason: Reason) -> dict[str, str]:
     return {"reason": reason.code.value, "needed": reason.needed, "offered": reason.offered}

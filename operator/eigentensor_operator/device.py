@@ -1,14 +1,19 @@
 """Executing a stranger's program on this machine: confined, within limits, and rechecked."""
 
+import fcntl
 import math
 import os
 from dataclasses import dataclass
 
-from eigentensor.program import encode
+from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
+from eigentensor.runtime import selftest
+from eigentensor.runtime.cache import default_folder
 from eigentensor.runtime.sandbox import Limits, run_sandboxed
 from eigentensor_operator import sample
-from eigentensor_operator.data import Bound
+from eigentensor_operator.data import Bound, Tensors
+
+SELFTEST = 300.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,26 @@ class Device:
         what the reference computes.
         """
         chosen = sample.choose(bound.program, bound.repeat, seed)
-        threads = os.cpu_count() or 1
-        limits = Limits(self.memory, seconds, math.ceil(seconds * threads), threads)
         observed = encode(sample.observed(bound.program, chosen))
+        limits = self._limits(seconds)
         results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, limits, unsafe=self.unsafe)
         sample.recheck(bound, chosen, results, seed)
         return sample.separate(bound.program, results)
+
+    def _run(self, program: Program, tensors: Tensors) -> Results:
+        return run_sandboxed(encode(program), tensors, limits=self._limits(SELFTEST), unsafe=self.unsafe)
+
+    def check(self) -> None:
+        """The conformance self-test, confined like a task; raises ExecutionError unless every bit is right.
+
+        Several operators of one machine share the kernel cache: the first compiles, the others wait for it.
+        """
+        folder = default_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "selftest.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            selftest.check(self._run)
+
+    def _limits(self, seconds: float) -> Limits:
+        threads = os.cpu_count() or 1
+        return Limits(self.memory, seconds, math.ceil(seconds * threads), threads)

@@ -164,9 +164,8 @@ def _finished(operator: Operator, case: Case, event: Inspected | Executed | Done
             case = replace(case, fetched=True)
         case Done(_, Step.UPLOAD):
             case = replace(case, uploaded=True)
-        case Done(_, done, block) if done in SENT:
-            visible_by = block if case.now.block < block else -1
-            return _with(operator, replace(case, visible_by=visible_by, not_before=operator.head + 1, attempts=0))
+        case Done(_, done, block) if done in SENT and case.now.block < block:
+            return _with(operator, replace(case, visible_by=block, not_before=operator.head + 1, attempts=0))
     return _with(operator, replace(case, attempts=0, not_before=0))
 
 

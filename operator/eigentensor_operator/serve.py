@@ -6,7 +6,6 @@ import sys
 from types import FrameType
 
 import structlog
-from eigentensor.runtime.selftest import selftest
 
 from eigentensor.chain import Chain, Network
 from eigentensor.errors import ConfigError
@@ -30,7 +29,8 @@ def serve(settings: Settings) -> None:
     account = settings.account()
     if not settings.unsafe_no_sandbox:
         available()
-    selftest()
+    device = Device(settings.max_memory, settings.unsafe_no_sandbox)
+    device.check()
     log.info("the device passed its self-test")
 
     operator = settings.address or account.address
@@ -43,7 +43,6 @@ def serve(settings: Settings) -> None:
             f"{settings.data_dir} belongs to another operator or market", fix="Choose another folder with --data-dir."
         )
     gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
-    device = Device(settings.max_memory, settings.unsafe_no_sandbox)
     metrics = Metrics(network.deployment.token_symbol)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy)
     daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)

@@ -101,8 +101,7 @@ def test_an_acceptance_rolled_back_is_sent_again_and_the_result_is_not_computed_
     assert story.case().now.state is State.OPEN
     assert story.head(12) == (Do(Step.ACCEPT, TASK),)
     story.seen(State.ACCEPTED, 13, executor=ME)
-    story.tell(Done(TASK, Step.ACCEPT, 13))
-    assert story.head(13) == (Do(Step.COMMIT, TASK),)
+    assert story.tell(Done(TASK, Step.ACCEPT, 13)) == (Do(Step.COMMIT, TASK),)
     assert story.case().seal == SEAL
 
 
@@ -348,7 +347,7 @@ def test_every_refusal_is_published_once_with_what_is_needed_and_what_is_offered
 
 
 def test_an_admitted_operator_accepts() -> None:
-    story = Story(Operator(replace(POLICY, lists={b"\1" * 32: (ME, OTHER)})))
+    story = Story(Operator(replace(POLICY, alone=b"\1" * 32)))
     story.until_accept(operators=b"\1" * 32)
 
 
@@ -438,3 +437,11 @@ def test_a_commitment_that_is_not_ours_is_not_opened() -> None:
     story.tell(Done(TASK, Step.COMMIT, 12))
     assert story.head(12) == ()
     assert story.case().dropped == Reason(Code.SEAL, "09" * 32, SEAL.commitment.hex())
+
+
+def test_a_receipt_that_comes_after_its_event_delays_nothing() -> None:
+    story = Story()
+    story.until_accept()
+    story.seen(State.ACCEPTED, 11, executor=ME)
+    assert story.head(11) == ()
+    assert story.tell(Done(TASK, Step.ACCEPT, 11)) == (Do(Step.EXECUTE, TASK),)
