@@ -9,8 +9,7 @@ import pytest
 from eigentensor.program.model import Body
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.cache import Cache
-from eigentensor.runtime.schedule import Schedule, Target, candidates, choose
-from eigentensor.runtime.source import write
+from eigentensor.runtime.schedule import Schedule, Target, candidates
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
@@ -35,13 +34,13 @@ def compiler(kind: type[Toolchain] = Toolchain, **extra: object) -> Toolchain:
     return kind(here.identity, here.target, here.command, **extra)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_generated_programs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
     example = generate(seed)
     assert disagreements(*vars_of(example), cache=Cache(tmp_path)) == []
 
 
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", range(100, 125))
 def test_every_schedule_gives_the_same_bits(seed: int, tmp_path: Path) -> None:
     example = generate(seed)
     chosen = compiler(AnySchedule, seed=seed)

@@ -1,4 +1,4 @@
-"""tinygrad, held at arm's length: what it would run is recorded instead, under settings that no environment can change."""
+"""tinygrad at arm's length: what it would run is recorded instead, under settings that no environment can change."""
 
 import inspect
 from collections.abc import Iterator
@@ -29,7 +29,10 @@ _SETTINGS: dict[str, Any] = {
 _LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parent), str(Path(inspect.__file__).parent))
 
 if version("tinygrad") != TINYGRAD:
-    raise CaptureError(f"tinygrad {version('tinygrad')} is installed", fix=f"pip install tinygrad=={TINYGRAD}: capture knows only that release")
+    raise CaptureError(
+        f"tinygrad {version('tinygrad')} is installed",
+        fix=f"pip install tinygrad=={TINYGRAD}: capture knows only that release",
+    )
 
 
 class Step(NamedTuple):
@@ -58,7 +61,7 @@ def recording() -> Iterator[list[Step]]:
     seeds, counters, metadata = Tensor._device_seeds, Tensor._device_rng_counters, tensor_module.Metadata
     Tensor._device_seeds, Tensor._device_rng_counters = {}, {}
     tensor_module.Metadata = _located
-    before = [(tensor, tensor.uop, tensor.grad) for reference in list(all_tensors) if (tensor := reference()) is not None]
+    before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
     realize.capturing.append(recorder)
     try:
         with Context(**_SETTINGS):
@@ -127,11 +130,11 @@ def host_bytes(buffer: Any) -> bytes:
 
 
 def is_realized(buffer: Any) -> bool:
-    return buffer.is_realized
+    return bool(buffer.is_realized)
 
 
 def relocated(uops: list[Any], moved: dict[Any, Any]) -> tuple[Any, ...]:
-    """The graphs with every buffer and every copy on the capture device; `moved` remembers what became of each buffer."""
+    """The graphs with every buffer and copy on the capture device; `moved` remembers what became of each buffer."""
     return tuple(graph_rewrite(UOp.sink(*uops), _relocation, ctx=moved).src)
 
 

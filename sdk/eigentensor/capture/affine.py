@@ -1,4 +1,4 @@
-"""Index expressions as sums: constant + Σ coefficient · atom, where an atom is anything that is not a sum or a multiple."""
+"""Index expressions as sums: constant + Σ coefficient · atom, with atoms that are neither sums nor multiples."""
 
 from collections.abc import Mapping
 
@@ -44,7 +44,7 @@ def _clean(terms: Affine) -> Affine:
 
 
 def simplify(value: Node) -> Node:
-    """Quotients and remainders by constants of sums whose parts are multiples, and sums of a quotient and its remainder."""
+    """Fewer quotients and remainders by constants: of sums of multiples, and where both stand in one sum."""
     return rewrite(value, _simpler)
 
 
@@ -102,10 +102,10 @@ def _bounds(atom: Node) -> tuple[int, int]:
     if atom.op is Op.RANGE:
         return 0, max(atom.arg.extent - 1, 0)
     if atom.op is Op.VAR:
-        return atom.arg.bounds
+        return int(atom.arg.bounds.minimum), int(atom.arg.bounds.maximum)
     if atom.op in (Op.FLOORDIV, Op.FLOORMOD) and atom.src[1].op is Op.CONST and (n := int(atom.src[1].arg)) > 0:
         low, high = interval(affine(atom.src[0]))
         if atom.op is Op.FLOORDIV:
             return low // n, high // n
-        return (low, high) if 0 <= low and high < n else (0, n - 1)
+        return (low, high) if low >= 0 and high < n else (0, n - 1)
     return -UNKNOWN, UNKNOWN

@@ -1,4 +1,4 @@
-"""Graphs that are built tensor by tensor: placeholders, weights, states and variables with names, compiled to a program."""
+"""Graphs built tensor by tensor: named placeholders, weights, states and variables, compiled to a program."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class TensorContext:
         return self._placeholder(Role.INPUT, name, tuple(shape), dtype)
 
     def add_weight(self, name: str, tensor: Tensor) -> Tensor:
-        """Names a tensor that has data already: in the program it is a name, a shape and a type. Returns the same tensor."""
+        """Names a tensor that has data: in the program it is a name, a shape and a type. Returns the same tensor."""
         tensor.replace(tensor.contiguous().realize())
         buffer = adapter.buffer_of(tensor)
         data = adapter.host_bytes(buffer)
@@ -57,8 +57,8 @@ class TensorContext:
     def compile_to_graph(self, *outputs: Tensor | Mapping[str, Tensor], fingerprint: bool = True) -> GraphProgram:
         """The program that computes the outputs, and the new values of all states, from what was named.
 
-        One output is named "output", several "output_0", "output_1", …; a dict brings its own names. Small results get an
-        output `fingerprint` beside them, a checksum over the large intermediates, unless `fingerprint` is False.
+        One output is named "output", several "output_0", "output_1", …; a dict brings its own names. Small results get
+        an output `fingerprint` beside them, a checksum over the large intermediates, unless `fingerprint` is False.
         """
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(outputs).items()}
         results |= {(Kind.STATE, name): self._assigned(name) for name in self._states}
@@ -75,14 +75,18 @@ class TensorContext:
             raise CaptureError(f"the state {name!r} is never assigned", fix="assign its new value, or make it a weight")
         return state
 
-    def _placeholder(self, role: Role, name: str, shape: tuple[int, ...], dtype: DTypeLike, data: bytes | None = None) -> Tensor:
+    def _placeholder(
+        self, role: Role, name: str, shape: tuple[int, ...], dtype: DTypeLike, data: bytes | None = None
+    ) -> Tensor:
         tensor = Tensor.empty(*shape, dtype=to_dtype(dtype))
         self._add(adapter.buffer_of(tensor), Outside(role, name, shape, dtype_of(tensor.dtype), data))
         return tensor
 
     def _add(self, buffer: Any, part: Outside) -> None:
         if any(other.name == part.name for other in self._outside.values()):
-            raise CaptureError(f"there are two tensors named {part.name!r}", fix="give each input, weight and state its own name")
+            raise CaptureError(
+                f"there are two tensors named {part.name!r}", fix="give each input, weight and state its own name"
+            )
         self._outside[buffer] = part
 
 
@@ -100,7 +104,9 @@ def named_outputs(outputs: Any) -> dict[str, Tensor]:
         named = {"output": outputs}
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
-            raise CaptureError(f"the output {name!r} is a {type(tensor).__name__}, not a Tensor", fix="return Tensors only")
+            raise CaptureError(
+                f"the output {name!r} is a {type(tensor).__name__}, not a Tensor", fix="return Tensors only"
+            )
     if not named:
         raise CaptureError("there is no output", fix="return at least one Tensor")
     return named

@@ -1,4 +1,4 @@
-"""tinygrad's scheduled kernels → expressions. One function per kind of node; weak types become what their user demands."""
+"""tinygrad's scheduled kernels → expressions. Weak types become what their user demands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -58,7 +58,7 @@ class Conversion:
         self.done: dict[tuple[Any, DType | None], Node] = {}
 
     def __call__(self, u: Any, want: DType | None = None) -> Node:
-        """The expression of `u`; a node without a concrete type takes the type `want`, or index (float32 for floats)."""
+        """The expression of `u`; without a type of its own it takes `want`, or else index or float32."""
         weak = u.dtype in dtypes.weaks
         key = (u, want if weak else None)
         if key not in self.done:
@@ -113,7 +113,7 @@ class Conversion:
             return self(xpow(*u.src), dtype)
         if u.op is Ops.MULACC:
             return node(Op.MULACC, dtype, *(self(s, dtype) for s in u.src))
-        raise CaptureError(f"operation {u.op.name} of tinygrad cannot be in a program", fix="express it with Tensor methods")
+        raise CaptureError(f"{u.op.name} cannot be in a program", fix="express it with Tensor methods")
 
     def _branch(self, u: Any, dtype: DType) -> Node:
         return constant(dtype, 0) if u.is_invalid else self(u, dtype)
@@ -151,7 +151,8 @@ class Conversion:
     def _binary(self, u: Any, op: Op, dtype: DType) -> Node:
         if op in COMPARISONS:
             common = least_upper_dtype(*(s.dtype for s in u.src))
-            operand = DType.INDEX if common is dtypes.weakint else DType.FLOAT32 if common is dtypes.weakfloat else dtype_of(common)
+            weak = {dtypes.weakint: DType.INDEX, dtypes.weakfloat: DType.FLOAT32}
+            operand = weak.get(common) or dtype_of(common)
             return binary(op, self(u.src[0], operand), self(u.src[1], operand))
         a, b = (self(s, dtype) for s in u.src)
         if dtype is DType.BOOL:

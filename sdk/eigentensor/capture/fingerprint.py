@@ -1,4 +1,4 @@
-"""A checksum that only somebody who computed the large intermediates knows: small answers could be guessed without it."""
+"""A checksum known only to those who computed the large intermediates: without it, small answers could be guessed."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -36,7 +36,8 @@ def fingerprint(kernels: Sequence[Kernel], results: Sequence[Array]) -> list[Ker
 
 def _checksum(array: Array) -> Kernel:
     axis = fresh_axis(array.elements, is_reduce=True)
-    odd = binary(Op.OR, binary(Op.SHL, cast(DType.UINT32, counter(axis)), const(DType.UINT32, 1)), const(DType.UINT32, 1))
+    one = const(DType.UINT32, 1)
+    odd = binary(Op.OR, binary(Op.SHL, cast(DType.UINT32, counter(axis)), one), one)
     term = binary(Op.MUL, _word(load(array, counter(axis))), odd)
     return Kernel(fresh_array(DType.UINT32, 1), (), reduction(Op.REDUCE_ADD, (axis,), term), NAME)
 

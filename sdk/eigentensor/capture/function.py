@@ -1,4 +1,4 @@
-"""A Python function over tinygrad Tensors → a program: its arguments become inputs, the tensors of its model become weights."""
+"""A Python function of Tensors → a program: its arguments become inputs, the tensors of its model weights."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +28,9 @@ def capture(
 ) -> GraphProgram:
     """The program of a function of Tensors that returns a Tensor, several, or a dict of them.
 
-    Example inputs (Tensors or arrays, by position or by parameter name) give names, shapes and types; nothing is executed.
-    Tensors of `model` (an object or a state dict), or else of what the function refers to, become weights; those that it
-    assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
+    Example inputs (Tensors or arrays, by position or by parameter name) give names, shapes and types; nothing is run.
+    Tensors of `model` (an object or a state dict), or else of what the function refers to, become weights; those that
+    it assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
     Raises CaptureError, with the line of the function where it is known.
     """
     inputs = _inputs(function, example_inputs)
@@ -71,9 +71,11 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     except CaptureError:
         raise
     except JitError as error:
-        raise _located(error, "the value of a tensor is read while the program is made", "move .item(), .numpy() and .tolist() out of the function") from error
+        fix = "move .item(), .numpy() and .tolist() out of the function"
+        raise _located(error, "the value of a tensor is read while the program is made", fix) from error
     except Exception as error:
-        raise _located(error, f"{type(error).__name__}: {error}", "the function itself fails on tensors of these shapes") from error
+        fix = "the function itself fails on tensors of these shapes"
+        raise _located(error, f"{type(error).__name__}: {error}", fix) from error
 
 
 def _located(error: Exception, what: str, fix: str) -> CaptureError:
@@ -85,7 +87,7 @@ def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str,
     if not isinstance(examples, Mapping):
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
         if len(names) < len(examples):
-            raise CaptureError(f"{len(examples)} example inputs for parameters {names}", fix="give example inputs as a dict by name")
+            raise CaptureError(f"{len(examples)} example inputs for parameters {names}", fix="give them by name")
         examples = dict(zip(names, examples, strict=False))
     return {name: e if isinstance(e, Tensor) else Tensor(np.asarray(e)) for name, e in examples.items()}
 
@@ -138,5 +140,6 @@ def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
 
 
 def _is_of_user(function: Any) -> bool:
-    code = getattr(inspect.unwrap(function), "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
+    plain = inspect.unwrap(function)
+    code = getattr(getattr(plain, "__func__", plain), "__code__", None)
     return code is not None and not adapter.is_library(code.co_filename)

@@ -70,7 +70,7 @@ def static_shape(tensor: Tensor, name: str) -> tuple[int, ...]:
     """The shape as plain numbers."""
     if not all(isinstance(extent, int) for extent in tensor.shape):
         raise CaptureError(
-            f"the shape {tensor.shape} of {name!r} depends on a variable", fix="reduce over that axis, or pad it to its maximum"
+            f"the shape {tensor.shape} of {name!r} depends on a variable", fix="reduce over that axis, or pad it"
         )
     return tuple(int(extent) for extent in tensor.shape)
 
@@ -104,7 +104,8 @@ def compiled(
     externals = {array: part.buffer for array, part in parts.items()}
     program = build(Draft(schedule.kernels, externals, arrays, variables, fingerprint))
     values = {part.name: _values(part) for part in parts.values() if part.data is not None}
-    return GraphProgram(program, *({name: values[name] for name in program.named(r)} for r in (Role.WEIGHT, Role.STATE)))
+    weights, states = ({name: values[name] for name in program.named(role)} for role in (Role.WEIGHT, Role.STATE))
+    return GraphProgram(program, weights, states)
 
 
 def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
@@ -115,7 +116,9 @@ def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
         return array
     buffer = adapter.buffer_of(tensor)
     if buffer not in schedule.written:
-        raise CaptureError(f"{name!r} is never written: tinygrad drops this assignment", fix="build the tensor anew instead of assigning")
+        raise CaptureError(
+            f"nothing that tinygrad schedules writes {name!r}", fix="build the tensor anew, without assigning"
+        )
     return schedule.current[buffer]
 
 

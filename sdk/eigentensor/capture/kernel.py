@@ -14,7 +14,7 @@ _names = count(1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Writes `value` to every element of `result`, in row-major order of the axes. `origin` says where it comes from."""
+    """Writes `value` to every element of `result`, in row-major order of the axes; `origin` is the line behind it."""
 
     result: Array
     axes: tuple[Axis, ...]

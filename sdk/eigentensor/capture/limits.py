@@ -1,7 +1,10 @@
-"""Kernels that the format's limits and proofs admit: guards where no proof is found, several kernels where one is too large."""
+"""Kernels that the format admits: guards where no proof is found, several kernels where one is too large."""
+
+from functools import reduce
+from operator import or_
 
 from eigentensor.capture.kernel import Kernel, index, less
-from eigentensor.capture.passes import arrays, free_axes, take_out
+from eigentensor.capture.passes import free_axes, take_out
 from eigentensor.errors import CaptureError
 from eigentensor.program import limits
 from eigentensor.program.bounds import prove
@@ -9,6 +12,8 @@ from eigentensor.program.cost import body_cost, record_bytes
 from eigentensor.program.expression import Lowered, Node, conjunction, load, rewrite, to_body, walk
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, DType, Op
+
+PARTS = 32  #: into how many kernels one of tinygrad's is cut at most, at each level
 
 
 def lowered(kernel: Kernel) -> Lowered:
@@ -26,7 +31,9 @@ def guard(kernel: Kernel) -> Kernel:
         ordinal = loads.index(outside[0])
         found = [n for n in walk(kernel.value) if n.op is Op.LOAD][ordinal]
         kernel = Kernel(kernel.result, kernel.axes, _guarded(kernel.value, found), kernel.origin)
-    raise CaptureError("an index cannot be proven to stay inside its tensor", fix="clip the index to the tensor's extent")
+    raise CaptureError(
+        "an index cannot be proven to stay inside its tensor", fix="clip the index to the tensor's extent"
+    )
 
 
 def _guarded(value: Node, found: Node) -> Node:
@@ -49,30 +56,33 @@ def fits(body: Body) -> bool:
 
 def split(kernel: Kernel) -> list[Kernel]:
     """Kernels that fit, in order; the last one writes the result."""
-    if fits(lowered(kernel).body):
-        return [kernel]
-    part = _half(kernel)
-    if part is None:
-        raise CaptureError("an expression is too large for a kernel", fix="call .contiguous() on an intermediate tensor")
-    first, rest = take_out(part, kernel)
-    return [*split(first), *split(rest)]
+    parts: list[Kernel] = []
+    while not fits(lowered(kernel).body):
+        part = _half(kernel)
+        if part is None or len(parts) == PARTS:
+            raise CaptureError("an expression is too large for a kernel", fix="call .contiguous() on a part of it")
+        first, kernel = take_out(part, kernel)
+        parts += split(first)
+    return [*parts, kernel]
 
 
 def _half(kernel: Kernel) -> Node | None:
-    """The sub-expression outside of reductions, or the reduction, that comes nearest to half of the kernel's weight."""
-    weight = _weight(kernel.value)
-    candidates = []
-    bound = {axis for n in walk(kernel.value) if n.op in REDUCTIONS for axis in n.arg}
+    """The sub-expression that comes nearest to half of the kernel's weight, outside of reductions if there is one.
+
+    Loads weigh like the bytes of their openings, other nodes like those of an instruction.
+    """
+    order = list(walk(kernel.value))
     free = free_axes(kernel.value)
-    for n in walk(kernel.value):
-        if n is not kernel.value and n.dtype is not DType.INDEX and len(n.src) and n.op is not Op.LOAD and arrays(n):
-            inside = bool(set(free[n]) & bound)
-            candidates.append((inside, abs(2 * _weight(n) - weight), n))
-    return min(candidates, key=lambda c: c[:2])[2] if candidates else None
-
-
-def _weight(value: Node) -> int:
-    """Loads count like the bytes of their openings, others like those of an instruction."""
-    return sum(1_400 if n.op is Op.LOAD else 8 for n in walk(value))
-
-
+    bound = {axis for n in order if n.op in REDUCTIONS for axis in n.arg}
+    loads = sum(1 << i for i, n in enumerate(order) if n.op is Op.LOAD)
+    below: dict[Node, int] = {}  # as bits of a number: which nodes a node depends on
+    candidates: list[tuple[bool, int, int]] = []
+    for i, n in enumerate(order):
+        below[n] = reduce(or_, (below[s] for s in n.src), 1 << i)
+        opened = (below[n] & loads).bit_count()
+        if n.src and n.op is not Op.LOAD and n.dtype is not DType.INDEX and opened and n is not kernel.value:
+            weight = 1_400 * opened + 8 * below[n].bit_count()
+            candidates.append((bool(bound.intersection(free[n])), weight, i))
+    whole = 1_400 * loads.bit_count() + 8 * len(order)
+    nearest = min(candidates, key=lambda c: (c[0], abs(2 * c[1] - whole)), default=None)
+    return None if nearest is None else order[nearest[2]]

@@ -1,4 +1,4 @@
-"""From what tinygrad schedules to what the format admits: small rewrites, and sub-expressions made kernels of their own."""
+"""From what tinygrad schedules to what the format admits: small rewrites, and kernels taken apart."""
 
 from collections.abc import Callable, Iterable
 
@@ -35,7 +35,7 @@ def in_order(kernel: Kernel, axes: Iterable[Axis]) -> tuple[Axis, ...]:
 
 
 def materialise(value: Node, kernel: Kernel) -> Split:
-    """A kernel that computes `value`, a sub-expression, for all counters of the axes it depends on, and a load of it."""
+    """A kernel that computes a sub-expression for all counters of the axes it depends on, and a load of it."""
     axes = in_order(kernel, free_axes(value)[value])
     own = {axis: fresh_axis(axis.extent) for axis in axes}
     elements = 1
@@ -147,4 +147,3 @@ _RULES: dict[Op, tuple[Callable[[Node], Node | None], ...]] = {
 def arrays(value: Node) -> dict[Array, None]:
     """The arrays that an expression loads from, in order of first use."""
     return dict.fromkeys(n.arg for n in walk(value) if n.op is Op.LOAD)
-

@@ -49,7 +49,9 @@ class Schedule:
         elif step.ast.op is Ops.SINK:
             self._kernel(step)
         else:
-            raise CaptureError(f"a custom kernel ({step.ast.op.name}) cannot be in a program", fix="use Tensor methods only")
+            raise CaptureError(
+                f"a custom kernel ({step.ast.op.name}) cannot be in a program", fix="use Tensor methods only"
+            )
 
     def _kernel(self, step: Step) -> None:
         ast = graph_rewrite(step.ast, pm_mops, bottom_up=True)
@@ -62,7 +64,9 @@ class Schedule:
 
     def _converted(self, ast: Any, buffers: tuple[Any, ...], where: str) -> None:
         if len(ast.src) != 1:
-            raise CaptureError("a custom kernel with several stores cannot be in a program", fix="use Tensor methods only")
+            raise CaptureError(
+                "a custom kernel with several stores cannot be in a program", fix="use Tensor methods only"
+            )
         end = ast.src[0]
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())
         target = buffers[store.src[0].src[0].arg.slot]
@@ -74,9 +78,15 @@ class Schedule:
         element, gate = split_gate(store.src[0].src[1])
         value, inner = split_gate(store.src[1])
         gates = [convert(g, DType.BOOL) for g in (gate, inner) if g is not None]
-        extents: Mapping[Axis, Node] = {convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE}
+        extents: Mapping[Axis, Node] = {
+            convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE
+        }
         whole = Store(
-            result, convert(element, DType.INDEX), convert(value, result.dtype), conjunction(*gates) if gates else None, extents
+            result,
+            convert(element, DType.INDEX),
+            convert(value, result.dtype),
+            conjunction(*gates) if gates else None,
+            extents,
         )
         self.kernels.append(stored(whole, old, result, where))
         self.current[target] = result

@@ -1,4 +1,4 @@
-"""Long float reductions with few results, cut into spans: 16 interleaved lanes of at most 64 terms, then the next level.
+"""Long float reductions with few results, cut into spans: 16 lanes of at most 64 terms each, then the next level.
 
 The cut follows from shapes alone, never from a device, so that whoever owns a subtree of it gets the same bits.
 """
@@ -49,7 +49,8 @@ def _longest(value: Node) -> Node | None:
     free = free_axes(value)
     for n in walk(value):
         if n.op in _CUT and n.dtype.is_float and all(s.op is Op.CONST for s in n.src[: len(n.arg)]):
-            if is_long(prod(a.extent for a in n.arg), prod(a.extent for a in free[n])):
+            results = prod(axis.extent for axis in free[n])
+            if is_long(prod(axis.extent for axis in n.arg), results):
                 return n
     return None
 
@@ -92,4 +93,3 @@ def _padded(factor: Node, inside: Node, op: Op) -> Node:
     if op is not Op.REDUCE_MUL and value.op is Op.LOAD:
         return value
     return where(inside, value, identity(op, factor.dtype))
-

@@ -49,7 +49,9 @@ def stored(store: Store, old: Array | None, result: Array, origin: str) -> Kerne
     axes = tuple(fresh_axis(extent) for extent in _extents(store.array.elements, steps))
     changes, conditions = _region(store, terms, steps, axes)
     value, gate = substitute(store.value, changes), store.gate and substitute(store.gate, changes)
-    inside = conditions if gate is None else [*conditions, guarded(gate, conjunction(*conditions)) if conditions else gate]
+    inside = (
+        conditions if gate is None else [*conditions, guarded(gate, conjunction(*conditions)) if conditions else gate]
+    )
     if not inside:
         return Kernel(result, axes, value, origin)
     before = node(Op.CONST, value.dtype, arg=0) if old is None else load(old, flat(axes))
@@ -81,14 +83,20 @@ def _extents(elements: int, steps: list[int]) -> list[int]:
     return [a // b for a, b in pairwise([elements, *steps])]
 
 
-def _region(store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...]) -> tuple[dict[Node, Node], list[Node]]:
+def _region(
+    store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...]
+) -> tuple[dict[Node, Node], list[Node]]:
     """What the store's counters are in terms of the new axes, and the conditions under which an element is written."""
     moving = {atom: axis for axis in store.extents for atom in [counter(axis)] if atom in terms}
-    constant = terms.get(None, 0) + sum(c * (moving[atom].extent - 1) for atom, c in terms.items() if atom in moving and c < 0)
+    constant = terms.get(None, 0) + sum(
+        c * (moving[atom].extent - 1) for atom, c in terms.items() if atom in moving and c < 0
+    )
     changes: dict[Node, Node] = {}
     conditions: list[Node] = []
     for step, axis in zip(steps, axes, strict=True):
-        offset: Affine = {atom: c // step for atom, c in terms.items() if atom is not None and atom not in moving and c == step}
+        offset: Affine = {
+            atom: c // step for atom, c in terms.items() if atom is not None and atom not in moving and c == step
+        }
         offset[None], constant = divmod(constant, step)
         here = [atom for atom in moving if abs(terms[atom]) == step]
         if len(here) > 1 or any(atom is not None and atom.op is not Op.VAR for atom in offset):
@@ -97,7 +105,9 @@ def _region(store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...
         count = moving[here[0]].extent if here else 1
         if low < 0 or high + count > axis.extent:
             raise _unsupported()
-        position = binary(Op.SUB, counter(axis), expression(offset)) if expression(offset) is not index(0) else counter(axis)
+        position = (
+            binary(Op.SUB, counter(axis), expression(offset)) if expression(offset) is not index(0) else counter(axis)
+        )
         extent = store.extents[moving[here[0]]] if here else index(1)
         if extent.op is not Op.CONST or count != axis.extent:
             conditions += [less(index(-1), position)] if position.op is Op.SUB else []
@@ -113,4 +123,3 @@ def _unsupported() -> CaptureError:
         "an assignment writes a region that is not a box of its tensor",
         fix="build the new tensor with where, cat or pad and assign it whole",
     )
-

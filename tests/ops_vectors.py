@@ -1,6 +1,9 @@
 """What capture makes of each public method of tinygrad's Tensor: the rows of tests/vectors/ops.json."""
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +14,9 @@ from eigentensor import reference
 from eigentensor.capture.function import capture
 from eigentensor.capture.graph import GraphProgram
 from eigentensor.errors import CaptureError
-from tests.differential.operations import EXAMPLES, INPUTS, NOT_COMPUTED, Example
+from tensor_methods import EXAMPLES, INPUTS, NOT_COMPUTED, Example
+
+TABLE = Path(__file__).parent / "vectors" / "ops.json"
 
 
 class Row(NamedTuple):
@@ -81,16 +86,24 @@ def captured(example: Example) -> GraphProgram:
     return capture(function, inputs, {}, fingerprint=False)
 
 
-def rows() -> list[Row]:
-    """One row per public name of Tensor, sorted."""
+def row(method: str) -> Row:
+    """What becomes of the example of a method."""
+    example = EXAMPLES[method]
+    try:
+        return Row(method, example.expression, "captured", len(captured(example).program.calls), "")
+    except CaptureError as error:
+        return Row(method, example.expression, "refused", 0, re.sub(r"^\S+:\d+: ", "", error.what))
+
+
+def rows(*, slow: bool) -> list[Row]:
+    """One row per public name of Tensor, sorted; without the slow examples if asked."""
     found = [Row(name, "", "not computed", 0, why) for why, names in NOT_COMPUTED.items() for name in names]
-    for method, example in EXAMPLES.items():
-        try:
-            program = captured(example).program
-            found.append(Row(method, example.expression, "captured", len(program.calls), ""))
-        except CaptureError as error:
-            found.append(Row(method, example.expression, "refused", 0, error.what.split(" (")[0]))
-    return sorted(found)
+    return sorted([*found, *(row(method) for method, example in EXAMPLES.items() if slow or not example.slow)])
+
+
+def main() -> None:
+    """Write the table anew."""
+    TABLE.write_text(json.dumps([r._asdict() for r in rows(slow=True)], indent=1) + "\n")
 
 
 def distance(example: Example) -> float:
@@ -100,14 +113,15 @@ def distance(example: Example) -> float:
     results = reference.execute(graph.program, {**inputs, **graph.weights, **graph.states}).outputs
     expected = function(**{name: Tensor(value) for name, value in inputs.items()})
     expected = expected if isinstance(expected, tuple | list) else [expected]
-    return max(_apart(results[name], tensor) for name, tensor in zip(names_of(expected), expected, strict=True))
+    return max(apart(results[name], tensor) for name, tensor in zip(names_of(expected), expected, strict=True))
 
 
 def names_of(results: Any) -> list[str]:
     return ["output"] if len(results) == 1 else [f"output_{i}" for i in range(len(results))]
 
 
-def _apart(ours: Any, theirs: Tensor) -> float:
+def apart(ours: Any, theirs: Tensor) -> float:
+    """The largest difference of two results, relative to values above one; equal infinities and NaNs do not differ."""
     if theirs.dtype is dtypes.bfloat16:
         ours = (ours.astype(np.uint32) << 16).view(np.float32)
     a = np.asarray(ours, np.float64)
@@ -120,3 +134,7 @@ def _apart(ours: Any, theirs: Tensor) -> float:
     with np.errstate(invalid="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b) / np.maximum(1, np.abs(b)))
     return float(apart.max(initial=0))
+
+
+if __name__ == "__main__":
+    main()
