@@ -68,7 +68,8 @@ def create_app(gateway: Gateway, metrics: Metrics) -> FastAPI:
 def _blobs(gateway: Gateway, metrics: Metrics) -> APIRouter:
     router = APIRouter(prefix="/v1/blobs", tags=["blobs"])
 
-    @router.api_route("/{name}", methods=["GET", "HEAD"], response_class=StreamingResponse)
+    @router.head("/{name}", include_in_schema=False)
+    @router.get("/{name}", response_class=StreamingResponse)
     def read_blob(request: Request, name: Name, range_: Annotated[str, Header(alias="range")] = "") -> Response:
         """The bytes of a blob by its blob root, program root, bindings root, …; one range of them if asked for."""
         names, _ = gateway.blobs.find(parse_name(name))
