@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,13 @@ from eigentensor.runtime import confine
 confine.limit(confine.Limits(memory={memory}, cpu_seconds={cpu_seconds}), file_bytes=1 << 20)
 confine.seal()
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def attack(

@@ -56,7 +56,14 @@ def _choices(body: Body, target: Target) -> list["_Choice"]:
     vectors: list[int | None] = [*axes, None]
     # Rows pay where a reduction uses a value again for each of them; elsewhere they only make code longer.
     rows: list[int | None] = [None, *(axes if body.reduce_ranges else ())]
-    return [_Choice(analysis, target, v, r) for v in vectors for r in rows if r is None or r != v]
+    wide = (4, 2, 1) if target.registers > 16 else (2, 1)
+    return [
+        _Choice(analysis, target, v, r, most)
+        for v in vectors
+        for r in rows
+        if r is None or r != v
+        for most in ((8,) if r is None else wide if v is not None else (1,))
+    ]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class _Choice:
     target: Target
     vector: int | None
     row: int | None
+    most_columns: int
 
     @cached_property
     def lanes(self) -> int:
@@ -88,9 +96,9 @@ class _Choice:
         )
         accumulators = min(self.target.registers * 3 // 4, max(1, LINES // max(1, widest)))
         wide = -(-body.output_ranges[self.vector] // self.lanes) if self.vector is not None and self.lanes > 1 else 1
+        columns = _even(wide, min(self.most_columns, accumulators))
         if self.row is None:
-            return 1, _even(wide, min(8, accumulators))
-        columns = _even(wide, min(4 if self.target.registers > 16 else 2, accumulators))
+            return 1, columns
         return _even(body.output_ranges[self.row], max(1, min(12, accumulators // columns))), columns
 
     @cached_property

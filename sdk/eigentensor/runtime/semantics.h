@@ -161,7 +161,14 @@ FN f32v as_f32(u32v a) { return (f32v)a; }
   FN bv lt(T##v a, T##v c) { return CONVERT(a < c, bv); } \
   FN bv ne(T##v a, T##v c) { return CONVERT(a != c, bv); } \
   FN bv eq(T##v a, T##v c) { return CONVERT(a == c, bv); }
-#define LANEWISE(T, NAME) FN T##v NAME(T##v a, T##v c) { T##v r; EACH r[l] = NAME(a[l], c[l]); return r; }
+/* A loop that stays one: code with branches for each lane would compile for minutes. */
+#define ROLLED _Pragma("clang loop unroll(disable) vectorize(disable)") for (int l = 0; l < LANES; l++)
+#define LANEWISE(T, NAME) \
+  FN T##v NAME(T##v a, T##v c) { \
+    union { T##v v; T e[LANES]; } x = {a}, y = {c}, r; \
+    ROLLED r.e[l] = NAME(x.e[l], y.e[l]); \
+    return r.v; \
+  }
 #define INTEGER_VECTOR(T, M, U, WIDTH, SIGNED) \
   ORDERED_VECTOR(T, M) \
   FN T##v maximum(T##v a, T##v c) { return a > c ? a : c; } \
@@ -205,8 +212,15 @@ FN u16v bits_f16(f32v a) { return CONVERT(wide_bits_f16(a), u16v); }
 FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
 FN f32v from_f16(u16v a) { return wide_from_f16(CONVERT(a, u32v)); }
 FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
-FN f32v i64_to_bf16(i64v a) { f32v r; EACH r[l] = i64_to_bf16(a[l]); return r; }
-FN f32v u64_to_bf16(u64v a) { f32v r; EACH r[l] = u64_to_bf16(a[l]); return r; }
+#define FROM_WIDE(T, NAME) \
+  FN f32v NAME(T##v a) { \
+    union { T##v v; T e[LANES]; } x = {a}; \
+    union { f32v v; f32 e[LANES]; } r; \
+    ROLLED r.e[l] = NAME(x.e[l]); \
+    return r.v; \
+  }
+FROM_WIDE(i64, i64_to_bf16)
+FROM_WIDE(u64, u64_to_bf16)
 #endif
 
 /* Memory. S is how an element is stored, T what it is in a register; ENTER and LEAVE lead from one to the other. Where a

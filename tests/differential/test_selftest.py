@@ -1,0 +1,94 @@
+"""The self-test passes where programs may be served, and fails where one rule of the arithmetic is broken."""
+
+import ctypes
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.errors import ExecutionError
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Program
+from eigentensor.program.ops import COMPARISONS, DType
+from eigentensor.program.signatures import UNIFORM
+from eigentensor.runtime import Executable, execute, selftest, toolchain
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.device import Code
+
+X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a control register of x86")
+
+
+def test_this_machine_passes() -> None:
+    selftest.check()
+
+
+def test_every_operation_on_every_type_is_tried() -> None:
+    program, _ = selftest.conformance()
+    tried = {(i.op, i.dtype) for body in program.bodies for i in body.instructions}
+    wanted = {
+        (op, DType.BOOL if op in COMPARISONS else dtype)
+        for op, dtypes in UNIFORM.items()
+        for dtype in dtypes - {DType.INDEX}
+    }
+    assert wanted <= tried
+
+
+@pytest.mark.parametrize(
+    ("flag", "seen"),
+    [
+        ("-ffp-contract=fast", "float32_product_and_sum"),
+        ("-fassociative-math -fno-signed-zeros -fno-trapping-math", "float32_reductions|float32_products"),
+    ],
+)
+def test_a_compiler_that_contracts_or_reorders_fails(flag: str, seen: str, tmp_path: Path) -> None:
+    here = toolchain.local()
+    command = (*here.command[:-3], *flag.split(), *here.command[-3:])
+    other = replace(here, identity=f"{here.identity} {flag}", command=command)
+
+    def run(program: Program, tensors: selftest.Tensors) -> Results:
+        return Executable(program, cache=Cache(tmp_path), toolchain=other).run(tensors)
+
+    with pytest.raises(ExecutionError, match=seen):
+        selftest.check(run, [DType.FLOAT32])
+
+
+def test_a_device_that_flushes_subnormals_fails() -> None:
+    def run(program: Program, tensors: selftest.Tensors) -> Results:
+        results = execute(program, tensors)
+        tiny = np.finfo(np.float32).tiny
+        flushed = {
+            name: np.where(np.abs(a) < tiny, np.float32(0), a) if a.dtype == np.float32 else a
+            for name, a in results.outputs.items()
+        }
+        return Results(flushed, {})
+
+    with pytest.raises(ExecutionError, match="float32_arithmetic"):
+        selftest.check(run)
+
+
+@X86
+def test_what_the_process_does_with_subnormals_has_no_influence() -> None:
+    program, tensors = selftest.conformance()
+    executable = Executable(program)
+    expected = executable.run(tensors).outputs
+    with flush_to_zero():
+        given = executable.run(tensors).outputs
+    assert all(expected[name].tobytes() == given[name].tobytes() for name in expected)
+
+
+@contextmanager
+def flush_to_zero() -> Iterator[None]:
+    """The state that a library built for speed leaves behind: results and operands that are subnormal count as zero."""
+    text = "unsigned kernel(unsigned s) { unsigned b = __builtin_ia32_stmxcsr(); __builtin_ia32_ldmxcsr(s); return b; }"
+    code = Code(toolchain.local().compile(text))
+    change = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_uint)(code.address)
+    before = change(0x9FC0)
+    try:
+        assert np.float32(1e-38) * np.float32(0.1) == 0
+        yield
+    finally:
+        change(before)
