@@ -6,7 +6,8 @@ from typing import Any
 from eigentensor.chain import Order, State
 from eigentensor.economics import WAD, Parameters
 from eigentensor_operator.case import Case, Fact, Seal, Step
-from eigentensor_operator.machine import Do, Done, Event, Executed, Head, Inspected, Operator, Seen, step
+from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Seen
+from eigentensor_operator.machine import Operator, step
 from eigentensor_operator.policy import Needs, Policy, Standing
 
 ME, OTHER = "0x" + "11" * 20, "0x" + "22" * 20

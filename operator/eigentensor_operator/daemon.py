@@ -1,7 +1,7 @@
 """The loop: read the chain, ask the machine, write down what must survive, do what it says."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,12 @@ import structlog
 
 from eigentensor import chain as c
 from eigentensor.chain import Chain, Head, State
-from eigentensor.errors import ChainError
-from eigentensor_operator import machine
+from eigentensor.errors import ChainError, StoreError
+from eigentensor_operator import events, machine
 from eigentensor_operator.case import SENT, Case, Fact, Step
+from eigentensor_operator.events import Do, Drain, Event, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
-from eigentensor_operator.machine import Do, Drain, Event, Operator, RolledBack, Seen, Undone
+from eigentensor_operator.machine import Operator
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
@@ -23,7 +24,8 @@ from eigentensor_operator.steps import Outcome, Steps
 from eigentensor_operator.store import Store, changed
 
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
-SILENCE = 30.0  # seconds without an answer after which something counts as down
+PING = 15.0  # seconds between questions to the gateway
+SILENCE = 45.0  # seconds without an answer after which something counts as down
 
 
 class Daemon:
@@ -45,6 +47,7 @@ class Daemon:
         checkpoint = store.checkpoint
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
+        self._ended: Counter[State] = Counter()
         self._told = {uuid: state for uuid, state, _, _ in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", machine.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         self._lanes = dict.fromkeys(Step, market) | {
@@ -63,8 +66,11 @@ class Daemon:
 
     def run(self) -> None:
         self._chain.sender.resume()
-        next_read = 0.0
+        next_read = next_ping = 0.0
         while not self._stopping:
+            if time.monotonic() >= next_ping:
+                self._lanes[Step.UPLOAD].put(self._ping)
+                next_ping = time.monotonic() + PING
             if time.monotonic() >= next_read:
                 self._read()
                 next_read = time.monotonic() + self._poll
@@ -93,7 +99,7 @@ class Daemon:
                 self._heads.extend(changes.heads)
                 complete = changes.complete
             if self._heads and self._heads[-1] != self._decided_at:
-                self._feed(machine.Head(self._standing(self._heads[-1].number)))
+                self._feed(events.Head(self._standing(self._heads[-1].number)))
                 self._decided_at = self._heads[-1]
                 self._checkpoint()
             self.chain_pulse.beat()
@@ -122,6 +128,9 @@ class Daemon:
             self._log.info(seen.fact.state.name.lower(), task=seen.task.hex(), block=seen.fact.block)
             if isinstance(event, c.Closed):
                 self._metrics.fees.labels(AVS, self._chain.deployment.token_symbol).inc(event.paid)
+            if seen.fact.state.is_terminal:
+                self._ended[seen.fact.state] += 1
+                self._metrics.score.labels(AVS).set(100 * self._ended[State.FINAL] / self._ended.total())
 
     def _standing(self, block: int) -> Standing:
         operator, chain = self.operator.policy.operator, self._chain
@@ -198,10 +207,16 @@ class Daemon:
             self._log.warning(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
         elif step not in SENT:  # those are told when the chain shows them
             self._log.info(step.value, task=task, seconds=round(seconds, 3))
-        if step not in SENT and step is not Step.EXECUTE:
-            failed = isinstance(outcome, Undone) and outcome.reason.code is Code.DATA
-            (self.gateway_pulse.miss if failed else self.gateway_pulse.beat)()
         return outcome
+
+    def _ping(self) -> None:
+        """In a lane's thread, now and then."""
+        try:
+            self._steps.ping()
+            self.gateway_pulse.beat()
+        except StoreError as error:
+            self.gateway_pulse.miss()
+            self._log.warning("gateway unreachable", error=str(error))
 
 
 def seen_of(event: c.Event) -> Seen | None:

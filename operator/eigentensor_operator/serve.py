@@ -48,6 +48,7 @@ def serve(settings: Settings) -> None:
     daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)
 
     metrics.selftest.labels(AVS).set(1)
+    metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
     node = NodeServer(node_app(lambda: services_of(daemon), metrics), settings.host, settings.port)
 
     def end(number: int, _: FrameType | None) -> None:

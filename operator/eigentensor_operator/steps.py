@@ -19,7 +19,7 @@ from eigentensor.store import GatewayClient
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.data import Bound, Shelf, fetch_bound, fetch_program, needs_of
 from eigentensor_operator.device import Device
-from eigentensor_operator.machine import Done, Executed, Inspected, Undone
+from eigentensor_operator.events import Done, Executed, Inspected, Undone
 from eigentensor_operator.policy import Code, Policy, Reason
 
 Outcome = Inspected | Executed | Done | Undone
@@ -55,6 +55,10 @@ class Steps:
             return self._doing[step](case, head)
         except EigenTensorError as error:
             return Undone(case.uuid, step, reason_of(error))
+
+    def ping(self) -> None:
+        """Raises StoreError unless the gateway answers."""
+        self._gateway.network()
 
     def forget(self, task: bytes) -> None:
         """Frees what is kept for a task that is over."""

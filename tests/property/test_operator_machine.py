@@ -8,19 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from eigentensor.chain import State
 from eigentensor_operator.case import Case, Fact, Seal, Step
-from eigentensor_operator.machine import (
-    Do,
-    Done,
-    Event,
-    Executed,
-    Head,
-    Inspected,
-    Operator,
-    RolledBack,
-    Seen,
-    Undone,
-    step,
-)
+from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, RolledBack, Seen, Undone
+from eigentensor_operator.machine import Operator, step
 from eigentensor_operator.policy import Code, Reason
 from operator_stories import ME, NEEDS, OTHER, POLICY, STANDING, an_order
 

@@ -134,12 +134,26 @@ def test_fused_multiply_add_is_exact_beside_ties() -> None:
     assert_same(compute("MULACC", DType.FLOAT32, *operands), expected, *operands)
 
 
-@pytest.mark.parametrize("name", ["ADD", "SUB", "MUL", "DIV", "MULACC", "SQRT", "RECIPROCAL"])
-def test_random_patterns_of_float32_give_exact_bits(name: str) -> None:
-    generator = np.random.default_rng(2)
-    operands = [[int(p) for p in generator.integers(0, 1 << 32, 3000)] for _ in range(ARITY[Op[name]])]
-    expected = [exact.evaluate(name, DType.FLOAT32, *case) for case in zip(*operands, strict=True)]
-    assert_same(compute(name, DType.FLOAT32, *operands), expected, *operands)
+def random_patterns(dtype: DType, count: int, seed: int) -> Patterns:
+    unused = 64 - (1 if dtype is DType.BOOL else 8 * dtype.size)
+    return [
+        pattern >> unused for pattern in np.random.default_rng(seed).integers(0, 1 << 64, count, np.uint64).tolist()
+    ]
+
+
+@pytest.mark.parametrize(("op", "dtype"), [cell for cell in CELLS if cell[1] is not DType.INDEX], ids=lambda x: x.name)
+def test_an_operation_gives_the_exact_bits_on_random_patterns(op: Op, dtype: DType) -> None:
+    count = 3000 if dtype is DType.FLOAT32 else 300
+    operands = [random_patterns(dtype, count, seed) for seed in range(ARITY[op])]
+    expected = [exact.evaluate(op.name, dtype, *case) for case in zip(*operands, strict=True)]
+    assert_same(compute(op.name, dtype, *operands), expected, *operands)
+
+
+@pytest.mark.parametrize(("source", "target"), CASTS, ids=lambda x: x.name)
+def test_a_cast_gives_the_exact_bits_on_random_patterns(source: DType, target: DType) -> None:
+    values = random_patterns(source, 300, 9)
+    expected = [exact.cast(source, target, value) for value in values]
+    assert_same(bits(target, conversion.cast(source, target, held(source, values))), expected, values)
 
 
 @pytest.mark.parametrize("source", [DType.INT32, DType.INT64, DType.UINT32, DType.UINT64], ids=lambda x: x.name)

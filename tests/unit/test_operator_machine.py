@@ -8,7 +8,8 @@ import pytest
 from eigentensor.chain import State
 from eigentensor.economics import WAD, challenge_window, reveal_window
 from eigentensor_operator.case import Case, Seal, Step
-from eigentensor_operator.machine import Do, Done, Drain, Executed, Inspected, Operator, RolledBack, Undone
+from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
+from eigentensor_operator.machine import Operator
 from eigentensor_operator.policy import Code, Needs, Reason
 from operator_stories import (
     ME,

@@ -10,7 +10,7 @@ from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor_operator.case import Fact
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import seen_of
-from eigentensor_operator.machine import Seen
+from eigentensor_operator.events import Seen
 from eigentensor_operator.policy import Code
 from eigentensor_operator.steps import reason_of
 from operator_stories import ME, TASK, an_order

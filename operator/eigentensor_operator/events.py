@@ -1,0 +1,78 @@
+"""What the machine is told, and what it asks for: plain values."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eigentensor.chain import Order
+from eigentensor_operator.case import Fact, Seal, Step
+from eigentensor_operator.policy import Needs, Reason, Standing
+
+
+class Do(NamedTuple):
+    """An action: what, for which task."""
+
+    step: Step
+    task: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The chain shows a step of a task. An order comes with OPEN alone; a task whose order is unknown is ignored."""
+
+    task: bytes
+    fact: Fact
+    order: Order | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """Blocks after `block` are not part of the chain any more."""
+
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """All events up to `standing.block` have been seen."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    task: bytes
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The results are kept, a sample of them was recomputed and agrees."""
+
+    task: bytes
+    seal: Seal
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Any other step is done. A transaction is in `block`."""
+
+    task: bytes
+    step: Step
+    block: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A step failed. A lasting reason ends the task here; otherwise it is tried again, less and less often."""
+
+    task: bytes
+    step: Step
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Accept nothing more; finish what was accepted."""
+
+
+Event = Seen | RolledBack | Head | Inspected | Executed | Done | Undone | Drain
