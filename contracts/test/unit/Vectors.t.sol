@@ -65,6 +65,7 @@ contract VectorsTest is Fixture {
         bytes32[] memory shorter = new bytes32[](2);
         (shorter[0], shorter[1]) = (admission.path[0], admission.path[1]);
         assertFalse(Merkle.admits(root, proven, admission.index, 4, shorter), "shorter");
+        assertFalse(Merkle.admits(root, proven, admission.index + 8, 5, admission.path), "beyond the tree");
         assertFalse(Merkle.admits(root, address(0), 7, 5, admission.path), "padding");
         assertFalse(Merkle.admits(root, proven, 0, 0, new bytes32[](0)), "nobody");
     }
