@@ -13,7 +13,7 @@ class Step(StrEnum):
     """What the machine can ask for."""
 
     INSPECT = "inspect"  # fetch the program alone, check it, compute its needs
-    FETCH = "fetch"  # fetch inputs, weights and states, check that they fit the program
+    FETCH = "fetch"  # fetch inputs, weights and states, check that they fit the program, compile it
     DECLINE = "decline"  # publish the reason
     ACCEPT = "accept"
     EXECUTE = "execute"  # execute, recheck a sample, keep the results, seal their root

@@ -9,19 +9,24 @@ from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
 from eigentensor.runtime.cache import default_folder
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
+from eigentensor.runtime.sandbox import Limits, compile_sandboxed, run_sandboxed
 from eigentensor_operator import sample
 from eigentensor_operator.data import Bound, Tensors
 
 SELFTEST = 300.0  # seconds
+OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What one execution may use. `unsafe` does without the sandbox."""
+    """What one task may use: `memory` bytes for its buffers. `unsafe` does without the sandbox."""
 
     memory: int
     unsafe: bool = False
+
+    def compile(self, program: Program) -> None:
+        """Everything that can be done before an acceptance. Raises ExecutionError."""
+        compile_sandboxed(program, unsafe=self.unsafe)
 
     def execute(self, bound: Bound, seconds: float, seed: bytes) -> Results:
         """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
@@ -52,4 +57,4 @@ class Device:
 
     def _limits(self, seconds: float) -> Limits:
         threads = os.cpu_count() or 1
-        return Limits(self.memory, seconds, math.ceil(seconds * threads), threads)
+        return Limits(self.memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)

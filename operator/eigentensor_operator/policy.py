@@ -19,7 +19,6 @@ class Code(StrEnum):
     ADMISSION = "admission"
     DEADLINE = "deadline"
     EXEC = "exec"
-    REPEAT = "repeat"
     PRICE = "price"
     LIFETIME = "lifetime"
     MEMBERSHIP = "membership"

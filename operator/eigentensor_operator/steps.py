@@ -70,7 +70,9 @@ class Steps:
         return Inspected(case.uuid, needs_of(program, case.order.repeat))
 
     def _fetch(self, case: Case, _: int) -> Outcome:
-        self._bound[case.uuid] = fetch_bound(self._gateway, case.order)
+        bound = fetch_bound(self._gateway, case.order)
+        self._device.compile(bound.program)
+        self._bound[case.uuid] = bound
         return Done(case.uuid, Step.FETCH)
 
     def _decline(self, case: Case, _: int) -> Outcome:

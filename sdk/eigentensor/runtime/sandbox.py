@@ -32,7 +32,7 @@ from eigentensor.runtime.memory import needed
 from eigentensor.runtime.toolchain import SECONDS
 from eigentensor.store.tensors import save_safetensors
 
-__all__ = ["Limits", "available", "run_sandboxed"]
+__all__ = ["Limits", "available", "compile_sandboxed", "run_sandboxed"]
 
 TASK = Path("/task")
 COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
@@ -60,7 +60,7 @@ def run_sandboxed(
     decoded, here = decode(program), toolchains.local()
     if (size := needed(decoded)) > limits.memory:
         raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {limits.memory:,}")
-    prepare(decoded.bodies, cache, here, None if unsafe else lambda text: _compile(text, here.command))
+    compile_sandboxed(decoded, cache=cache, unsafe=unsafe)
     job = {
         "limits": asdict(limits), "result_bytes": max(sum(_sizes(decoded)), MESSAGE), "sealed": not unsafe,
         "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
@@ -76,6 +76,13 @@ def run_sandboxed(
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
         _check(run(*_command(folder, seen, unsafe, limits)))
         return read_results((folder / "results").read_bytes(), decoded)
+
+
+def compile_sandboxed(program: Program, *, cache: Cache | None = None, unsafe: bool = False) -> None:
+    """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
+    here = toolchains.local()
+    compiler = None if unsafe else lambda text: _compile(text, here.command)
+    prepare(program.bodies, cache or Cache(default_folder()), here, compiler)
 
 
 def _command(
