@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from eigentensor.errors import BlobNotFound, BlobTooLarge, StoreFull
+from eigentensor.errors import BlobNotFound, BlobTooLarge, ConfigError, StoreFull
 from eigentensor.merkle import PIECE
 from eigentensor.store import Names, Pieces, describe
 from eigentensor.store.local import writing
@@ -52,9 +53,14 @@ class Blobs:
         self._staging = staging
         self._locks = [threading.Lock() for _ in range(64)]
         staging.mkdir(parents=True, exist_ok=True)
-        self._files, root = fsspec.core.url_to_fs(url)
-        self._root = root.rstrip("/")
-        self._files.makedirs(self._root, exist_ok=True)
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+            self._root = root.rstrip("/")
+            self._files.makedirs(self._root, exist_ok=True)
+        except (ImportError, ValueError, OSError) as error:
+            raise ConfigError(
+                f"blobs cannot lie in {url}: {error}", fix="Name a folder, or a URL whose fsspec package is installed."
+            ) from None
         self._find_unknown()
 
     def find(self, name: str) -> tuple[Names, Pieces]:
@@ -65,15 +71,12 @@ class Blobs:
         return found
 
     def read(self, blob: str, start: int, stop: int) -> Iterator[bytes]:
-        """The bytes start…stop of a blob, a piece at a time."""
-        with self._files.open(self._path(blob), "rb") as file:
-            file.seek(start)
-            while start < stop:
-                data = file.read(min(PIECE, stop - start))
-                if not data:
-                    return
-                start += len(data)
-                yield data
+        """The bytes start…stop of a blob, a piece at a time. Raises BlobNotFound before the first of them."""
+        try:
+            opened = self._files.open(self._path(blob), "rb")
+        except FileNotFoundError:
+            raise BlobNotFound(f"blob {blob} is gone from this gateway's folder", fix="Upload it again.") from None
+        return _slices(opened, start, stop)
 
     def declare(self, pieces: Pieces) -> Received:
         """Begins or resumes an upload of more than one piece. Raises BlobTooLarge, StoreFull."""
@@ -219,3 +222,11 @@ class Blobs:
 
     def _part(self, blob: str) -> Path:
         return self._staging / f"{blob}.part"
+
+
+def _slices(opened: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
+    with opened as file:
+        file.seek(start)
+        while start < stop and (data := file.read(min(PIECE, stop - start))):
+            start += len(data)
+            yield data

@@ -86,8 +86,10 @@ def _blobs(gateway: Gateway, metrics: Metrics) -> APIRouter:
         if request.method == "HEAD":
             return Response(None, status, headers, "application/octet-stream")
 
+        content = gateway.blobs.read(names.blob, start, stop)
+
         def counted() -> Iterator[bytes]:
-            for data in gateway.blobs.read(names.blob, start, stop):
+            for data in content:
                 metrics.blob_bytes.labels("out").inc(len(data))
                 yield data
 
@@ -263,9 +265,10 @@ def _range(header: str, size: int) -> tuple[int, int, bool]:
     if found is None or found.groups() == ("", ""):
         return 0, size, False
     first, last = (int(text[:16]) if text else None for text in found.groups())
-    start, stop = (max(0, size - (last or 0)), size) if first is None else (first, min(size, (last or size) + 1))
-    if last is None:
-        stop = size
+    if first is None:
+        start, stop = max(0, size - (last or 0)), size
+    else:
+        start, stop = first, size if last is None else min(size, last + 1)
     if start >= stop:
         raise HTTPException(
             HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,

@@ -1,6 +1,6 @@
 """Prometheus metrics, every series there from the start."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from eigentensor.chain import State
 from eigentensor_aggregator.machine import Verb
@@ -23,13 +23,6 @@ class Metrics:
         self.block = Gauge("et_indexed_block", "The newest block that was read", registry=self.registry)
         self.reorganisations = Counter("et_reorganisations", "Reorganisations seen", registry=self.registry)
         self.poll_failures = Counter("et_poll_failures", "Questions to the chain that failed", registry=self.registry)
-        self.requests = Histogram(
-            "et_request_seconds",
-            "Requests by route and status class",
-            ["route", "status"],
-            buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
-            registry=self.registry,
-        )
         for state in State:
             if state is not State.NONE:
                 self.tasks.labels(state.name.lower())

@@ -26,8 +26,20 @@ def session_anvil() -> Iterator[Anvil]:
 
 
 @pytest.fixture(scope="session")
-def deployed(session_anvil: Anvil) -> Network:
-    return Network("test", session_anvil.rpc_url, "http://127.0.0.1:9", deploy(session_anvil.rpc_url))
+def deployed(session_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Network:
+    """The market, account 1 as an operator that signs for itself, account 2 as a client with tokens."""
+    network = Network("test", session_anvil.rpc_url, "http://127.0.0.1:9", deploy(session_anvil.rpc_url))
+    journals = tmp_path_factory.mktemp("journals")
+    with Chain(network, anvil_account(1), journals / "1.sqlite") as operator:
+        operator.mint(operator.address, to_wei("20"))
+        amounts = {"collateral_cap": to_wei("5"), "stake": to_wei("2"), "collateral": to_wei("5")}
+        for step in joining(operator, signer=operator.address, **amounts):
+            step.do()
+            assert step.is_done()
+    with Chain(network, anvil_account(2), journals / "2.sqlite") as client:
+        client.mint(client.address, to_wei("10"))
+        client.approve(network.deployment.task_market, to_wei("10"))
+    return network
 
 
 @pytest.fixture
@@ -61,23 +73,13 @@ def chain_of(network: Network, tmp_path: Path) -> Iterator[Chains]:
 @pytest.fixture
 def operator(chain_of: Chains) -> Chain:
     """Account 1: a member of the operator set that signs for itself."""
-    chain = chain_of(1)
-    chain.mint(chain.address, to_wei("20"))
-    for step in joining(
-        chain, signer=chain.address, collateral_cap=to_wei("5"), stake=to_wei("2"), collateral=to_wei("5")
-    ):
-        step.do()
-        assert step.is_done()
-    return chain
+    return chain_of(1)
 
 
 @pytest.fixture
 def client(chain_of: Chains) -> Chain:
     """Account 2, with tokens in its pocket and none in the market."""
-    chain = chain_of(2)
-    chain.mint(chain.address, to_wei("10"))
-    chain.ensure_allowance(chain.deployment.task_market, to_wei("10"))
-    return chain
+    return chain_of(2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eigentensor import merkle
-from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreFull
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, ConfigError, GatewayError, StoreFull
 from eigentensor.store import GatewayClient, Kind, LocalStore, Pieces, bindings_root, save_safetensors
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
@@ -297,6 +297,7 @@ def test_too_much_is_refused(url: str, gateway: Gateways) -> None:
     ("header", "status", "expected"),
     [
         ("bytes=0-3", 206, BIG[:4]),
+        ("bytes=0-0", 206, BIG[:1]),
         ("bytes=5-", 206, BIG[5:]),
         ("bytes=-7", 206, BIG[-7:]),
         (f"bytes={len(BIG) - 2}-{len(BIG) + 50}", 206, BIG[-2:]),
@@ -341,6 +342,12 @@ def test_blobs_lie_in_any_folder_that_fsspec_knows(settings: Settings, serve: Se
         client.upload(client.store.put(BIG))
     with GatewayClient(url, LocalStore(tmp_path / "t")) as client:
         assert client.fetch(NAME).read_bytes() == BIG
+
+
+def test_blobs_that_can_lie_nowhere_are_said_before_anything_starts(settings: Settings, serve: Serve) -> None:
+    for url in ("nonsense://bucket/x", "/dev/null/x"):
+        with pytest.raises(ConfigError, match="cannot lie"):
+            serve(settings.model_copy(update={"blobs": url}))
 
 
 def test_a_gateway_that_is_away_is_said(tmp_path: Path) -> None:

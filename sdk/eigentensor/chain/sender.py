@@ -14,7 +14,7 @@ from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.events import Event, decode_log
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.reader import Reader
-from eigentensor.errors import ChainError, NotMined, Reverted
+from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 
 _GAS_MARGIN = 1.25
 _RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
@@ -85,9 +85,18 @@ class Sender:
         """Like `send`, but returns the intent's key when the transaction has left."""
         key = key or message.key
         known = self._journal.get(key)
-        if known is None or known.status in (Status.REVERTED, Status.LOST) or not self._settles(known):
-            known = self._begin(message, key)
-        self._broadcast(known.attempts[-1])
+        if known is not None and known.status in (Status.PENDING, Status.MINED) and self._settles(known):
+            self._broadcast(known.attempts[-1])
+            return key
+        begun = self._begin(message, key)
+        try:
+            self._broadcast(begun.attempts[-1])
+        except Unreachable:
+            raise
+        except ChainError:
+            # No node has it, so its nonce is free: nothing may wait behind it.
+            self._journal.mark(key, Status.LOST)
+            raise
         return key
 
     def wait(self, key: str) -> Receipt:
