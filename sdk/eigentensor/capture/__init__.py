@@ -1,4 +1,4 @@
-"""A tinygrad function → a program and its weights. The only importer of tinygrad beside the runtime."""
+"""A tinygrad function → a program and its weights. Nothing but this package and the runtime imports tinygrad."""
 
 from eigentensor.capture.context import TensorContext
 from eigentensor.capture.function import capture
