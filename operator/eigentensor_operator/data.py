@@ -1,5 +1,6 @@
 """What a task needs, fetched by the order's roots, and what it gives back."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,7 @@ class Shelf:
         self.root = root
 
     def keep(self, task: bytes, program: Program, results: Results) -> bytes:
-        """Writes outputs, new states and the roots of both; returns the outputs root."""
+        """Outputs, new states and the roots of both are on disk; returns the outputs root."""
         folder = self.root / task.hex()
         folder.mkdir(parents=True, exist_ok=True)
         roots = []
@@ -90,6 +91,9 @@ class Shelf:
             if tensors:
                 save_safetensors(folder / f"{kind.name.lower()}.safetensors", tensors, dtypes)
         (folder / "roots").write_bytes(encode_results(*roots))
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         return merkle.outputs_root(*roots)
 
     def upload(self, task: bytes, gateway: GatewayClient) -> None:

@@ -15,6 +15,7 @@ from eigentensor_operator.events import Do, Done, Drain, Event, Executed, Head, 
 from eigentensor_operator.policy import Code, Needs, Policy, Reason, Standing
 
 DOWNLOADS = 2  # at a time
+DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,4 +259,4 @@ def _forgettable(operator: Operator, case: Case) -> bool:
     if not operator.mine(case):
         return case.now.block < age
     undelivered = case.now.state is State.FINAL and case.seal is not None and not case.uploaded
-    return case.now.state.is_terminal and case.now.block < age and not undelivered
+    return case.now.state.is_terminal and case.now.block < (operator.head - DELIVERY if undelivered else age)

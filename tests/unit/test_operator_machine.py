@@ -58,7 +58,12 @@ def test_results_are_delivered_even_after_the_task_is_final() -> None:
     story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
     story.seen(State.FINAL, 44)
     assert story.head(200) == (Do(Step.UPLOAD, TASK),)
+    story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
+    story.head(10_044)
     assert TASK in story.operator.cases
+    story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
+    story.head(10_045)
+    assert story.operator.cases == {}
 
 
 def test_somebody_else_closes_first_and_nothing_is_sent() -> None:
