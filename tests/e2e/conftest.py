@@ -1,7 +1,7 @@
 """One local network for all end-to-end tests: only transactions and tests make blocks, so nothing depends on time."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +68,13 @@ def work(graph: GraphProgram) -> Work:
     """The program with random inputs."""
     a, b = np.random.default_rng().standard_normal((2, 8, 16), dtype=np.float32)
     return Work(graph.program, {"a": a, "b": b.T.copy()}, dict(graph.weights))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the daemons said."""
+    report = yield
+    running = item.funcargs.get("net")
+    if report.failed and isinstance(running, Devnet):
+        report.sections += [(f"log of {process.name}", process.tail(40)) for process in running.processes]
+    return report

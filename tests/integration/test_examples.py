@@ -1,0 +1,43 @@
+"""The examples do what they say."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from eigentensor import reference
+from eigentensor.capture import GraphProgram
+from eigentensor_client.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
+
+
+def test_digits_learns_and_becomes_a_small_program_with_weights() -> None:
+    names = runpy.run_path(str(EXAMPLES / "digits.py"))
+    training, held_out = names["load"]()
+    assert (len(training.labels), len(held_out.labels)) == (1500, 297)
+    graph = names["program"]()
+    assert isinstance(graph, GraphProgram)
+    assert len(graph.to_bytes()) < 10_000
+    assert len(graph.weights) == 6
+    batch = names["BATCH"]
+    scores = reference.execute(graph.program, {"images": held_out.images[:batch], **graph.weights}).outputs["output"]
+    assert (scores.argmax(axis=1) == held_out.labels[:batch]).mean() > 0.85
+
+
+def test_a_python_file_becomes_a_program_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "matmul.program"
+    with pytest.raises(SystemExit) as ended:
+        main(["program", "capture", str(EXAMPLES / "matmul.py"), "-o", str(target)])
+    assert not ended.value.code
+    assert str(target) in capsys.readouterr().out
+    assert GraphProgram.from_bytes(target.read_bytes()).program.outputs["output"].shape == (256, 256)
+    with pytest.raises(SystemExit) as ended:
+        main(["program", "capture", str(EXAMPLES / "matmul.py") + ":x", "-o", str(target)])
+    assert ended.value.code == 7
+    assert "no program named 'x'" in capsys.readouterr().err
+
+
+def test_the_example_is_the_ten_lines_of_the_front_page() -> None:
+    readme = (EXAMPLES.parents[1] / "README.md").read_text()
+    assert (EXAMPLES / "matmul.py").read_text() in readme
