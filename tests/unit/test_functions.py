@@ -13,6 +13,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.ops import Op
 from eigentensor.runtime import Executable
+from eigentensor.runtime.cache import Cache
 from eigentensor.testing.accuracy import BOUNDS, POWER_BOUND, by_reference, program_of, units, worst
 from eigentensor.testing.edges import edges, held
 

@@ -52,7 +52,7 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path]) ->
         found, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
         "--setenv", "PATH", "/usr/bin", "--setenv", "OPENBLAS_NUM_THREADS", "1",
-        "--setenv", "PYTHONDONTWRITEBYTECODE", "1",
+        "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--setenv", "MALLOC_ARENA_MAX", "1",
     ]  # fmt: skip
     for top in map(Path, ("/bin", "/lib", "/lib64", "/sbin")):
         if top.is_symlink():

@@ -16,7 +16,7 @@ from eigentensor.runtime import confine
 from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.device import start_threads
-from eigentensor.runtime.execute import Executable
+from eigentensor.runtime.executable import Executable
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.store.tensors import load_safetensors
 

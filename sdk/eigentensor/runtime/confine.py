@@ -32,11 +32,13 @@ CALLS = {
     }),
 }  # fmt: skip
 FILES = 64  #: open at a time
+INTERPRETER = 1 << 30  #: bytes of addresses that Python and its libraries take, and a thread besides
+THREAD = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use: bytes of memory, seconds by the clock, processor seconds of all threads, threads."""
+    """What a program may use: bytes of memory, seconds by the clock with compiling, processor seconds, threads."""
 
     memory: int = 8 << 30
     seconds: float = 300.0
@@ -47,7 +49,7 @@ class Limits:
 def limit(limits: Limits, file_bytes: int) -> None:
     """Bound this process for ever; `file_bytes` is the largest file that it may write."""
     for what, most in (
-        (resource.RLIMIT_AS, limits.memory),
+        (resource.RLIMIT_AS, limits.memory + INTERPRETER + limits.threads * THREAD),
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, FILES),

@@ -48,8 +48,9 @@ def plan(program: Program) -> Plan:
 
 
 def needed(program: Program) -> int:
-    """Bytes of everything that a run holds: tensors, constants and the results of calls."""
-    return plan(program).size + sum(b.elements * b.dtype.size for b in program.buffers)
+    """Bytes of everything that a run holds: tensors, constants, the results of calls, and copies of what goes out."""
+    outside = [(b.dtype, b.elements) for b in program.buffers] + [program.parameter(r.buffer) for r in program.results]
+    return plan(program).size + sum(dtype.size * elements for dtype, elements in outside)
 
 
 def _bytes(program: Program, buffer: int) -> int:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ def run_sandboxed(
     decoded, here = decode(program), toolchains.local()
     if (size := needed(decoded)) > limits.memory:
         raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {limits.memory:,}")
-    compile_sandboxed(decoded, cache=cache, unsafe=unsafe)
+    end = monotonic() + limits.seconds
+    compile_sandboxed(decoded, limits.seconds, cache=cache, unsafe=unsafe)
     job = {
         "limits": asdict(limits), "result_bytes": max(sum(_sizes(decoded)), MESSAGE), "sealed": not unsafe,
         "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
@@ -74,33 +76,39 @@ def run_sandboxed(
         cache.folder.mkdir(parents=True, exist_ok=True)
         seen = {"job.json": folder / "job.json", "program": folder / "program", "kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
-        _check(run(*_command(folder, seen, unsafe, limits)))
+        front, child = _command(folder, seen, unsafe)
+        _check(run(front, end - monotonic(), child))
         return read_results((folder / "results").read_bytes(), decoded)
 
 
-def compile_sandboxed(program: Program, *, cache: Cache | None = None, unsafe: bool = False) -> None:
+def compile_sandboxed(
+    program: Program, seconds: float = 300.0, *, cache: Cache | None = None, unsafe: bool = False
+) -> None:
     """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
-    here = toolchains.local()
-    compiler = None if unsafe else lambda text: _compile(text, here.command)
+    here, end = toolchains.local(), monotonic() + seconds
+
+    def compiler(text: str) -> bytes:
+        return _compile(text, here.command, end - monotonic(), unsafe)
+
     prepare(program.bodies, cache or Cache(default_folder()), here, compiler)
 
 
-def _command(
-    folder: Path, seen: Mapping[str, Path], unsafe: bool, limits: Limits
-) -> tuple[list[str], float, list[str]]:
-    """What is in front of the child's command, its seconds, and the command."""
+def _command(folder: Path, seen: Mapping[str, Path], unsafe: bool) -> tuple[list[str], list[str]]:
+    """What is in front of the child's command, and the command."""
     child = [sys.executable, "-m", "eigentensor.runtime.child"]
     if not unsafe:
         front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"})
-        return front, limits.seconds, [*child, str(TASK)]
+        return front, [*child, str(TASK)]
     for name, path in seen.items():
         if path != folder / name:
             (folder / name).symlink_to(path.resolve())
-    return [], limits.seconds, [*child, str(folder)]
+    return [], [*child, str(folder)]
 
 
-def _compile(text: str, command: Sequence[str]) -> bytes:
-    ended = run(confined([], {}), SECONDS, ["/bin/sh", "-c", COMPILER, "sh", *command], text.encode())
+def _compile(text: str, command: Sequence[str], seconds: float, unsafe: bool) -> bytes:
+    front = [] if unsafe else confined([], {})
+    bounded = ["/bin/sh", "-c", COMPILER, "sh", *command]
+    ended = run(front, min(SECONDS, max(0.0, seconds)), bounded, text.encode())
     if ended.code != 0:
         raise failure(ended, "the compiler")
     if len(ended.output) > OUTPUT:

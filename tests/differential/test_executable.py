@@ -1,0 +1,185 @@
+"""An executable is compiled once and run often; what it keeps and what it gives away never mix."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor import reference, runtime
+from eigentensor.errors import BindingError, ExecutionError, LimitError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
+from eigentensor.program.model import Buffer, Kind, Program, Role
+from eigentensor.program.ops import Op
+from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.device import Code
+from eigentensor.runtime.kernels import prepare
+from eigentensor.runtime.memory import plan
+from eigentensor.testing.programs import generate
+
+F32, INDEX = DType.FLOAT32, DType.INDEX
+
+
+def index(*terms: tuple[Axis, int]) -> Node:
+    parts = [binary(Op.MUL, counter(axis), const(INDEX, stride)) for axis, stride in terms]
+    total = parts[0]
+    for part in parts[1:]:
+        total = binary(Op.ADD, total, part)
+    return total
+
+
+def product(rows: int, columns: int, inner: int) -> Program:
+    """output = x @ w, then output + output: two calls."""
+    i, j, k, flat = Axis(0, rows), Axis(1, columns), Axis(2, inner, True), Axis(3, rows * columns)
+    x, w = Array("x", F32, rows * inner), Array("w", F32, inner * columns)
+    value = reduction(Op.REDUCE_MULACC, (k,), load(x, index((i, inner), (k, 1))), load(w, index((k, columns), (j, 1))))
+    p = load(Array("p", F32, rows * columns), counter(flat))
+    buffers = {
+        "x": Buffer(Role.INPUT, F32, (rows, inner), "x"), "w": Buffer(Role.WEIGHT, F32, (inner, columns), "w"),
+    }  # fmt: skip
+    calls = [("p", to_body(value, (i, j))), ("output", to_body(binary(Op.ADD, p, p), (flat,)))]
+    return assemble(calls, buffers, {(Kind.OUTPUT, "output"): ("output", (rows, columns))})
+
+
+def matrix(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def test_a_second_executable_compiles_nothing(tmp_path: Path) -> None:
+    first = Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    second = Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    assert (first.compiled, second.compiled) == (3, 0)  # two bodies and the driver
+
+
+def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path: Path) -> None:
+    Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    path = next(tmp_path.glob("*/*.o"))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert Executable(product(5, 7, 9), cache=Cache(tmp_path)).compiled == 1
+
+
+def test_another_compiler_has_other_kernels(tmp_path: Path) -> None:
+    here = toolchain.local()
+    other = toolchain.Toolchain(here.identity + " patched", here.target, here.command)
+    body = product(5, 7, 9).bodies[0]
+    assert here.key(body) != other.key(body)
+
+
+def test_a_compiler_that_fails_is_an_error_that_shows_what_it_said(tmp_path: Path) -> None:
+    def broken(text: str) -> bytes:
+        return toolchain.local().compile(text + "\n#error broken here\n")
+
+    with pytest.raises(ExecutionError, match="broken here"):
+        prepare(product(5, 7, 9).bodies, Cache(tmp_path), toolchain.local(), broken)
+    assert not list(tmp_path.glob("*/*.o"))
+
+
+def test_code_that_calls_a_library_is_not_loaded() -> None:
+    code = toolchain.local().compile("int system(const char *); int kernel(void) { return system(0); }")
+    with pytest.raises(ExecutionError, match="system"):
+        Code(code)
+
+
+def test_weights_stay_bound_and_inputs_change() -> None:
+    program, w = product(6, 20, 8), matrix(8, 20, seed=1)
+    executable = Executable(program, {"w": w})
+    for seed in range(3):
+        x = matrix(6, 8, seed=seed)
+        expected = reference.execute(program, {"x": x, "w": w}).outputs["output"]
+        assert executable.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
+
+
+def test_results_stay_when_the_executable_runs_again() -> None:
+    executable = Executable(product(6, 20, 8), {"w": matrix(8, 20)})
+    first = executable.run({"x": matrix(6, 8, seed=1)}).outputs["output"]
+    kept = first.copy()
+    executable.run({"x": matrix(6, 8, seed=2)})
+    assert first.tobytes() == kept.tobytes()
+
+
+def test_inputs_that_are_not_aligned_or_not_contiguous_give_the_same_bits() -> None:
+    program, x, w = product(6, 20, 8), matrix(6, 8), matrix(8, 20)
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    shifted = raw[1:].view(np.float32).reshape(x.shape)
+    shifted[:] = x
+    expected = runtime.execute(program, {"x": x, "w": w}).outputs["output"]
+    given = runtime.execute(program, {"x": shifted, "w": np.asfortranarray(w)}).outputs["output"]
+    assert given.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_any_number_of_threads_gives_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eigentensor.runtime.executable.SHARED_CALL", 0)
+    monkeypatch.setattr("eigentensor.runtime.executable.SHARED_RUN", 0)
+    program, tensors = product(70, 50, 8), {"x": matrix(70, 8), "w": matrix(8, 50)}
+    expected = reference.execute(program, tensors).outputs["output"]
+    executable = Executable(program, threads=threads)
+    for _ in range(20):
+        assert executable.run(tensors).outputs["output"].tobytes() == expected.tobytes()
+
+
+def test_callers_in_several_threads_get_their_own_results() -> None:
+    program, w = product(6, 20, 8), matrix(8, 20)
+    executable = Executable(program, {"w": w})
+    inputs = [matrix(6, 8, seed=seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(lambda x: executable.run({"x": x}).outputs["output"], inputs))
+    for x, result in zip(inputs, given, strict=True):
+        assert result.tobytes() == reference.execute(program, {"x": x, "w": w}).outputs["output"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        ({"x": matrix(6, 8)}, "missing w"),
+        ({"x": matrix(6, 8), "w": matrix(8, 20), "z": matrix(1)}, "unknown z"),
+        ({"x": matrix(6, 9), "w": matrix(8, 20)}, "expected float32 of shape"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_told(tensors: dict[str, np.ndarray], said: str) -> None:
+    with pytest.raises(BindingError, match=said):
+        runtime.execute(product(6, 20, 8), tensors)
+
+
+def test_a_program_over_the_memory_limit_is_refused_before_it_is_compiled(tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match="bytes of memory"):
+        Executable(product(6, 20, 8), memory_limit=100, cache=Cache(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_devices_are_refused_by_name() -> None:
+    with pytest.raises(ExecutionError, match="CUDA"):
+        runtime.execute(product(1, 1, 1), {}, device="CUDA")
+
+
+def test_another_release_of_tinygrad_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.15.0")
+    with pytest.raises(ExecutionError, match=r"0\.14\.0 is expected"):
+        toolchain.local.__wrapped__()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_results_that_live_at_the_same_time_never_share_memory(seed: int) -> None:
+    program = generate(seed).program
+    offsets, first = plan(program).offsets, len(program.buffers)
+    for j, call in enumerate(program.calls):
+        live = [b for b in range(first, first + j) if _is_read_from(program, b, j)]
+        spans = sorted(_span(program, offsets, b) for b in {*live, first + j})
+        assert all(a[1] <= b[0] for a, b in pairwise(spans)), (j, call)
+        assert all(end <= plan(program).size for _, end in spans)
+
+
+def _is_read_from(program: Program, buffer: int, call: int) -> bool:
+    later = any(buffer in c.arguments for c in program.calls[call:])
+    return later or buffer in {r.buffer for r in program.results}
+
+
+def _span(program: Program, offsets: tuple[int, ...], buffer: int) -> tuple[int, int]:
+    start, parameter = offsets[buffer - len(program.buffers)], program.parameter(buffer)
+    return start, start + parameter.elements * parameter.dtype.size
