@@ -87,16 +87,19 @@ class Store:
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
         with self.session() as session:
-            return _events(session, subject)
+            return _events(session, [subject])
 
     def _fold(self, session: Session, subject: str) -> None:
-        happened = _events(session, subject)
+        happened = _events(session, [subject])
         if len(subject) == 64:
             view = fold(happened)
             if view is None:
                 session.exec(delete(TaskRow).where(col(TaskRow.task) == subject))
             else:
                 session.merge(self._task_row(view))
+            return
+        if not happened:
+            session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == subject))
             return
         row = OperatorRow(operator=subject)
         for one in happened:
@@ -142,17 +145,13 @@ class Store:
             same_block = (col(TaskRow.posted_block) == block) & (col(TaskRow.posted_index) < index)
             query = query.where(or_(col(TaskRow.posted_block) < block, same_block))
         with self.session() as session:
-            rows = session.exec(query.limit(limit)).all()
-            views = [fold(_events(session, row.task)) for row in rows]
-        return [view for view in views if view is not None]
+            return _views(session, [row.task for row in session.exec(query.limit(limit)).all()])
 
     def late(self, block: int, limit: int = 256) -> list[TaskView]:
         """Tasks that wait for something whose last block is `block` or earlier."""
         query = select(TaskRow.task).where(col(TaskRow.state).in_(_OPEN), col(TaskRow.deadline) <= block)
         with self.session() as session:
-            tasks = session.exec(query.order_by(col(TaskRow.deadline)).limit(limit)).all()
-            views = [fold(_events(session, task)) for task in tasks]
-        return [view for view in views if view is not None]
+            return _views(session, session.exec(query.order_by(col(TaskRow.deadline)).limit(limit)).all())
 
     def counts(self) -> dict[str, int]:
         """How many tasks are in each state."""
@@ -270,8 +269,18 @@ def _row(happened: Event) -> EventRow:
     )
 
 
-def _events(session: Session, subject: str) -> list[Event]:
-    query = select(EventRow).where(col(EventRow.subject) == subject)
+def _views(session: Session, tasks: Sequence[str]) -> list[TaskView]:
+    """The tasks in the order of their names here."""
+    happened: dict[str, list[Event]] = {task: [] for task in tasks}
+    for one in _events(session, tasks):
+        assert isinstance(one, TaskEvent)
+        happened[one.task.hex()].append(one)
+    return [view for task in tasks if (view := fold(happened[task])) is not None]
+
+
+def _events(session: Session, subjects: Sequence[str]) -> list[Event]:
+    """Everything that happened to these tasks or operators, in the order of the chain."""
+    query = select(EventRow).where(col(EventRow.subject).in_(subjects))
     rows = session.exec(query.order_by(col(EventRow.block), col(EventRow.log_index))).all()
     return [
         KINDS[row.name].from_arguments(Place(row.block, row.log_index, row.block_hash, row.transaction), row.arguments)

@@ -16,13 +16,12 @@ from typing import Any, Self
 
 from web3 import HTTPProvider, Web3
 
-from eigentensor.chain.chain import Chain
-from eigentensor.chain.keys import ANVIL_KEYS, anvil_account
-from eigentensor.chain.network import Deployment, Network
+from eigentensor.chain.keys import ANVIL_KEYS
+from eigentensor.chain.network import Deployment
 from eigentensor.errors import ChainError, ConfigError
 
 CONTRACTS = Path(__file__).parents[3] / "contracts"
-#: The anvil account that deploys, and the one that pays for whatever nobody else pays for.
+#: The anvil account that deploys.
 DEPLOYER = 0
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 
@@ -135,12 +134,6 @@ def deploy(rpc_url: str) -> Deployment:
         return Deployment.from_json(json.loads(written.read_text()))
     finally:
         written.unlink(missing_ok=True)
-
-
-def give_tokens(network: Network, account: str, amount: int) -> None:
-    """Mints test tokens for an account, paid for by the deployer's account."""
-    with Chain(network, anvil_account(DEPLOYER)) as chain:
-        chain.mint(account, amount)
 
 
 def _drain(process: subprocess.Popen[str]) -> None:
