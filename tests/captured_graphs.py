@@ -101,7 +101,9 @@ def graphs() -> dict[str, Graph]:
     return {
         "matmul": Graph(lambda a, b: a @ b, {"a": normal(9, 20), "b": normal(20, 7)}),
         "matmul of half": Graph(
-            lambda a, b: a @ b, {"a": normal(4, 9).astype(np.float16), "b": normal(9, 5).astype(np.float16)}, tolerance=1e-2
+            lambda a, b: a @ b,
+            {"a": normal(4, 9).astype(np.float16), "b": normal(9, 5).astype(np.float16)},
+            tolerance=1e-2,
         ),
         "matmul of integers": Graph(lambda a, b: a @ b, {"a": integers(-99, 99, 4, 9), "b": integers(-99, 99, 9, 5)}),
         "digits": Graph(lambda images: digits(images), {"images": normal(2, 1, 8, 8)}),
@@ -120,5 +122,7 @@ def graphs() -> dict[str, Graph]:
         "decoder step": Graph(block, {"x": normal(1, 1, 8)}, variables={"position": (0, 5, 1)}, tolerance=1e-4),
         "random numbers": Graph(noise, {"x": normal(4, 6)}),
         "bfloat16": Graph(lambda x: (x.cast(dtypes.bfloat16) * 3).exp(), {"x": normal(4, 6)}, tolerance=1e-1),
-        "wide integers": Graph(lambda x: (x * 3_000_000_019) // 7 - (x >> 40), {"x": integers(-(1 << 60), 1 << 60, 9, dtype=np.int64)}),
+        "wide integers": Graph(
+            lambda x: (x * 3_000_000_019) // 7 - (x >> 40), {"x": integers(-(1 << 60), 1 << 60, 9, dtype=np.int64)}
+        ),
     }

@@ -1,22 +1,25 @@
 """Captured graphs mean what tinygrad computes, up to rounding, and are the same bytes in every process."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tinygrad import Tensor, UOp, dtypes
+from tinygrad import Context, Tensor, UOp
 
 from captured_graphs import Graph, graphs
 from eigentensor import reference
+from eigentensor.capture.context import TensorContext
 from eigentensor.capture.graph import GraphProgram
 from eigentensor.program.model import Kind, Role
-from eigentensor.program.ops import Op
+from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.validity import check
 from ops_vectors import apart
 
 NAMES = list(graphs())
+CHANGED = dict.fromkeys(("NOOPT", "FLOAT16", "IMAGE", "WINO", "PCONTIG", "FUSE_OPTIM", "MAX_KERNEL_BUFFERS"), "1")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,8 +42,10 @@ def test_the_reference_agrees_with_tinygrad(name: str) -> None:
 def own_results(graph: Graph) -> list[Tensor]:
     inputs = {name: Tensor(value) for name, value in graph.inputs.items()}
     bound = {name: UOp.variable(name, *v[:2]).bind(v[0]) for name, v in graph.variables.items()}
-    results = graph.function(*inputs.values(), **bound) if bound else graph.function(**inputs)
-    return list(results) if isinstance(results, tuple | list) else [results]
+    with Context(NOOPT=1):
+        results = graph.function(**inputs, **bound)
+        results = list(results) if isinstance(results, tuple) else [results]
+        return [tensor.realize() for tensor in results]
 
 
 def test_programs_are_the_same_bytes_in_every_process() -> None:
@@ -49,28 +54,29 @@ def test_programs_are_the_same_bytes_in_every_process() -> None:
     runs = [
         subprocess.run(
             [sys.executable, "-c", code],
-            env={"PYTHONPATH": str(here), "PYTHONHASHSEED": seed, "HOME": str(Path.home()), **settings},
-            capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(here), "PYTHONHASHSEED": seed, **settings},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
-        for seed, settings in (
-            ("0", {}),
-            ("1", {"NOOPT": "1", "BEAM": "2", "FLOAT16": "1", "IMAGE": "1", "SPLIT_REDUCEOP": "1", "SCACHE": "1", "DEV": "PYTHON"}),
-        )
-    ]  # fmt: skip
+        for seed, settings in (("0", {}), ("1", CHANGED))
+    ]
     assert runs[0] == runs[1] == f"{[g.captured().uuid for g in graphs().values()]}\n"
 
 
 def test_a_model_is_a_small_program_with_its_weights_beside_it() -> None:
     captured = graphs()["digits"].captured()
     assert len(captured.to_bytes()) < 10_000
-    assert set(captured.weights) == {f"{layer}.{part}" for layer in ("first", "second", "last") for part in ("weight", "bias")}
+    assert set(captured.weights) == {
+        f"{layer}.{p}" for layer in ("first", "second", "last") for p in ("weight", "bias")
+    }
     assert not captured.program.named(Role.CONSTANT)
 
 
 def test_an_embedding_is_a_guarded_load() -> None:
     (body,) = graphs()["embedding"].captured().program.bodies
     assert not body.reductions
-    assert max(i.op is Op.LOAD for i in body.instructions)
+    assert any(i.op is Op.LOAD and i.c != NO_GUARD for i in body.instructions)
 
 
 def test_a_sum_of_products_is_fused() -> None:
@@ -112,8 +118,11 @@ def test_a_decoder_writes_its_cache_where_the_variable_says() -> None:
         tensors |= states
 
 
-def test_a_decoder_repeated_by_its_stride_is_the_same_as_step_by_step() -> None:
-    graph = graphs()["decoder step"]
-    captured = graph.captured()
-    assert captured.program.variables[0].stride == 1
-    assert dtypes.float32.itemsize * 6 * 8 == captured.states["keys"].nbytes
+def test_placeholders_of_any_device_give_the_same_program() -> None:
+    uuids = set()
+    for device in ("CPU", "PYTHON", "NULL"):
+        with Context(DEV=device):
+            context = TensorContext()
+            x = context.add_graph_input("x", (4, 6))
+            uuids.add(context.compile_to_graph((x @ x.T + Tensor([1.0, 2.0, 3.0, 4.0])).softmax()).uuid)
+    assert len(uuids) == 1
