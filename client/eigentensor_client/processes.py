@@ -74,6 +74,8 @@ class Running:
         """What matched the pattern of readiness. ProcessDied if the process ended, or said nothing, before."""
         self._ready.wait(READY)
         if self._found is None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)  # whoever has closed its output is about to end
             raise ProcessDied(self.name, self._process.poll(), self.tail())
         return self._found
 
