@@ -51,6 +51,7 @@ class Blobs:
         self._store = store
         self._limits = limits
         self._staging = staging
+        self._uploads: dict[str, Pieces] = {}
         self._locks = [threading.Lock() for _ in range(64)]
         staging.mkdir(parents=True, exist_ok=True)
         try:
@@ -145,6 +146,7 @@ class Blobs:
         finally:
             part.unlink(missing_ok=True)
             self._declared(blob).unlink(missing_ok=True)
+            self._uploads.pop(blob, None)
 
     def _place(self, part: Path, blob: str) -> None:
         final = self._path(blob)
@@ -170,6 +172,7 @@ class Blobs:
         for stale in [path for path in uploads if path.stat().st_mtime < time.time() - STALE]:
             self._part(stale.stem).unlink(missing_ok=True)
             stale.unlink(missing_ok=True)
+            self._uploads.pop(stale.stem, None)
             uploads.remove(stale)
         promised = sum(Pieces.from_json(json.loads(path.read_text()), self._limits.blob).size for path in uploads)
         if len(uploads) >= self._limits.uploads:
@@ -190,7 +193,9 @@ class Blobs:
         try:
             declared = self._declared(blob)
             os.utime(declared)
-            return Pieces.from_json(json.loads(declared.read_text()), self._limits.blob)
+            if blob not in self._uploads:
+                self._uploads[blob] = Pieces.from_json(json.loads(declared.read_text()), self._limits.blob)
+            return self._uploads[blob]
         except FileNotFoundError:
             raise BlobNotFound(
                 f"no upload of blob {blob} was begun", fix=f"PUT its pieces to /v1/blobs/{blob}/pieces first."
