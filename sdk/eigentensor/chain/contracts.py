@@ -63,11 +63,9 @@ def talking_to(url: str) -> Iterator[None]:
             fix="Is the chain running (`eigentensor devnet`)? The network file names its rpc_url.",
         ) from error
     except ContractLogicError as error:
-        data = error.data if isinstance(error.data, str) else ""
-        try:
-            raise reverted(bytes.fromhex(data.removeprefix("0x"))) from None
-        except ValueError:
-            raise Reverted("UnknownError", (str(error.message),)) from None
+        if isinstance(error.data, str) and error.data.startswith("0x"):
+            raise reverted(bytes.fromhex(error.data[2:])) from None
+        raise Reverted("UnknownError", (str(error.message),)) from None
     except Web3RPCError as error:
         response = error.rpc_response or {}
         detail = response.get("error") if isinstance(response, dict) else None
