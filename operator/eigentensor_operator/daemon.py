@@ -204,7 +204,8 @@ class Daemon:
         self._metrics.phase.labels(AVS, step).observe(seconds)
         if isinstance(outcome, Undone):
             self._metrics.failures.labels(AVS, step).inc()
-            self._log.warning(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
+            say = self._log.info if step is Step.ACCEPT else self._log.warning  # somebody else being faster is no fault
+            say(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
         elif step not in SENT:  # those are told when the chain shows them
             self._log.info(step.value, task=task, seconds=round(seconds, 3))
         return outcome

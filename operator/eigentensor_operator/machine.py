@@ -127,19 +127,28 @@ def _decide(operator: Operator) -> tuple[Operator, tuple[Do, ...]]:
         if _forgettable(operator, case):
             operator = replace(operator, cases={u: c for u, c in operator.cases.items() if u != uuid})
             continue
-        decision = _next(operator, case)
-        if isinstance(decision, Step):
-            actions.append(Do(decision, uuid))
-            case = replace(case, doing=decision, refused=None if decision is Step.ACCEPT else case.refused)
-        elif isinstance(decision, Reason) and operator.mine(case):
-            case = replace(case, dropped=case.dropped or decision)
-        elif isinstance(decision, Reason):
-            case = replace(case, refused=decision)
-        if case.refused is not None and case.refused.code is not case.published and case.now.state is State.OPEN:
-            actions.append(Do(Step.DECLINE, uuid))
-            case = replace(case, published=case.refused.code)
-        operator = _with(operator, case)
+        decided, wanted = _judge(operator, case)
+        actions.extend(Do(step, uuid) for step in wanted)
+        if decided is not case:
+            operator = _with(operator, decided)
     return operator, tuple(actions)
+
+
+def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
+    """One task with what was decided about it, and the steps to begin. A refusal is published once for each code."""
+    steps: list[Step] = []
+    decision = _next(operator, case)
+    if isinstance(decision, Step):
+        steps.append(decision)
+        case = replace(case, doing=decision, refused=None if decision is Step.ACCEPT else case.refused)
+    elif isinstance(decision, Reason) and operator.mine(case):
+        case = replace(case, dropped=case.dropped or decision)
+    elif isinstance(decision, Reason) and decision != case.refused:
+        case = replace(case, refused=decision)
+    if case.refused is not None and case.refused.code is not case.published and case.now.state is State.OPEN:
+        steps.append(Step.DECLINE)
+        case = replace(case, published=case.refused.code)
+    return case, steps
 
 
 def _next(operator: Operator, case: Case) -> Step | Reason | None:

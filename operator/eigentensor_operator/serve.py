@@ -1,6 +1,7 @@
 """An operator put together: settings in, a running daemon with its node API out."""
 
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -24,6 +25,7 @@ from eigentensor_operator.store import Store
 def serve(settings: Settings) -> None:
     """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, ExecutionError before it is ready."""
     configure_logs(settings)
+    os.umask(0o077)  # a salt that others can read hides nothing
     log = structlog.get_logger()
     network = Network.load(settings.network)
     account = settings.account()

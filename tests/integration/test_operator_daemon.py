@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -156,12 +158,17 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
     running.stop()
 
 
-def test_sigterm_ends_an_operator_at_once_and_without_an_error(net: Devnet, party: Party) -> None:
+def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: Devnet, party: Party) -> None:
     running = start(net, party)
     running.wait_ready()
-    os.kill(running.pid, 15)
+    ready = next(json.loads(line) for line in running.tail().splitlines() if '"event": "ready"' in line)
+    with httpx.Client(base_url=f"http://127.0.0.1:{ready['node_port']}") as node:
+        assert node.get("/eigen/node/health").status_code in (200, 206)
+        assert 'et_determinism_selftest_ok{avs_name="eigentensor"} 1.0' in node.get("/metrics").text
+    os.kill(running.pid, signal.SIGTERM)
     assert running.wait(timeout=20) == 0
     assert '"event": "ended"' in running.tail()
+    assert (party.folder / "operator.sqlite").stat().st_mode & 0o077 == 0
 
 
 def test_a_draining_operator_says_so_to_whoever_asks_why(
