@@ -129,12 +129,18 @@ class Analysis:
             seen[top] = self._interval(part, [seen[v] for v in part.values])
         return seen[number][1]
 
-    def stride(self, number: int, axis: int) -> int | None:
-        """By how much an index value grows with the counter of an axis; None if not by a constant."""
-        return self.strides(axis)[number]
-
     def strides(self, axis: int) -> tuple[int | None, ...]:
-        """`stride` of every instruction; None for values that depend on the axis and are no index."""
+        """By how much each index value grows with the counter of an axis; None if not by a constant, or if the value
+        depends on the axis and is no index."""
+        if axis not in self._strides:
+            self._strides[axis] = self._strides_along(axis)
+        return self._strides[axis]
+
+    @cached_property
+    def _strides(self) -> dict[int, tuple[int | None, ...]]:
+        return {}
+
+    def _strides_along(self, axis: int) -> tuple[int | None, ...]:
         result: list[int | None] = []
         for instruction, depends in zip(self.body.instructions, self.depends, strict=True):
             if axis not in depends:

@@ -36,6 +36,10 @@ def prepare(
 
     missing = [key for key, code in found.items() if code is None]
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
-        new = dict(zip(missing, pool.map(compiled, missing), strict=True))
+        try:
+            new = dict(zip(missing, pool.map(compiled, missing), strict=True))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     codes = {key: code or new[key] for key, code in found.items()}
     return Kernels(tuple(None if key is None else codes[key] for key in keys), codes[driver], len(missing))

@@ -10,9 +10,12 @@ from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.analysis import Analysis
 
 PACK_BYTES = 1 << 18  #: values kept for all steps of a reduction: what a core's own cache holds
+ROWS = 16  #: of a tile without reductions: a cache line of float32
+AXES = 5  #: output axes, the longest, that are looked at
 LINES = 1200  #: instructions in the tile of a reduction: longer ones compile slowly and spill
 #: Costs, in instructions that work on all lanes: what is done lane by lane, and reads of chosen lanes.
 PER_LANE, GUARDED = 1.5, 2.0
+FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
 SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 
 
@@ -52,10 +55,12 @@ def candidates(body: Body, target: Target) -> list[Schedule]:
 
 def _choices(body: Body, target: Target) -> list["_Choice"]:
     analysis = Analysis(body)
-    axes = [axis for axis, extent in enumerate(body.output_ranges) if extent > 1]
+    large = sorted(range(len(body.output_ranges)), key=lambda axis: (body.output_ranges[axis], axis))[-AXES:]
+    axes = [axis for axis in sorted(large) if body.output_ranges[axis] > 1]
     vectors: list[int | None] = [*axes, None]
-    # Rows pay where a reduction uses a value again for each of them; elsewhere they only make code longer.
-    rows: list[int | None] = [None, *(axes if body.reduce_ranges else ())]
+    # Rows pay where a reduction uses a value again for each of them, or where neighbours in memory are read for them;
+    # elsewhere they only make code longer.
+    rows: list[int | None] = [None, *(axes if body.reduce_ranges else (a for a in axes if _is_turned(analysis, a)))]
     wide = (4, 2, 1) if target.registers > 16 else (2, 1)
     return [
         _Choice(analysis, target, v, r, most)
@@ -64,6 +69,13 @@ def _choices(body: Body, target: Target) -> list["_Choice"]:
         if r is None or r != v
         for most in ((8,) if r is None else wide if v is not None else (1,))
     ]
+
+
+def _is_turned(analysis: Analysis, axis: int) -> bool:
+    """Whether something is read along an axis that is not the one along which the result is written."""
+    strides = analysis.strides(axis)
+    reads = [i.b for i in analysis.body.instructions if i.op is Op.LOAD]
+    return prod(analysis.body.output_ranges[axis + 1 :]) > 1 and any(strides[b] == 1 for b in reads)
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ class _Choice:
         """Rows and columns: as many accumulators as registers can hold beside the values of a step."""
         body = self.analysis.body
         if not body.reduce_ranges:
-            return 1, 1
+            return (_even(body.output_ranges[self.row], ROWS) if self.row is not None else 1), 1
         widest = max(
             (sum(1 for s in self.analysis.scopes if s == k) for k in range(body.reductions)),
             default=1,
@@ -178,6 +190,11 @@ class _Choice:
     def _contiguous(self) -> bool:
         return prod(self.analysis.body.output_ranges[(self.vector or 0) + 1 :]) == 1
 
+    def _reads_neighbours(self, element: int) -> bool:
+        """Whether what one lane reads lies beside what it read before: then the cache has it."""
+        loops = [r for r in self.analysis.depends[element] if r >= self.analysis.outputs]
+        return any(self.analysis.strides(r)[element] == 1 for r in ([] if self.row is None else [self.row]) + loops)
+
     def _weight(self, number: int) -> float:
         """Cost of one evaluation for all lanes."""
         instruction = self.analysis.body.instructions[number]
@@ -186,7 +203,7 @@ class _Choice:
             row = self.strides[instruction.b] == 1
             if row:
                 return GUARDED if guarded else 1.0
-            return PER_LANE * self.lanes * (2 if guarded else 1)
+            return PER_LANE * self.lanes * (2 if guarded else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
         if instruction.op in SLOW and self.strides[number] is None:
             return PER_LANE * self.lanes if self.analysis.constant(instruction.b) is None else 4.0
         return 1.0 if self.strides[number] is None else 1 / self.lanes
