@@ -332,6 +332,14 @@ def test_the_network_is_told(served: tuple[str, Daemon], client: Chain) -> None:
     assert get(url, "/openapi.json")["openapi"].startswith("3.1")
 
 
+@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 10_000, b"\xff\xfe", b"1" * 60_000, b'{"order": NaN}'])
+def test_a_body_that_no_parser_likes_is_a_bad_request(served: tuple[str, Daemon], body: bytes) -> None:
+    url, _ = served
+    for path in ("/v1/orders", f"/v1/tasks/{'00' * 32}/declines"):
+        answer = httpx.post(url + path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400 and answer.headers["content-type"] == "application/problem+json"
+
+
 WORDS = st.one_of(
     st.sampled_from(["0x" + "00" * 32, "ab" * 32, "..", "%2e%2e", "1-1", "-1", "999999999999999999999", "open", "\0"]),
     st.text(max_size=70),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from eigentensor import merkle
 from eigentensor.errors import TensorFileError
@@ -48,12 +49,15 @@ def read_header(path: Path) -> dict[str, Entry]:
             raise TensorFileError(f"{path.name} is not a safetensors file")
         text = file.read(length)
     try:
+        # The library's parser bounds how deep a header nests; Python's only as far as the recursion limit does.
+        with safe_open(path, framework="np"):
+            pass
         header = json.loads(text, object_pairs_hook=_unique)
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
         header.pop("__metadata__", None)
         entries = {name: _entry(name, fields, 8 + length) for name, fields in header.items()}
-    except (ValueError, RecursionError) as error:
+    except (SafetensorError, ValueError) as error:
         raise TensorFileError(f"{path.name} is not a safetensors file: {error}") from None
     end = 8 + length
     ordered = sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop))
