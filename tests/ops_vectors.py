@@ -14,7 +14,7 @@ from eigentensor import reference
 from eigentensor.capture.function import capture
 from eigentensor.capture.graph import GraphProgram
 from eigentensor.errors import CaptureError
-from tensor_methods import EXAMPLES, INPUTS, NOT_COMPUTED, Example
+from tensor_methods import EXAMPLES, INPUTS, NOT_COMPUTED, NOT_SCHEDULED, Example
 
 TABLE = Path(__file__).parent / "vectors" / "ops.json"
 
@@ -98,6 +98,7 @@ def row(method: str) -> Row:
 def rows(*, slow: bool) -> list[Row]:
     """One row per public name of Tensor, sorted; without the slow examples if asked."""
     found = [Row(name, "", "not computed", 0, why) for why, names in NOT_COMPUTED.items() for name in names]
+    found += [Row(name, "", "refused", 0, why) for name, why in NOT_SCHEDULED.items()]
     return sorted([*found, *(row(method) for method, example in EXAMPLES.items() if slow or not example.slow)])
 
 

@@ -83,7 +83,7 @@ EXAMPLES: dict[str, Example] = {
     "glorot_uniform": E(SEEDED.format("Tensor.glorot_uniform(4, 4)")),
     "gradient": E("(x * y).sum().gradient(x, y)"), "half": E("x.half() * 3", 1e-2),
     "hardsigmoid": E("x.hardsigmoid()"), "hardswish": E("x.hardswish()"), "hardtanh": E("x.hardtanh()"),
-    "hash": E("c.hash()", slow=True), "image_conv2d": E("f.image_conv2d(k)"), "image_dot": E("x.image_dot(m)"),
+    "image_conv2d": E("f.image_conv2d(k)"), "image_dot": E("x.image_dot(m)"),
     "int": E("x.int()"), "interpolate": E("f.interpolate((9, 9))", 1e-4),
     "invalids": E("Tensor.invalids(2, 3)"), "isclose": E("x.isclose(y)"), "isfinite": E("z.isfinite()"),
     "isinf": E("z.isinf()"), "isnan": E("z.isnan()"),
@@ -152,3 +152,6 @@ NOT_COMPUTED = {
     "places a tensor on devices": ["shard", "shard_", "shard_like", "to_"],
     "seeds the random numbers of later calls": ["manual_seed"],
 }  # fmt: skip
+
+#: Methods that compute, but that tinygrad does not turn into kernels here.
+NOT_SCHEDULED = {"hash": "tinygrad needs more than 5 GB and many minutes to schedule it as one graph"}

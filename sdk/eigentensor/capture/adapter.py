@@ -28,11 +28,14 @@ _SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 _LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parent), str(Path(inspect.__file__).parent))
 
-if version("tinygrad") != TINYGRAD:
-    raise CaptureError(
-        f"tinygrad {version('tinygrad')} is installed",
-        fix=f"pip install tinygrad=={TINYGRAD}: capture knows only that release",
-    )
+
+def require_release(installed: str) -> None:
+    """Raises CaptureError for a tinygrad whose inside this module does not know."""
+    if installed != TINYGRAD:
+        raise CaptureError(f"tinygrad {installed} is installed", fix=f"pip install tinygrad=={TINYGRAD}")
+
+
+require_release(version("tinygrad"))
 
 
 class Step(NamedTuple):
@@ -71,6 +74,7 @@ def recording() -> Iterator[list[Step]]:
         for tensor, uop, grad in before:
             tensor.uop, tensor.grad = uop, grad
         tensor_module.Metadata = metadata
+        tensor_module._METADATA.set(None)  # a Tensor method that raises leaves its name behind
         Tensor._device_seeds, Tensor._device_rng_counters = seeds, counters
 
 

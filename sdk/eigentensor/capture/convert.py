@@ -9,6 +9,7 @@ from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.uop.ops import Ops
 
 from eigentensor.capture import functions
+from eigentensor.capture.adapter import origin
 from eigentensor.capture.constants import constant
 from eigentensor.capture.kernel import cast, where
 from eigentensor.capture.transcendental import Meant, meant
@@ -40,6 +41,17 @@ def dtype_of(dtype: Any) -> DType:
         fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "use a supported type"
         raise CaptureError(f"{str(dtype).removeprefix('dtypes.')} cannot be in a program", fix=fix)
     return DTYPES[dtype]
+
+
+def refuse_unsupported(root: Any) -> None:
+    """Raises CaptureError, with the user's line, where it is known, for types that no program has."""
+    unsupported = [u for u in root.toposort() if u.dtype not in (*DTYPES, *dtypes.weaks, dtypes.void)]
+    where = next((line for u in unsupported if (line := origin(u))), "")
+    try:
+        for u in unsupported:
+            dtype_of(u.dtype)
+    except CaptureError as error:
+        raise CaptureError(f"{error.what}{f': {where}' if where else ''}", fix=error.fix) from None
 
 
 def split_gate(index: Any) -> tuple[Any, Any]:

@@ -131,7 +131,10 @@ def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
         return {} if isinstance(owner, ModuleType | type) else {"": owner}
     refers = inspect.getclosurevars(inspect.unwrap(function))
     holders: dict[str, Any] = {}
-    for name, value in {**refers.globals, **refers.nonlocals}.items():
+    named = {**refers.globals, **refers.nonlocals}
+    models_first = sorted(named, key=lambda name: isinstance(named[name], nn.optim.Optimizer))
+    for name in models_first:
+        value = named[name]
         if inspect.isroutine(value):
             holders |= {n or name: h for n, h in _holders(value, seen).items()} if _is_of_user(value) else {}
         elif not isinstance(value, ModuleType | type):

@@ -13,7 +13,7 @@ from tinygrad.dtype import strong_dtype
 from eigentensor.capture import adapter
 from eigentensor.capture.build import Draft, build
 from eigentensor.capture.constants import constant
-from eigentensor.capture.convert import dtype_of
+from eigentensor.capture.convert import dtype_of, refuse_unsupported
 from eigentensor.capture.kernel import Kernel, fresh_array, fresh_axis
 from eigentensor.capture.schedule import Schedule
 from eigentensor.errors import CaptureError
@@ -79,7 +79,7 @@ def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str],
     """Each result in a buffer of its own. To be called while recording; what is not computed yet is recorded."""
     for (_, name), tensor in results.items():
         static_shape(tensor, name)
-        dtype_of(strong_dtype(tensor.dtype))
+        refuse_unsupported(tensor.uop)
     clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
     computed = [tensor for tensor in clones.values() if tensor.numel()]
     if computed:

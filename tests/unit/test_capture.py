@@ -1,0 +1,185 @@
+"""What TensorContext and capture promise and refuse; `here` marks the line that an error must name."""
+
+import inspect
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, dtypes, nn
+from tinygrad.dtype import DType
+
+from eigentensor import reference
+from eigentensor.capture import GraphProgram, TensorContext, capture
+from eigentensor.errors import CaptureError
+from eigentensor.program.model import Role
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def lines_of(function: object, mark: str = "# here") -> str:
+    lines, first = inspect.getsourcelines(function)  # type: ignore[arg-type]
+    return f"{__file__}:{first + next(i for i, line in enumerate(lines) if mark in line)}"
+
+
+def test_the_promised_example_works_twice_in_a_row() -> None:
+    context = TensorContext()
+    a = context.add_graph_input("matrix_a", (30, 20))
+    b = context.add_graph_input("matrix_b", (20, 10))
+    first, second = context.compile_to_graph(a @ b), context.compile_to_graph(a @ b)
+    assert first.uuid == second.uuid
+    for seed in (1, 2):
+        rng = np.random.default_rng(seed)
+        inputs = {"matrix_a": rng.random((30, 20), np.float32), "matrix_b": rng.random((20, 10), np.float32)}
+        result = reference.execute(GraphProgram.from_bytes(first.to_bytes()).program, inputs).outputs["output"]
+        assert np.allclose(result, inputs["matrix_a"] @ inputs["matrix_b"], rtol=1e-5)
+
+
+def test_outputs_are_named_by_position_or_by_a_dict() -> None:
+    context = TensorContext()
+    x = context.add_graph_input("x", (3, 4))
+    assert list(context.compile_to_graph(x + 1).program.outputs) == ["output"]
+    assert list(context.compile_to_graph(x + 1, x * 2).program.outputs) == ["output_0", "output_1"]
+    assert list(context.compile_to_graph({"sum": x.sum(), "both": x + 1}).program.outputs) == ["both", "sum"]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1)])
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float32, dtypes.bool, dtypes.int64, dtypes.half, dtypes.uint8, dtypes.bfloat16]
+)
+def test_scalars_and_empty_tensors_of_every_type_pass_through(shape: tuple[int, ...], dtype: DType) -> None:
+    context = TensorContext()
+    program = context.compile_to_graph(context.add_graph_input("x", shape, dtype)).program
+    storage = np.uint16 if dtype is dtypes.bfloat16 else np.dtype(dtype.fmt)
+    x = np.ones(shape, storage)
+    result = reference.execute(program, {"x": x}).outputs["output"]
+    assert result.shape == shape and result.dtype == storage and np.array_equal(result, x)
+
+
+def test_an_output_that_is_an_input_or_a_view_or_a_constant_is_written() -> None:
+    context = TensorContext()
+    x = context.add_graph_input("x", (3, 4))
+    program = context.compile_to_graph(x, x.T, Tensor.eye(3), x[1:, ::2]).program
+    outputs = reference.execute(program, {"x": X}).outputs
+    for name, expected in zip(outputs, (X, X.T, np.eye(3), X[1:, ::2]), strict=True):
+        assert np.array_equal(outputs[name], expected)
+
+
+def test_named_weights_stay_outside_and_small_data_inside() -> None:
+    context = TensorContext()
+    x, w = context.add_graph_input("x", (3, 4)), context.add_weight("w", Tensor(X.T.copy()))
+    graph = context.compile_to_graph(x @ w + Tensor([1.0, 2.0, 3.0]) + Tensor(np.ones((3, 1000), np.float32)).sum(1))
+    assert list(graph.weights) == ["data_0", "w"]
+    assert [len(b.data) for b in graph.program.buffers if b.role is Role.CONSTANT] == [12]
+    result = reference.execute(graph.program, {"x": X, **graph.weights}).outputs["output"]
+    assert np.allclose(result, X @ X.T + [1, 2, 3] + 1000)
+
+
+def test_a_state_takes_the_value_that_is_assigned_to_it() -> None:
+    context = TensorContext()
+    x, total = (
+        context.add_graph_input("x", (4,)),
+        context.add_state("total", (4,), initial=Tensor([1.0, 2.0, 3.0, 4.0])),
+    )
+    total.assign(total + x)
+    graph = context.compile_to_graph(total.sum())
+    results = reference.execute(graph.program, {"x": X[0], **graph.states})
+    assert np.array_equal(results.states["total"], X[0] + [1, 2, 3, 4])
+    assert results.outputs["output"] == 16
+
+
+def test_a_state_that_is_never_assigned_is_refused() -> None:
+    context = TensorContext()
+    state = context.add_state("cache", (4,))
+    with pytest.raises(CaptureError, match="'cache' is never assigned"):
+        context.compile_to_graph(state + 1)
+
+
+def test_a_strided_assignment_is_kept_or_refused_but_never_lost() -> None:
+    def strided(x: Tensor) -> Tensor:
+        x[:, ::2] = 7.0
+        return x
+
+    program = capture(strided, [X]).program
+    expected = X.copy()
+    expected[:, ::2] = 7
+    assert np.array_equal(reference.execute(program, {"x": X}).outputs["output"], expected)
+
+
+def test_a_model_in_the_closure_brings_its_weights_once() -> None:
+    layer = nn.Linear(4, 2)
+    tied = layer.weight
+    graph = capture(lambda x: layer(x) @ tied, [X])
+    assert sorted(graph.weights) == ["layer.bias", "layer.weight"]
+    assert sorted(capture(lambda x: layer(x), [X], model=layer).weights) == ["bias", "weight"]
+
+
+def test_variables_become_arguments() -> None:
+    graph = capture(lambda x, row: x[row], [X], variables={"row": (0, 2)})
+    for row in range(3):
+        assert np.array_equal(reference.execute(graph.program, {"x": X}, {"row": row}).outputs["output"], X[row])
+
+
+def test_small_results_get_a_fingerprint_of_the_large_intermediates() -> None:
+    def classify(x: Tensor) -> Tensor:
+        return (x @ Tensor.ones(4, 300)).contiguous().exp().contiguous().argmax(1)
+
+    graph = capture(classify, [X])
+    assert list(graph.program.outputs) == ["fingerprint", "output"]
+    assert list(capture(classify, [X], fingerprint=False).program.outputs) == ["output"]
+    one, other = (reference.execute(graph.program, {"x": x}).outputs["fingerprint"] for x in (X, np.nextafter(X, 99)))
+    assert one.dtype == np.uint32 and one != other
+
+
+def read(x: Tensor) -> Tensor:
+    return x * x.sum().item()  # here
+
+
+def wide(x: Tensor) -> Tensor:
+    y = x.double()
+    return (y * 2).float()  # here
+
+
+def crooked(x: Tensor) -> Tensor:
+    return x.reshape(5, 5)  # here
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(read, "the value of a tensor is read"), (wide, "double cannot be in a program"), (crooked, "ValueError")],
+)
+def test_what_cannot_be_captured_is_refused_with_the_line(function: object, reason: str) -> None:
+    with pytest.raises(CaptureError, match=reason) as refused:
+        capture(function, [X])  # type: ignore[arg-type]
+    assert lines_of(function) in refused.value.what
+    assert refused.value.fix
+
+
+def test_shapes_that_depend_on_a_variable_are_refused() -> None:
+    with pytest.raises(CaptureError, match="depends on a variable"):
+        capture(lambda x, n: x[:n], [X], variables={"n": (1, 3)})
+
+
+def test_outputs_that_are_no_tensors_are_refused() -> None:
+    with pytest.raises(CaptureError, match="is a float, not a Tensor"):
+        capture(lambda x: 3.5, [X])
+
+
+def test_names_are_unique() -> None:
+    context = TensorContext()
+    context.add_graph_input("x", (2,))
+    with pytest.raises(CaptureError, match="two tensors named 'x'"):
+        context.add_weight("x", Tensor([1.0]))
+
+
+def test_a_name_that_the_format_refuses_says_so() -> None:
+    context = TensorContext()
+    x = context.add_graph_input("a/b", (2,))
+    with pytest.raises(CaptureError, match="name"):
+        context.compile_to_graph(x + 1)
+
+
+def test_another_release_of_tinygrad_is_refused() -> None:
+    from eigentensor.capture.adapter import require_release
+
+    require_release("0.14.0")
+    with pytest.raises(CaptureError, match=r"0\.15\.0"):
+        require_release("0.15.0")
