@@ -92,7 +92,7 @@ def row(method: str) -> Row:
     try:
         return Row(method, example.expression, "captured", len(captured(example).program.calls), "")
     except CaptureError as error:
-        return Row(method, example.expression, "refused", 0, re.sub(r"^\S+:\d+: ", "", error.what))
+        return Row(method, example.expression, "refused", 0, re.sub(r" \(\S.*:\d+\)$", "", error.what))
 
 
 def rows(*, slow: bool) -> list[Row]:

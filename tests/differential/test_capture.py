@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +20,27 @@ from eigentensor.program.validity import check
 from ops_vectors import apart
 
 NAMES = list(graphs())
+TRAINING = "training step with Adam"  # compared over several steps
 CHANGED = dict.fromkeys(("NOOPT", "WINO", "PCONTIG", "SPLIT_REDUCEOP", "SCACHE", "TRANSCENDENTAL"), "1")
+
+
+@cache
+def captured(name: str) -> GraphProgram:
+    return graphs()[name].captured(fingerprint=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_captured_graph_is_valid_and_survives_its_bytes(name: str) -> None:
-    graph = graphs()[name].captured()
+    graph = captured(name)
     check(graph.program)
     assert GraphProgram.from_bytes(graph.to_bytes()).program == graph.program
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != TRAINING])
 def test_the_reference_agrees_with_tinygrad(name: str) -> None:
-    graph = graphs()[name]
-    captured = graph.captured(fingerprint=False)
-    results = reference.execute(captured.program, graph.bound(captured), {n: v[0] for n, v in graph.variables.items()})
-    expected = own_results(graph)
-    for ours, theirs in zip(results.outputs.values(), expected, strict=True):
+    graph, made = graphs()[name], captured(name)
+    results = reference.execute(made.program, graph.bound(made), {n: v[0] for n, v in graph.variables.items()})
+    for ours, theirs in zip(results.outputs.values(), own_results(graph), strict=True):
         assert apart(ours, theirs) <= graph.tolerance
 
 
@@ -65,55 +70,51 @@ def test_programs_are_the_same_bytes_in_every_process() -> None:
 
 
 def test_a_model_is_a_small_program_with_its_weights_beside_it() -> None:
-    captured = graphs()["digits"].captured()
-    assert len(captured.to_bytes()) < 10_000
-    assert set(captured.weights) == {
-        f"{layer}.{p}" for layer in ("first", "second", "last") for p in ("weight", "bias")
-    }
-    assert not captured.program.named(Role.CONSTANT)
+    made = captured("digits")
+    assert len(made.to_bytes()) < 10_000
+    assert set(made.weights) == {f"{layer}.{p}" for layer in ("first", "second", "last") for p in ("weight", "bias")}
+    assert not made.program.named(Role.CONSTANT)
 
 
 def test_an_embedding_is_a_guarded_load() -> None:
-    (body,) = graphs()["embedding"].captured().program.bodies
+    (body,) = captured("embedding").program.bodies
     assert not body.reductions
     assert any(i.op is Op.LOAD and i.c != NO_GUARD for i in body.instructions)
 
 
 def test_a_sum_of_products_is_fused() -> None:
-    (body,) = graphs()["matmul"].captured().program.bodies
+    (body,) = captured("matmul").program.bodies
     assert any(i.op is Op.REDUCE_MULACC for i in body.instructions)
 
 
 def test_capturing_leaves_the_model_as_it_was() -> None:
-    graph = graphs()["training step with Adam"]
+    graph = graphs()[TRAINING]
     first, second = graph.captured(), graph.captured()
     assert first.to_bytes() == second.to_bytes()
     assert all(np.array_equal(first.states[name], second.states[name]) for name in first.states)
 
 
 def test_what_a_training_step_assigns_is_a_state() -> None:
-    captured = graphs()["training step with Adam"].captured()
-    assert {"optimizer.m.0", "optimizer.b1_t", "trained.last.weight"} <= set(captured.states)
-    assert {r.name for r in captured.program.results if r.kind is Kind.STATE} == set(captured.states)
+    made = captured(TRAINING)
+    assert {"optimizer.m.0", "optimizer.b1_t", "trained.last.weight"} <= set(made.states)
+    assert {r.name for r in made.program.results if r.kind is Kind.STATE} == set(made.states)
 
 
 def test_training_steps_follow_tinygrad_through_the_states() -> None:
-    graph = graphs()["training step with Adam"]
-    captured = graph.captured(fingerprint=False)
-    tensors = graph.bound(captured)
+    graph, made = graphs()[TRAINING], captured(TRAINING)
+    tensors = graph.bound(made)
     for expected in [own_results(graph)[0] for _ in range(3)]:
-        results = reference.execute(captured.program, tensors)
+        results = reference.execute(made.program, tensors)
         assert apart(results.outputs["output"], expected) < 1e-4
         tensors |= results.states
 
 
 def test_a_decoder_writes_its_cache_where_the_variable_says() -> None:
-    graph = graphs()["decoder step"]
-    captured = graph.captured()
-    tensors = graph.bound(captured)
+    made = captured("decoder step")
+    tensors = graphs()["decoder step"].bound(made)
     for position in range(3):
-        states = reference.execute(captured.program, tensors, {"position": position}).states
-        written = [i for i in range(6) if np.any(states["keys"][0, i] != tensors["keys"][0, i])]
+        states = reference.execute(made.program, tensors, {"position": position}).states
+        written = [i for i in range(6) if np.any(states["block.keys"][0, i] != tensors["block.keys"][0, i])]
         assert written == [position]
         tensors |= states
 

@@ -51,7 +51,7 @@ def refuse_unsupported(root: Any) -> None:
         for u in unsupported:
             dtype_of(u.dtype)
     except CaptureError as error:
-        raise CaptureError(f"{error.what}{f': {where}' if where else ''}", fix=error.fix) from None
+        raise CaptureError(f"{error.what}{f' ({where})' if where else ''}", fix=error.fix) from None
 
 
 def split_gate(index: Any) -> tuple[Any, Any]:

@@ -80,7 +80,7 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 def _located(error: Exception, what: str, fix: str) -> CaptureError:
     line = adapter.raised_at(error)
-    return CaptureError(f"{line}: {what}" if line else what, fix=fix)
+    return CaptureError(f"{what} ({line})" if line else what, fix=fix)
 
 
 def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:

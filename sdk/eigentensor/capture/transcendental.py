@@ -53,7 +53,7 @@ def _cosine(u: Any) -> Meant | None:
     for shift, rest in (u.src, u.src[::-1]):
         if shift.op is Ops.CONST and abs(shift.val - pi / 2) < 1e-7:
             argument, factor = _pop_factor(rest)
-            return Meant("cos", argument, factor) if factor == -1 else Meant("cos", rest)
+            return Meant("cos", argument if factor == -1 else rest)
     return None
 
 
