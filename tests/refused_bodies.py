@@ -151,6 +151,14 @@ example("nesting", "a reduction inside a reduction", of_value(reduction(Op.REDUC
 example("nesting", "a range of a reduction outside of it",
         of_value(add(reduction(Op.REDUCE_ADD, (K,), ZERO), node(Op.CAST, F32, counter(K)))))  # fmt: skip
 
+own = counter(K)
+example(
+    "nesting",
+    "a range of a reduction before it",
+    of_value(add(node(Op.CAST, F32, own), reduction(Op.REDUCE_ADD, (K,), ZERO))),
+)
+example("extents", "a loop as long as its own counter", of_value(reduction(Op.REDUCE_ADD, (K,), ZERO, extents=(own,))))
+
 example("index", "an index of 2⁶³", loading(mul(mul(index(1 << 30), index(1 << 30)), index(8)), const(BOOL, 0)))
 example(
     "index",

@@ -1,6 +1,10 @@
 """Encoding, names and canonical form over generated programs."""
 
+from dataclasses import replace
+from enum import IntEnum
 from random import Random
+from struct import error
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -8,9 +12,11 @@ from hypothesis import strategies as st
 
 from eigentensor import merkle
 from eigentensor.errors import ProgramError
-from eigentensor.program import bind, costs, decode, encode, limits
+from eigentensor.program import Body, Program, bind, costs, decode, encode, limits
+from eigentensor.program.codec import to_bytes
 from eigentensor.program.expression import Array, Axis, Node, const, counter, node, rewrite, to_body
 from eigentensor.program.ops import REDUCTIONS, DType, Op
+from eigentensor.program.validity import sentences
 from eigentensor.testing.programs import Example, examples, generate
 
 FEW = settings(max_examples=40, deadline=None)
@@ -144,3 +150,70 @@ def test_generated_programs_use_every_operation_and_type() -> None:
     assert {program.max_repeat for program in programs} == {1, 2, 3}
     assert any(program.new_states for program in programs)
     assert any(program.variables for program in programs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(0, 1 << 32))
+def test_a_program_with_changed_parts_is_refused_or_canonical(seed: int, change: int) -> None:
+    random = Random(change)
+    program = generate(seed % 200).program
+    for _ in range(random.randrange(1, 4)):
+        program = changed(program, random)
+    try:
+        data = to_bytes(program)
+    except error:
+        return  # a number that does not fit its field
+    try:
+        assert encode(decode(data)) == data
+    except ProgramError as refusal:
+        assert refusal.rule in sentences()
+
+
+def changed(program: Program, random: Random) -> Program:
+    """The program with one part replaced by another, or by something near it."""
+    group = random.choice(("buffers", "bodies", "bodies", "bodies", "calls", "results", "variables"))
+    parts = list(getattr(program, group))
+    if not parts:
+        return program
+    number = random.randrange(len(parts))
+    part = parts[number]
+    if group == "bodies":
+        parts[number] = changed_body(part, random)
+    elif random.random() < 0.3:
+        parts.insert(random.randrange(len(parts)), part)
+    else:
+        parts[number] = nearby(part, random, 9)
+    return replace(program, **{group: tuple(parts)})
+
+
+def changed_body(body: Body, random: Random) -> Body:
+    field = random.choice(("instructions",) * 4 + ("parameters", "output_ranges", "reduce_ranges", "variables"))
+    parts = list(getattr(body, field))
+    if not parts:
+        return body
+    number, other = random.randrange(len(parts)), random.randrange(len(parts))
+    kind = random.randrange(4)
+    if kind == 0:
+        parts[number], parts[other] = parts[other], parts[number]
+    elif kind == 1 and len(parts) > 1:
+        del parts[number]
+    elif field == "output_ranges":
+        parts[number] = random.randrange(6)
+    else:
+        parts[number] = nearby(parts[number], random, len(body.instructions))
+    return replace(body, **{field: tuple(parts)})
+
+
+def nearby(part: Any, random: Random, most: int) -> Any:
+    """A record with one of its numbers changed, and codes only into codes."""
+    field = random.choice(part._fields)
+    value = getattr(part, field)
+    if isinstance(value, IntEnum):
+        return part._replace(**{field: random.choice(list(type(value)))})
+    if isinstance(value, int):
+        return part._replace(**{field: random.choice((0, 1, value + 1, value - 1, random.randrange(most + 1), 0xFFFF))})
+    if isinstance(value, tuple) and value:
+        changed = list(value)
+        changed[random.randrange(len(value))] = random.randrange(most + 1)
+        return part._replace(**{field: tuple(changed)})
+    return part

@@ -165,6 +165,21 @@ def _numbering(body: Body) -> Iterator[Breach]:
             yield f"variable {n}", f"{v.minimum}…{v.maximum} is no interval of int32"
 
 
+@rule(
+    BODY_RULES,
+    "nesting",
+    "No reduction stands inside a reduction, and its ranges are counted only inside it.",
+    "Store the inner reduction's result in a buffer of its own.",
+)
+def _nesting(body: Body) -> Iterator[Breach]:
+    open_ = open_reductions(body)
+    for n in reductions(body):
+        if open_[n]:
+            yield _at(body, n), f"depends on a range of reduction {open_[n].bit_length() - 1}"
+    if open_[-1]:
+        yield _at(body, len(open_) - 1), f"depends on a range of reduction {open_[-1].bit_length() - 1}, and is stored"
+
+
 @rule(BODY_RULES, "extents", "The extent of a reduce range is made of constants and variables, and never negative.")
 def _extents(body: Body) -> Iterator[Breach]:
     for r in dict.fromkeys(body.reduce_ranges):
@@ -203,21 +218,6 @@ def _single_steps(body: Body) -> Iterator[Breach]:
 
 def _is_one(i: Instruction) -> bool:
     return i.op is Op.CONST and i.immediate == 1
-
-
-@rule(
-    BODY_RULES,
-    "nesting",
-    "No reduction stands inside a reduction, and its ranges are counted only inside it.",
-    "Store the inner reduction's result in a buffer of its own.",
-)
-def _nesting(body: Body) -> Iterator[Breach]:
-    open_ = open_reductions(body)
-    for n in reductions(body):
-        if open_[n]:
-            yield _at(body, n), f"depends on a range of reduction {open_[n].bit_length() - 1}"
-    if open_[-1]:
-        yield _at(body, len(open_) - 1), f"depends on a range of reduction {open_[-1].bit_length() - 1}, and is stored"
 
 
 @rule(BODY_RULES, "index", "Every index value is proven to lie within ±2⁶², for all ranges and variables.")

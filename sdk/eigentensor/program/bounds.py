@@ -9,38 +9,23 @@ operation, and by facts, each applied to a sub-sum that is a multiple of the fac
 A WHERE is the union of its branches, each under the condition or its negation. A load inside an empty range is safe.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd
 from typing import NamedTuple
 
 from eigentensor.program import limits
+from eigentensor.program.conditions import facts_of
+from eigentensor.program.forms import CONTRADICTION, Fact, Form
 from eigentensor.program.intervals import Interval, common, transfer, union, whole, within
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
 
-#: A form with more atoms is an atom itself. Of a condition's facts, and of those that fit a form, the first are used.
+#: A form with more atoms is an atom itself.
 TERMS = 40
-FACTS = 64
-FITTING = 8
 #: So many values are looked at again under conditions, then no more. Real bodies need a few hundred.
 STEPS = 4_000
 
 _OPAQUE = REDUCTIONS | COMPARISONS | {Op.LOAD, Op.BITCAST}
-
-
-class Form(NamedTuple):
-    """constant + Σ coefficient · atom, atoms ascending."""
-
-    constant: int
-    terms: tuple[tuple[int, int], ...] = ()
-
-
-class Fact(NamedTuple):
-    """Σ coefficient · atom ≤ most."""
-
-    terms: tuple[tuple[int, int], ...]
-    most: int
 
 
 class Proof(NamedTuple):
@@ -136,7 +121,7 @@ class _Prover:
         form = None if i.dtype is DType.BOOL else self._form(n, operands)
         if form is None or len(form.terms) > TERMS or any(abs(c) > limits.INDEX for _, c in form.terms):
             return exact, atom
-        return common(exact, _range(form, self.box)), form
+        return common(exact, form.interval(self.box)), form
 
     def _form(self, n: int, x: Sequence[Interval]) -> Form | None:
         """The affine form of an operation that does not wrap; None if it has none."""
@@ -145,17 +130,17 @@ class _Prover:
         if i.op is Op.CAST:
             return f[0]
         if i.op in (Op.ADD, Op.SUB):
-            return _sum(f[0], f[1], 1 if i.op is Op.ADD else -1)
+            return f[0].plus(f[1], 1 if i.op is Op.ADD else -1)
         if i.op is Op.MUL and not (f[0].terms and f[1].terms):
             factor, other = (f[0], f[1]) if not f[0].terms else (f[1], f[0])
-            return _sum(Form(0), other, factor.constant)
+            return other.times(factor.constant)
         if i.op in (Op.MAX, Op.MIN) and (x[0][0] >= x[1][1] or x[1][0] >= x[0][1]):
             return f[0] if (x[0][0] >= x[1][1]) == (i.op is Op.MAX) else f[1]
         if len(f) < 2 or f[1].terms:
             return None
         c = f[1].constant
         if i.op is Op.SHL:
-            return _sum(Form(0), f[0], 1 << c) if 0 <= c <= 64 else None
+            return f[0].times(1 << c) if 0 <= c <= 64 else None
         if i.op is Op.AND:
             return self._divide(f[0], c + 1, True) if c >= 0 and c & (c + 1) == 0 else None
         if i.op is Op.SHR:
@@ -168,7 +153,7 @@ class _Prover:
     def _divide(self, form: Form, divisor: int, remainder: bool) -> Form | None:
         """Quotient or remainder, if the terms that the divisor does not divide stay within one multiple of it."""
         rest = Form(form.constant, tuple(t for t in form.terms if t[1] % divisor))
-        low, high = _range(rest, self.box)
+        low, high = rest.interval(self.box)
         quotient = low // divisor
         if high // divisor != quotient:
             return None
@@ -184,8 +169,8 @@ class _Prover:
 
     def _under(self, condition: int, holds: bool, target: int) -> Interval | None:
         """What `target` can be while the condition holds (or does not); None if that cannot be."""
-        facts = self._facts(condition, holds) if self.steps < STEPS else []
-        if _CONTRADICTION in facts:
+        facts = facts_of(self.instructions, self.forms, condition, holds) if self.steps < STEPS else []
+        if CONTRADICTION in facts:
             return None
         if not facts:
             return self.box[target]
@@ -210,9 +195,7 @@ class _Prover:
         form = self.forms[n]
         is_atom = form.terms == ((n, 1),) and form.constant == 0
         box = {**known, n: interval} if is_atom else known
-        high = _most(form, facts, box)
-        low = -_most(_sum(Form(0), form, -1), facts, box)
-        interval = common(interval, (low, high))
+        interval = common(interval, form.under(facts, box))
         if interval[0] > interval[1]:
             raise _Impossible
         return interval
@@ -231,40 +214,6 @@ class _Prover:
             if i.op not in _OPAQUE and not any(self.instructions[v].dtype.is_float for v in i.values):
                 stack.extend(i.values[i.op is Op.WHERE :])
         return sorted(found)
-
-    def _facts(self, condition: int, holds: bool) -> list[Fact]:
-        """What is known where a bool value is true (or false): at most FACTS comparisons."""
-        facts: list[Fact] = []
-        stack = [(condition, holds)]
-        visited = 0
-        while stack and len(facts) < FACTS and visited < 8 * FACTS:
-            visited += 1
-            n, true = stack.pop()
-            i = self.instructions[n]
-            values = i.values
-            if i.op in (Op.AND, Op.MUL, Op.MIN) if true else i.op in (Op.OR, Op.ADD, Op.MAX):
-                stack.extend((v, true) for v in reversed(values))
-            elif i.op in COMPARISONS | {Op.XOR} and self.instructions[values[0]].dtype is DType.BOOL:
-                stack.extend(self._negation(i.op, values, true))
-            elif i.op is Op.CMPLT and not self.instructions[values[0]].dtype.is_float:
-                a, b = (self.forms[v] for v in values)
-                facts += _fact(_sum(a, b, -1), -1) if true else _fact(_sum(b, a, -1), 0)
-            elif i.op is (Op.CMPEQ if true else Op.CMPNE) and not self.instructions[values[0]].dtype.is_float:
-                a, b = (self.forms[v] for v in values)
-                facts += _fact(_sum(a, b, -1), 0) + _fact(_sum(b, a, -1), 0)
-        return facts
-
-    def _negation(self, op: Op, values: tuple[int, ...], true: bool) -> Iterable[tuple[int, bool]]:
-        """A comparison of a bool with a constant says that the bool holds, or that it does not."""
-        for constant, other in (values, values[::-1]):
-            i = self.instructions[constant]
-            if i.op is Op.CONST:
-                if op is Op.CMPLT:
-                    sure = true and constant == values[i.immediate]
-                    return [(other, not i.immediate)] if sure else []
-                same = bool(i.immediate) == (op is Op.CMPEQ)
-                return [(other, true == same)]
-        return []
 
 
 def _needed(body: Body) -> list[bool]:
@@ -285,55 +234,3 @@ def _constant(dtype: DType, immediate: int) -> int:
     bits = 32 if dtype is DType.INDEX else min(32, 8 * dtype.size)
     signed = dtype is DType.INDEX or dtype.is_signed
     return immediate - (1 << bits) if signed and immediate >> bits - 1 else immediate
-
-
-def _sum(a: Form, b: Form, factor: int) -> Form:
-    """a + factor·b"""
-    terms = dict(a.terms)
-    for atom, coefficient in b.terms:
-        terms[atom] = terms.get(atom, 0) + factor * coefficient
-    return Form(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
-
-
-_CONTRADICTION = Fact((), -1)
-Box = Sequence[Interval] | dict[int, Interval]
-
-
-def _range(form: Form, box: Box) -> Interval:
-    return -_high(((x, -c) for x, c in form.terms), -form.constant, box), _high(form.terms, form.constant, box)
-
-
-def _high(terms: Iterable[tuple[int, int]], constant: int, box: Box) -> int:
-    return constant + sum(c * box[atom][c > 0] for atom, c in terms)
-
-
-def _fact(form: Form, most: int) -> list[Fact]:
-    """form ≤ most, divided by what all coefficients have in common."""
-    if not form.terms:
-        return [] if form.constant <= most else [_CONTRADICTION]
-    divisor = gcd(*(c for _, c in form.terms))
-    return [Fact(tuple((x, c // divisor) for x, c in form.terms), (most - form.constant) // divisor)]
-
-
-def _most(form: Form, facts: Sequence[Fact], box: Box) -> int:
-    """The largest value of a form: the best of taking each fact first and then the others where they help."""
-    best = _high(form.terms, form.constant, box)
-    terms = dict(form.terms)
-    usable = [fact for fact in facts if _scale(terms, fact)][:FITTING]
-    for first in usable:
-        rest, total = dict(form.terms), form.constant
-        for fact in (first, *usable):
-            scale = _scale(rest, fact)
-            if scale and scale * fact.most < _high(((x, rest[x]) for x, _ in fact.terms), 0, box):
-                total += scale * fact.most
-                for atom, _ in fact.terms:
-                    del rest[atom]
-        best = min(best, _high(rest.items(), total, box))
-    return best
-
-
-def _scale(terms: dict[int, int], fact: Fact) -> int:
-    """How many times the terms contain a fact's; 0 if they do not."""
-    atom, coefficient = fact.terms[0]
-    scale = terms.get(atom, 0) // coefficient
-    return scale if scale > 0 and all(terms.get(x) == scale * c for x, c in fact.terms) else 0
