@@ -66,7 +66,7 @@ ORDERED(f32)
     F small = size < (U)0x4B000000u ? a : (F)0.0f; \
     return size < (U)0x4B000000u ? as_f32(as_u32(CONVERT(CONVERT(small, I), F)) | sign) : a; \
   } \
-  FN F round_f16(F a) { /* below 2^-14 the distance of halves is that of float32 around 1/2 */ \
+  FN F near_f16(F a) { /* below 2^-14 the distance of halves is that of float32 around 1/2 */ \
     U sign = as_u32(a) & 0x80000000u, size = as_u32(a) ^ sign; \
     U near = (size + 0xFFFu + (size >> 13 & 1u)) & ~0x1FFFu; \
     near = near > (U)0x477FE000u ? (U)INF32 : near; \
@@ -105,6 +105,7 @@ FN f32 mulacc(f32 a, f32 c, f32 d) { /* exact product; the sum rounded to odd, s
 }
 #endif
 
+FN f32 round_f16(f32 a) { return near_f16(a); }
 FN u16 bits_f16(f32 a) { return (u16)wide_bits_f16(a); }
 FN u16 bits_bf16(f32 a) { return (u16)wide_bits_bf16(a); }
 FN f32 from_f16(u16 a) { return wide_from_f16(a); }
@@ -208,9 +209,22 @@ FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps256
 FN f32v mulacc(f32v a, f32v c, f32v d) { f32v r; EACH r[l] = mulacc(a[l], c[l], d[l]); return r; }
 #endif
 
+#if LANES == 16 && defined(__AVX512F__) && __has_builtin(__builtin_ia32_vcvtps2ph512_mask)
+typedef short native_h __attribute__((vector_size(32)));
+FN u16v nearest_f16(f32v a) { /* to nearest even whatever the mode; a NaN keeps bits of its own */
+  return (u16v)__builtin_ia32_vcvtps2ph512_mask((native)a, 0, (native_h)(u16v)0, (unsigned short)-1);
+}
+FN f32v from_f16(u16v a) {
+  return (f32v)__builtin_ia32_vcvtph2ps512_mask((native_h)a, (native)(f32v)0.0f, (unsigned short)-1, 4);
+}
+FN f32v round_f16(f32v a) { return from_f16(nearest_f16(a)); }
+FN u16v bits_f16(f32v a) { return CONVERT(a == a, i16v) ? nearest_f16(a) : (u16v)0x7E00; }
+#else
+FN f32v round_f16(f32v a) { return near_f16(a); }
 FN u16v bits_f16(f32v a) { return CONVERT(wide_bits_f16(a), u16v); }
-FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
 FN f32v from_f16(u16v a) { return wide_from_f16(CONVERT(a, u32v)); }
+#endif
+FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
 FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
 #define FROM_WIDE(T, NAME) \
   FN f32v NAME(T##v a) { \
