@@ -116,12 +116,13 @@ class Executable:
         written = buffers >= len(program.buffers)
         offsets = np.array(self.plan.offsets, np.uint64)
         self.pointers[written] = np.uint64(address(self.memory)) + offsets[buffers[written] - len(program.buffers)]
+        counts = [0 if code is None else units(code) for code in self.codes]
         self.table = np.zeros(len(calls), STEP)
         pointer, value = address(self.pointers), address(self.values)
         for step, (_, call), own in zip(self.table, calls, arguments, strict=True):
             code = self.codes[call.body]
             assert code is not None  # the others are not in the table
-            count = units(code)
+            count = counts[call.body]
             shared = self.work[call.body] > SHARED_CALL
             grain = max(1, count // (4 * self.threads)) if shared else count
             step["kernel"], step["buffers"], step["variables"] = code.address, pointer, value
