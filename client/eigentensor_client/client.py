@@ -111,6 +111,7 @@ class Client:
         for work in works:
             bound(work)
         self._check_funds(len(works) * terms.max_price)
+        tell("uploading what the gateway does not have")
         all_roots = [upload(self.gateway, work, tell) for work in works]
         block = self.chain.block_number()
         drafts = [
@@ -158,7 +159,7 @@ class Client:
                 return self._with_events(task)
             if (error := orders.failure(task)) is not None:
                 raise error
-            tell(f"{task.words}: waits for {orders.waits_for(task)}; block {task.block}")
+            tell(f"{task.words}: waits for {orders.waits_for(task)}")
             self._move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise NotYet(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 
 from eigentensor.chain import Admission, Chain, Failed, from_wei, to_wei
 from eigentensor.errors import EigenTensorError, ExecutorFailed, WrongResult
@@ -23,7 +22,7 @@ from eigentensor_client.devnet import Devnet, devnet, start_operators
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.results import TaskResult
-from eigentensor_client.screen import Screen, short, table
+from eigentensor_client.screen import Screen, console, short, table
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram  # tinygrad looks for its cache when it is imported: not before `main`
@@ -39,7 +38,7 @@ class Show:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.out = Console(highlight=False, markup=False, soft_wrap=True)
+        self.out = console()
         self.screen = Screen()
 
     def say(self, *things: Any) -> None:

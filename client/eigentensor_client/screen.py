@@ -18,6 +18,12 @@ class Bar(Protocol):
     def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Prints text as it is; tables are as wide as the terminal, and wide where there is none."""
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 160
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width)
+
+
 def short(name: str) -> str:
     """An address or uuid as people compare it: both ends."""
     return name if len(name) <= 14 else f"{name[:8]}…{name[-4:]}"
@@ -28,8 +34,8 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self._talk = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        self._data = Console(highlight=False, markup=False, soft_wrap=True)
+        self._talk = console(stderr=True)
+        self._data = console()
 
     def head(self, network: str, account: str | None) -> None:
         """The first line of every verb that meets a network."""

@@ -37,8 +37,12 @@ def upload(gateway: GatewayClient, work: Work, tell: Tell = silent) -> Roots:
     """Gives the gateway what it does not have of a work; returns the names that the order carries."""
 
     def give(source: bytes | Path, word: str) -> bytes:
+        def progress(done: int, total: int) -> None:
+            if total > merkle.PIECE:
+                tell(f"uploading {word}", done, total)
+
         blob = gateway.store.put(source)
-        gateway.upload(blob, lambda done, total: tell(f"uploading {word}", done, total))
+        gateway.upload(blob, progress)
         return bytes.fromhex(gateway.store.names(blob).computed or "")
 
     program, arrays = give(encode(work.program), "program"), bound(work)

@@ -17,13 +17,14 @@ from eigentensor_client.orders import Work
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders of its own for everything that this user would keep."""
+    """Folders of its own for what this user would keep, but for compiled kernels: they are the same for all."""
     root = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("STATE", "CACHE", "DATA", "CONFIG"):
-            patch.setenv(f"XDG_{name}_HOME", str(root / name.lower()))
         for name in [name for name in os.environ if name.startswith("EIGENTENSOR_")]:
             patch.delenv(name)
+        patch.setenv("EIGENTENSOR_CACHE_DIR", str(root / "blobs"))
+        for name in ("STATE", "DATA", "CONFIG"):
+            patch.setenv(f"XDG_{name}_HOME", str(root / name.lower()))
         yield root
 
 

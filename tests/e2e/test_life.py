@@ -86,7 +86,9 @@ def test_killed_daemons_go_on_where_they_stopped(
     check_bits(client, done, work)
 
 
-@pytest.mark.parametrize("state", [State.ACCEPTED, State.COMMITTED, State.REVEALED])
+@pytest.mark.parametrize(
+    "state", [State.ACCEPTED, State.COMMITTED, State.REVEALED], ids=lambda state: state.name.lower()
+)
 def test_an_operator_killed_in_the_middle_finishes_its_task(
     client: Client, net: Devnet, operators: list[Party], work: Work, state: State
 ) -> None:

@@ -1,0 +1,69 @@
+"""The local network as a command: it says where everything is, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from eigentensor_client.devnet import Devnet
+
+NETWORK = ["devnet", "--operators", "0", "--port", "0", "--gateway-port", "0", "--json"]
+
+
+def start(words: list[str], home: Path) -> "subprocess.Popen[str]":
+    environment = os.environ | {"XDG_STATE_HOME": str(home / "state"), "TMPDIR": str(home)}
+    command = [sys.executable, "-m", "eigentensor_client", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_network_ends_with_all_its_processes_and_files(home: Path, tmp_path: Path, number: int, code: int) -> None:
+    with start(NETWORK, tmp_path) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert {"rpc_url", "gateway_url", "deployment"} <= said.keys()
+        assert len(family) == 2  # the chain and the aggregator
+        assert Path(said["network"]).exists() and Path(said["logs"]).exists()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in err
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not Path(said["network"]).exists()
+    assert not Path(said["logs"]).parent.exists()
+
+
+def test_the_death_of_one_process_ends_the_network_with_a_reason(home: Path, tmp_path: Path) -> None:
+    with start(NETWORK, tmp_path) as process:
+        assert process.stdout is not None
+        json.loads(process.stdout.readline())
+        family = psutil.Process(process.pid).children(recursive=True)
+        next(child for child in family if child.name() == "anvil").kill()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 10
+    assert "error  chain ended with code -9" in err
+    assert not psutil.wait_procs(family, timeout=10)[1]
+
+
+def test_a_second_network_of_the_same_name_is_refused(net: Devnet) -> None:
+    command = [sys.executable, "-m", "eigentensor_client", *NETWORK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "a local network runs already" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_demo_shows_everything_and_leaves_nothing(home: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "eigentensor_client.demo"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr
+    for text in ("final (unchecked)", "bits equal to the local run", "accuracy 9", "burned", "Nothing is left of it"):
+        assert text in done.stdout
+    assert not list(tmp_path.iterdir())
