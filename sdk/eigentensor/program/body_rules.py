@@ -35,7 +35,12 @@ def _at(body: Body, number: int) -> str:
     return f"instruction {number} ({body.instructions[number].op.name})"
 
 
-@rule(BODY_RULES, "limits", "Nothing is larger than the table of limits allows.")
+@rule(
+    BODY_RULES,
+    "limits",
+    "Nothing is larger than the table of limits allows.",
+    "Store a part of the expression in a buffer of its own.",
+)
 def _limits(body: Body) -> Iterator[Breach]:
     for what, number, most in (
         ("instructions", len(body.instructions), limits.INSTRUCTIONS),
@@ -81,7 +86,12 @@ def _operands(body: Body) -> Iterator[Breach]:
             yield _at(body, n), f"operands {a}, {b}, {c}"
 
 
-@rule(BODY_RULES, "types", "Operands have the types that the operation is defined on; buffers never hold an index.")
+@rule(
+    BODY_RULES,
+    "types",
+    "Operands have the types that the operation is defined on; buffers never hold an index.",
+    "Cast operands to one type first; store an index as an integer.",
+)
 def _types(body: Body) -> Iterator[Breach]:
     for n, parameter in enumerate(body.parameters):
         if parameter.dtype is DType.INDEX:
@@ -100,7 +110,12 @@ def _types(body: Body) -> Iterator[Breach]:
         yield _at(body, len(instructions) - 1), f"stores {stored} where {kept} is kept"
 
 
-@rule(BODY_RULES, "constants", "A constant has one pattern: one NaN, no bits beyond its type.")
+@rule(
+    BODY_RULES,
+    "constants",
+    "A constant has one pattern: one NaN, no bits beyond its type.",
+    "Use the one NaN of the type, and no bits beyond it.",
+)
 def _constants(body: Body) -> Iterator[Breach]:
     for n, i in enumerate(body.instructions):
         if i.op is Op.CONST and not _canonical_constant(i):
@@ -119,7 +134,12 @@ def _canonical_constant(i: Instruction) -> bool:
     return magnitude <= infinity or i.immediate == CANONICAL_NAN[i.dtype]
 
 
-@rule(BODY_RULES, "store", "Output ranges cover the result: every element is written exactly once.")
+@rule(
+    BODY_RULES,
+    "store",
+    "Output ranges cover the result: every element is written exactly once.",
+    "Give the result as many elements as the output ranges count.",
+)
 def _store(body: Body) -> Iterator[Breach]:
     written, there = prod(body.output_ranges), body.parameters[0].elements
     if written != there:
@@ -180,7 +200,12 @@ def _nesting(body: Body) -> Iterator[Breach]:
         yield _at(body, len(open_) - 1), f"depends on a range of reduction {open_[-1].bit_length() - 1}, and is stored"
 
 
-@rule(BODY_RULES, "extents", "The extent of a reduce range is made of constants and variables, and never negative.")
+@rule(
+    BODY_RULES,
+    "extents",
+    "The extent of a reduce range is made of constants and variables, and never negative.",
+    "Loop to the largest extent, and choose the identity beyond the actual one.",
+)
 def _extents(body: Body) -> Iterator[Breach]:
     for r in dict.fromkeys(body.reduce_ranges):
         for n in _all_below(body, r.extent):
@@ -220,7 +245,12 @@ def _is_one(i: Instruction) -> bool:
     return i.op is Op.CONST and i.immediate == 1
 
 
-@rule(BODY_RULES, "index", "Every index value is proven to lie within ±2⁶², for all ranges and variables.")
+@rule(
+    BODY_RULES,
+    "index",
+    "Every index value is proven to lie within ±2⁶², for all ranges and variables.",
+    "Bound the value first, with MIN and MAX or with a remainder.",
+)
 def _index(body: Body) -> Iterator[Breach]:
     if overflow := bounds.prove(body).overflow:
         number, (low, high) = overflow

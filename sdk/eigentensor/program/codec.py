@@ -26,6 +26,7 @@ HEADER = Struct("<4sHHIIIIII")
 MAGIC = b"EIGT"
 SEMANTICS = 1
 
+_NOT_ENCODED = "Fetch the program again: `encode` made other bytes."
 _LENGTH = Struct("<I")
 _VARIABLE = Struct("<iiiB")
 _BUFFER = Struct("<BBBB")
@@ -80,38 +81,42 @@ def split(data: bytes) -> tuple[bytes, list[bytes]]:
     records, position, end = [], HEADER.size, len(data)
     for number in range(sum(counts)):
         if position + 4 > end:
-            raise FormatError("length", f"record {number}", f"the bytes end {position + 4 - end} bytes too early")
+            raise _format_error("length", f"record {number}", f"the bytes end {position + 4 - end} bytes too early")
         (size,) = _LENGTH.unpack_from(data, position)
         position += 4 + size
         if size > limits.RECORD_BYTES:
-            raise FormatError("limits", f"record {number}", f"{size} bytes, at most {limits.RECORD_BYTES} are allowed")
+            raise _format_error(
+                "limits", f"record {number}", f"{size} bytes, at most {limits.RECORD_BYTES} are allowed"
+            )
         if position > end:
-            raise FormatError("length", f"record {number}", f"the bytes end {position - end} bytes too early")
+            raise _format_error("length", f"record {number}", f"the bytes end {position - end} bytes too early")
         records.append(data[position - size : position])
     if position != end:
-        raise FormatError("length", "program", f"{end - position} bytes follow the last record")
+        raise _format_error("length", "program", f"{end - position} bytes follow the last record")
     return data[: HEADER.size], records
 
 
 def _counts(data: bytes) -> tuple[list[int], int]:
     """Numbers of records by kind, and the largest repeat; they are bounded before anything is made from them."""
     if data[:4] != MAGIC[: len(data)]:
-        raise FormatError("header", "", f"begins with {data[:4].hex()}, a program with {MAGIC.hex()} (EIGT)")
+        raise _format_error("header", "", f"begins with {data[:4].hex()}, a program with {MAGIC.hex()} (EIGT)")
     if len(data) < HEADER.size:
-        raise FormatError("length", "header", f"{len(data)} bytes, a header has {HEADER.size}")
+        raise _format_error("length", "header", f"{len(data)} bytes, a header has {HEADER.size}")
     if len(data) > limits.PROGRAM_BYTES:
-        raise FormatError("limits", "program", f"{len(data)} bytes, at most {limits.PROGRAM_BYTES} are allowed")
+        raise _format_error("limits", "program", f"{len(data)} bytes, at most {limits.PROGRAM_BYTES} are allowed")
     _, semantics, *counts, repeat, size = HEADER.unpack_from(data)
     if semantics != SEMANTICS:
-        raise FormatError("header", "", f"semantics version {semantics}, known is {SEMANTICS}")
+        raise _format_error("header", "", f"semantics version {semantics}, known is {SEMANTICS}")
     if size != len(data) - HEADER.size:
-        raise FormatError("length", "header", f"announces {size} bytes of records, {len(data) - HEADER.size} are there")
+        raise _format_error(
+            "length", "header", f"announces {size} bytes of records, {len(data) - HEADER.size} are there"
+        )
     most = (limits.VARIABLES, limits.BUFFERS, limits.BODIES, limits.CALLS, limits.RESULTS)
     for kind, number, bound in zip(_ORDER, counts, most, strict=True):
         if number > bound:
-            raise FormatError("limits", "header", f"{number} {kind} records, at most {bound} are allowed")
+            raise _format_error("limits", "header", f"{number} {kind} records, at most {bound} are allowed")
     if sum(counts) * 5 > size:
-        raise FormatError("length", "header", f"{sum(counts)} records cannot lie in {size} bytes")
+        raise _format_error("length", "header", f"{sum(counts)} records cannot lie in {size} bytes")
     return counts, repeat
 
 
@@ -136,6 +141,10 @@ def _parse(data: bytes) -> Program:
     )
 
 
+def _format_error(rule: str, where: str, what: str) -> FormatError:
+    return FormatError(rule, where, what, fix=_NOT_ENCODED)
+
+
 class _Reader:
     """Takes fields from one record, and knows its name for the error."""
 
@@ -152,7 +161,7 @@ class _Reader:
         self.position += size
         if self.position > len(self.data):
             missing = self.position - len(self.data)
-            raise FormatError("length", self.where, f"the record ends {missing} bytes too early")
+            raise _format_error("length", self.where, f"the record ends {missing} bytes too early")
         return self.data[self.position - size : self.position]
 
     def rest(self) -> bytes:
@@ -163,22 +172,22 @@ class _Reader:
         try:
             return raw.decode()
         except UnicodeDecodeError:
-            raise FormatError("names", self.where, f"the name {raw.hex()} is not UTF-8") from None
+            raise _format_error("names", self.where, f"the name {raw.hex()} is not UTF-8") from None
 
     def code(self, table: dict[int, Any], what: str, code: int) -> Any:
         try:
             return table[code]
         except KeyError:
-            raise FormatError("codes", self.where, f"{code} is no {what} of version {SEMANTICS}") from None
+            raise _format_error("codes", self.where, f"{code} is no {what} of version {SEMANTICS}") from None
 
     def zero(self, *reserved: int) -> None:
         if any(reserved):
-            raise FormatError("reserved", self.where, "a reserved byte is not zero")
+            raise _format_error("reserved", self.where, "a reserved byte is not zero")
 
     def end(self) -> None:
         if self.position != len(self.data):
             extra = len(self.data) - self.position
-            raise FormatError("length", self.where, f"{extra} bytes follow the end of the record")
+            raise _format_error("length", self.where, f"{extra} bytes follow the end of the record")
 
 
 def _variable(v: Variable) -> bytes:
@@ -234,14 +243,14 @@ def _read_body(reader: _Reader, _: list[Body]) -> Body:
     read = tuple(Instruction(code(_OPS, "op", o), code(_DTYPES, "dtype", d), a, b, c) for o, d, a, b, c in rows)
     body = Body(tuple(read_parameters), read, extents, tuple(owned), bounds)
     if body.reductions != reductions:
-        raise FormatError("length", reader.where, f"announces {reductions} reductions, ranges name {body.reductions}")
+        raise _format_error("length", reader.where, f"announces {reductions} reductions, ranges name {body.reductions}")
     return body
 
 
 def _read_call(reader: _Reader, bodies: list[Body]) -> Call:
     (number,) = reader.take(_EXTENT)
     if number >= len(bodies):
-        raise FormatError("codes", reader.where, f"calls body {number} of {len(bodies)}")
+        raise _format_error("codes", reader.where, f"calls body {number} of {len(bodies)}")
     body = bodies[number]
     variables, arguments = len(body.variables), max(0, len(body.parameters) - 1)
     fields = reader.take(_call_layout(variables, arguments))

@@ -40,7 +40,7 @@ def sentences() -> dict[str, str]:
     return FORMAT_RULES | of_programs | {r.name: r.sentence for r in BODY_RULES}
 
 
-@rule(_BEFORE, "limits", "Nothing is larger than the table of limits allows.")
+@rule(_BEFORE, "limits", "Nothing is larger than the table of limits allows.", "Split the program into several tasks.")
 def _limits(program: Program) -> Iterator[Breach]:
     for what, number, most in (
         ("variables", len(program.variables), limits.VARIABLES),
@@ -68,7 +68,12 @@ def _limits(program: Program) -> Iterator[Breach]:
             yield f"buffer {n}", f"a record of {size} bytes, at most {limits.RECORD_BYTES} are allowed"
 
 
-@rule(_BEFORE, "names", "Names are printable UTF-8 in normal form C (Unicode 3.2), not empty, short, without '/'.")
+@rule(
+    _BEFORE,
+    "names",
+    "Names are printable UTF-8 in normal form C (Unicode 3.2), not empty, short, without '/'.",
+    "Rename it.",
+)
 def _names(program: Program) -> Iterator[Breach]:
     kinds: tuple[tuple[str, Iterable[str]], ...] = (
         ("variable", (v.name for v in program.variables)),
@@ -173,7 +178,12 @@ def _arguments(program: Program) -> Iterator[Breach]:
         buffers.append(body.parameters[0])
 
 
-@rule(_AFTER, "results", "Results are sorted, unique, at least one; each is written by a call and has its elements.")
+@rule(
+    _AFTER,
+    "results",
+    "Results are sorted, unique, at least one; each is written by a call and has its elements.",
+    "Let a call write each output; an input that goes out is copied by one.",
+)
 def _results(program: Program) -> Iterator[Breach]:
     if not program.results:
         yield "", "a program without results does nothing"
@@ -187,7 +197,10 @@ def _results(program: Program) -> Iterator[Breach]:
 
 
 @rule(
-    _AFTER, "states", "Every state has one new state with its name, dtype and shape, and every new state is of a state."
+    _AFTER,
+    "states",
+    "Every state has one new state with its name, dtype and shape, and every new state is of a state.",
+    "Give every state one new state of its name, dtype and shape.",
 )
 def _states(program: Program) -> Iterator[Breach]:
     states = {name: (b.dtype, b.shape) for name, b in program.named(Role.STATE).items()}
@@ -217,7 +230,12 @@ def _used(program: Program) -> Iterator[Breach]:
             yield f"call {n - len(program.buffers)}", "no call and no result reads what it writes"
 
 
-@rule(_AFTER, "work", "All buffers together, and one iteration's evaluations, are bounded.")
+@rule(
+    _AFTER,
+    "work",
+    "All buffers together, and one iteration's evaluations, are bounded.",
+    "Split the program into several tasks.",
+)
 def _work(program: Program) -> Iterator[Breach]:
     elements = sum(b.elements for b in program.buffers)
     elements += sum(program.bodies[call.body].parameters[0].elements for call in program.calls)
