@@ -12,7 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from eigentensor import reference
+from eigentensor import economics, reference
 from eigentensor.chain import Committed, State, anvil_account, to_wei
 from eigentensor.errors import InsufficientFunds
 from eigentensor.program import Role
@@ -90,7 +90,7 @@ def run(net: Devnet, party: Party, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
-def start(net: Devnet, party: Party, *steps: str) -> Running:
+def start(net: Devnet, party: Party, *steps: str, **settings: str) -> Running:
     """Starts the operator; it counts as ready when it logs one of these steps, or its readiness."""
     environment = net.environment(party.folder, {}) | {
         "EIGENTENSOR_OPERATOR_DATA_DIR": str(party.folder),
@@ -102,6 +102,7 @@ def start(net: Devnet, party: Party, *steps: str) -> Running:
         "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.1",
         "EIGENTENSOR_OPERATOR_LOG_FORMAT": "json",
     }
+    environment |= {f"EIGENTENSOR_OPERATOR_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "eigentensor_client", "operator", "run"]
     ready = "|".join(f'"event": "{step}"' for step in steps or ("ready",))
     return net.processes.start("operator", command, environment, ready=ready)
@@ -156,6 +157,27 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
     assert result.executor == party.address
     assert '"event": "reorganisation"' in running.log.read_text()
     running.stop()
+
+
+def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    before = client.chain.balance_of(party.address).balance
+    (task,) = client.post([work_of(example)], TERMS)
+    hurried = {"block_seconds": "0.0001", "startup_seconds": "0", "operations_per_second": "1e15"}
+    running = start(net, party, "dropped", **hurried)  # a whole execution has 3 milliseconds
+    running.wait_ready()
+    assert '"reason": "execution"' in running.tail()
+    running.stop()
+
+    running = start(net, party, "failed")
+    close(net, client, task)
+    running.wait_ready()
+    running.stop()
+    assert client._view(task.order).state is State.FAILED
+    account = client.chain.balance_of(party.address)
+    penalty = economics.penalty(net.network.deployment.parameters, TERMS.max_price)
+    assert (before - account.balance, account.collateral) == (penalty, 0)
 
 
 def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: Devnet, party: Party) -> None:
