@@ -15,8 +15,9 @@ from eigentensor.errors import ConfigError
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_aggregator.gateway import Gateway, create_app
+from eigentensor_aggregator.gateway import create_app
 from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.store import Store
 
 #: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
@@ -44,7 +45,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         daemon = Daemon(reader, store, metrics, chain, settings.poll)
         daemon.start()
         try:
-            yield create_app(Gateway(settings, network, store, blobs, daemon, chain), metrics), daemon
+            yield create_app(Parts(settings, network, store, blobs, daemon, chain, metrics)), daemon
         finally:
             daemon.stop()
     finally:

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import as_file, files
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Engine, event, func
-from sqlmodel import Session, col, create_engine, delete, or_, select
+from sqlalchemy import func
+from sqlmodel import Session, col, delete, or_, select
 
 from eigentensor import economics
 from eigentensor.chain import (
@@ -25,6 +22,7 @@ from eigentensor.chain import (
 from eigentensor.chain.events import KINDS
 from eigentensor.errors import ConfigError
 from eigentensor.store import Kind, Names, Pieces
+from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.machine import TaskView, deadline, step
 from eigentensor_aggregator.tables import BlobRow, Block, DeclineRow, EventRow, Meta, OperatorRow, TaskRow
 
@@ -39,10 +37,7 @@ class Store:
     def __init__(self, url: str, deployment: Deployment) -> None:
         """Creates or upgrades the tables. Raises ConfigError if the database is of another market."""
         self._parameters: economics.Parameters = deployment.parameters
-        self.engine = create_engine(url)
-        if self.engine.dialect.name == "sqlite":
-            event.listen(self.engine, "connect", _configure_sqlite)
-        upgrade(self.engine)
+        self.engine = connect(url)
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
@@ -242,15 +237,6 @@ def fold(happened: Sequence[Event]) -> TaskView | None:
     return view
 
 
-def upgrade(engine: Engine) -> None:
-    """Brings the tables to the present schema."""
-    with as_file(files("eigentensor_aggregator") / "migrations") as folder, engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(folder))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
 def _row(happened: Event) -> EventRow:
     place = happened.place
     subject = ""
@@ -286,10 +272,3 @@ def _events(session: Session, subjects: Sequence[str]) -> list[Event]:
         KINDS[row.name].from_arguments(Place(row.block, row.log_index, row.block_hash, row.transaction), row.arguments)
         for row in rows
     ]
-
-
-def _configure_sqlite(connection: object, _: object) -> None:
-    cursor = connection.cursor()  # type: ignore[attr-defined]
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "busy_timeout = 30000"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()

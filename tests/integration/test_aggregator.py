@@ -37,7 +37,7 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.testing.localnet import Anvil
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_aggregator.store import upgrade
+from eigentensor_aggregator.database import upgrade
 
 Orders = Callable[..., Order]
 Serve = Callable[[Settings], tuple[str, Daemon]]

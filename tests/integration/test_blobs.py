@@ -16,6 +16,7 @@ from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 
 PIECE = merkle.PIECE
+ATTEMPTS = 3
 Serve = Callable[[Settings], tuple[str, Daemon]]
 BIG = np.random.default_rng(0).bytes(3 * PIECE + 1234)
 NAME = merkle.blob_root(BIG).hex()
@@ -36,7 +37,7 @@ def gateway(url: str, tmp_path: Path) -> Iterator[Gateways]:
 
     def make(transport: httpx.BaseTransport | None = None, store: LocalStore | None = None) -> GatewayClient:
         store = store or LocalStore(tmp_path / f"store-{len(clients)}")
-        clients.append(GatewayClient(url, store, attempts=3, transport=transport))
+        clients.append(GatewayClient(url, store, attempts=ATTEMPTS, transport=transport))
         return clients[-1]
 
     yield make
@@ -132,7 +133,7 @@ def test_a_piece_that_stays_wrong_is_never_stored(gateway: Gateways) -> None:
     client = gateway(wire)
     with pytest.raises(BlobCorrupt, match="piece 1"):
         client.fetch(NAME)
-    assert len(wire.downloads()) == 1 + client.attempts
+    assert len(wire.downloads()) == 1 + ATTEMPTS
     assert NAME not in client.store and list(client.store) == []
     assert client.store.partial(NAME).read_bytes() == BIG[:PIECE]
 

@@ -11,20 +11,17 @@ from typing import Any, BinaryIO, Self
 import httpx
 import stamina
 
-from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
 from eigentensor.merkle import PIECE
+from eigentensor.store.http import Connection, error_of
 from eigentensor.store.local import LocalStore, writing
 from eigentensor.store.names import Names, describe, parse_name
 from eigentensor.store.pieces import Pieces
-
-# Retries are told by the error that ends them: by default they would be printed among a command's data.
-stamina.instrumentation.set_on_retry_hooks(())
 
 #: Told how many bytes of how many are there.
 Progress = Callable[[int, int], None]
 
 _DEFAULT_LIMIT = 1 << 40
-_ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge, 422: BlobCorrupt, 507: StoreFull}
 
 
 class GatewayClient:
@@ -46,8 +43,7 @@ class GatewayClient:
         """`limit` is the largest blob in bytes that is fetched, `attempts` how often one step may fail in a row."""
         self.store = store or LocalStore()
         self.limit = limit
-        self.attempts = attempts
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=5), transport=transport)
+        self._connection = Connection(url, attempts, transport)
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +54,7 @@ class GatewayClient:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        self._connection.http.close()
 
     # ---- Blobs ----
 
@@ -101,10 +97,12 @@ class GatewayClient:
         path = source if isinstance(source, Path) else self.store.path(source)
         pieces = Pieces.of(path)
         blob = pieces.blob.hex()
-        if self._request("HEAD", f"/v1/blobs/{blob}", missing_ok=True) is None:
+        if self._connection.request("HEAD", f"/v1/blobs/{blob}", missing_ok=True) is None:
             done = 0
             if len(pieces.roots) > 1:
-                done = int(self._request_json("PUT", f"/v1/blobs/{blob}/pieces", json=pieces.to_json())["received"])
+                done = int(
+                    self._connection.request_json("PUT", f"/v1/blobs/{blob}/pieces", json=pieces.to_json())["received"]
+                )
             with path.open("rb") as file:
                 self._send(blob, file, pieces, done, progress)
         if progress:
@@ -118,7 +116,7 @@ class GatewayClient:
             headers = {}
             if len(pieces.roots) > 1:
                 headers["Content-Range"] = f"bytes {done}-{done + len(data) - 1}/{pieces.size}"
-            answer = self._request_json("PUT", f"/v1/blobs/{blob}", content=data, headers=headers)
+            answer = self._connection.request_json("PUT", f"/v1/blobs/{blob}", content=data, headers=headers)
             done = int(answer["received"])
             if progress:
                 progress(done, pieces.size)
@@ -126,14 +124,14 @@ class GatewayClient:
                 return
 
     def _pieces(self, name: str) -> tuple[Pieces, Names]:
-        answer = self._request_json("GET", f"/v1/blobs/{name}/pieces")
+        answer = self._connection.request_json("GET", f"/v1/blobs/{name}/pieces")
         return Pieces.from_json(answer, _DEFAULT_LIMIT), Names.from_json(answer)
 
     def _complete(self, file: BinaryIO, pieces: Pieces, progress: Progress | None) -> None:
         have = _verified(file, pieces)
         while have < len(pieces.roots):
             for attempt in stamina.retry_context(
-                on=(BlobCorrupt, GatewayError), attempts=self.attempts, wait_initial=0.05, wait_max=2.0
+                on=(BlobCorrupt, GatewayError), attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
             ):
                 with attempt:
                     have = self._continue(file, pieces, have, progress)
@@ -145,10 +143,10 @@ class GatewayClient:
         file.seek(first * PIECE)
         headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity"}
         try:
-            with self._http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
+            with self._connection.http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
                 if response.status_code != 206:
                     response.read()
-                    raise _error(response)
+                    raise error_of(response)
                 for data in _pieces_of(response.iter_raw(64 << 10), pieces, first):
                     pieces.check(have, data)
                     file.write(data)
@@ -159,7 +157,7 @@ class GatewayClient:
                 raise GatewayError("the gateway ended the transfer early")
         except httpx.TransportError as error:
             if have == first:
-                raise GatewayError(f"the transfer from {self._http.base_url} broke off: {error}") from error
+                raise GatewayError(f"the transfer from {self._connection.url} broke off: {error}") from error
         except BlobCorrupt:
             if have == first:
                 raise
@@ -169,74 +167,30 @@ class GatewayClient:
 
     def network(self) -> dict[str, Any]:
         """The deployment that the gateway serves."""
-        return self._request_json("GET", "/v1/network")
+        return self._connection.request_json("GET", "/v1/network")
 
     def tasks(self, **filters: str | int) -> dict[str, Any]:
         """A page of tasks, newest first: `tasks` and `next`. Filters: state, client, executor, cursor, limit."""
-        return self._request_json("GET", "/v1/tasks", params=filters)
+        return self._connection.request_json("GET", "/v1/tasks", params=filters)
 
     def task(self, task: str | bytes) -> dict[str, Any]:
-        return self._request_json("GET", f"/v1/tasks/{parse_name(task)}")
+        return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}")
 
     def explain(self, task: str | bytes) -> dict[str, Any]:
         """Why a task is where it is: for each operator the reason that it gave for not accepting it."""
-        return self._request_json("GET", f"/v1/tasks/{parse_name(task)}/explain")
+        return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}/explain")
 
     def operators(self) -> dict[str, Any]:
-        return self._request_json("GET", "/v1/operators")
+        return self._connection.request_json("GET", "/v1/operators")
 
     def decline(self, task: str | bytes, decline: Mapping[str, Any]) -> None:
         """Publishes a signed decline (`eigentensor.chain.Decline.to_json`)."""
-        self._request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
+        self._connection.request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
 
     def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:
         """Asks the gateway to post a signed order with its own gas; returns the task's uuid and the transaction."""
         body = {"order": dict(order), "signature": "0x" + signature.hex()}
-        return self._request_json("POST", "/v1/orders", json=body)
-
-    def _request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        response = self._request(method, path, **options)
-        try:
-            value = response.json() if response is not None else None
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise GatewayError(f"{self._http.base_url} is not a gateway: {method} {path} gave no JSON object")
-        return value
-
-    def _request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> httpx.Response | None:
-        for attempt in stamina.retry_context(
-            on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
-        ):
-            with attempt:
-                try:
-                    response = self._http.request(method, path, **options)
-                except httpx.TransportError as error:
-                    raise GatewayError(
-                        f"no answer from the gateway at {self._http.base_url}: {error}",
-                        fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
-                    ) from error
-                if missing_ok and response.status_code == 404:
-                    return None
-                if response.is_error:
-                    raise _error(response)
-                return response
-        raise AssertionError("a retry ends with an answer or an error")
-
-
-def _is_passing(error: Exception) -> bool:
-    return isinstance(error, GatewayError) and (error.status is None or error.status in (429, 502, 503, 504))
-
-
-def _error(response: httpx.Response) -> StoreError:
-    """The typed error of an RFC 9457 problem, or of any other refusal."""
-    try:
-        problem = response.json()
-        what, fix = str(problem.get("detail") or problem["title"]), str(problem.get("fix") or "")
-    except (ValueError, KeyError, AttributeError):
-        what, fix = f"{response.request.method} {response.request.url.path}: HTTP {response.status_code}", ""
-    kind = _ERRORS.get(response.status_code)
-    return kind(what, fix=fix) if kind else GatewayError(what, status=response.status_code, fix=fix)
+        return self._connection.request_json("POST", "/v1/orders", json=body)
 
 
 def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:

@@ -1,0 +1,111 @@
+"""Blobs over HTTP: ranges out, verified pieces in."""
+
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from eigentensor.errors import BlobCorrupt, BlobTooLarge
+from eigentensor.store import Pieces, parse_name
+from eigentensor_aggregator.blobs import Received
+from eigentensor_aggregator.parts import Name, Parts
+
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
+
+
+def router(parts: Parts) -> APIRouter:
+    routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
+
+    @routes.head("/{name}", include_in_schema=False)
+    @routes.get("/{name}", response_class=StreamingResponse)
+    def read_blob(request: Request, name: Name, range_: Annotated[str, Header(alias="range")] = "") -> Response:
+        """The bytes of a blob by its blob root, program root, bindings root, …; one range of them if asked for."""
+        names, _ = parts.blobs.find(parse_name(name))
+        start, stop, partial = _range(range_, names.size)
+        headers = {
+            "Accept-Ranges": "bytes",
+            "Content-Length": str(stop - start),
+            "ETag": f'"{names.blob}"',
+            "Cache-Control": "public, immutable, max-age=31536000",
+        }
+        if partial:
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{names.size}"
+        status = HTTPStatus.PARTIAL_CONTENT if partial else HTTPStatus.OK
+        if request.method == "HEAD":
+            return Response(None, status, headers, "application/octet-stream")
+
+        content = parts.blobs.read(names.blob, start, stop)
+
+        def counted() -> Iterator[bytes]:
+            for data in content:
+                parts.metrics.blob_bytes.labels("out").inc(len(data))
+                yield data
+
+        return StreamingResponse(counted(), status, headers, "application/octet-stream")
+
+    @routes.get("/{name}/pieces")
+    def read_pieces(name: Name) -> dict[str, Any]:
+        """All names of a blob, and the tree roots of its 1 MiB pieces: enough to verify each piece alone."""
+        names, pieces = parts.blobs.find(parse_name(name))
+        return {"schema": "eigentensor.blob/1", **names.to_json(), **pieces.to_json()}
+
+    @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED)
+    def declare(name: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on."""
+        size = body.get("size")
+        if type(size) is int and size > parts.settings.max_blob:
+            raise BlobTooLarge(f"a blob of {size} bytes is larger than {parts.settings.max_blob}")
+        pieces = Pieces.from_json(body, parts.settings.max_blob)
+        if pieces.blob.hex() != parse_name(name):
+            raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")
+        return _received(parts.blobs.declare(pieces))
+
+    @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED)
+    async def write_piece(request: Request, name: Name, content_range: Annotated[str, Header()] = "") -> dict[str, Any]:
+        """One piece of a declared upload, at its Content-Range; or a whole blob of at most one piece."""
+        blob = parse_name(name)
+        data = await request.body()
+        place = _place(content_range, len(data)) if content_range else None
+        received = await run_in_threadpool(parts.blobs.receive, blob, data, place)
+        parts.metrics.blob_bytes.labels("in").inc(len(data))
+        return _received(received)
+
+    return routes
+
+
+def _received(received: Received) -> dict[str, Any]:
+    return {"schema": "eigentensor.upload/1", "received": received.received, "complete": received.complete}
+
+
+def _range(header: str, size: int) -> tuple[int, int, bool]:
+    """The bytes start…stop that a Range header asks for, and whether it asks for a part; others are ignored."""
+    found = _RANGE.fullmatch(header.strip())
+    if found is None or found.groups() == ("", ""):
+        return 0, size, False
+    first, last = (int(text[:16]) if text else None for text in found.groups())
+    if first is None:
+        start, stop = max(0, size - (last or 0)), size
+    else:
+        start, stop = first, size if last is None else min(size, last + 1)
+    if start >= stop:
+        raise HTTPException(
+            HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+            f"the blob has {size} bytes",
+            {"Content-Range": f"bytes */{size}"},
+        )
+    return start, stop, True
+
+
+def _place(header: str, length: int) -> tuple[int, int]:
+    """Offset and size of the blob that a Content-Range header names."""
+    found = _CONTENT_RANGE.fullmatch(header.strip())
+    first, last, size = map(int, found.groups()) if found else (0, 0, 0)
+    if found is None or last - first + 1 != length or last >= size:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"Content-Range {header!r} does not fit a body of {length} bytes")
+    return first, size

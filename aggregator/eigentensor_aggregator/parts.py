@@ -1,0 +1,28 @@
+"""What the gateway's routes stand on."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Path
+
+from eigentensor.chain import Chain, Network
+from eigentensor_aggregator.blobs import Blobs
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.store import Store
+
+Name = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`chain` is the account that pays for messages; None if there is none."""
+
+    settings: Settings
+    network: Network
+    store: Store
+    blobs: Blobs
+    daemon: Daemon
+    chain: Chain | None
+    metrics: Metrics

@@ -1,0 +1,125 @@
+"""Tasks, operators and orders over HTTP."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+
+from eigentensor.chain import Decline, Order, Posted, State, order_uuid
+from eigentensor.errors import BlobNotFound, ConfigError, Reverted, TaskError
+from eigentensor.store import parse_name
+from eigentensor_aggregator import answers
+from eigentensor_aggregator.parts import Name, Parts
+from eigentensor_aggregator.problems import NotAllowed, TaskNotFound
+from eigentensor_aggregator.tables import DeclineRow
+
+
+def router(parts: Parts) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["tasks"])
+    parameters = parts.network.deployment.parameters
+    domain = parts.network.deployment.domain
+
+    def known(task: str) -> str:
+        try:
+            return parse_name(task)
+        except BlobNotFound:
+            raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
+
+    @routes.get("/tasks")
+    def list_tasks(
+        state: Annotated[str | None, Query(max_length=16)] = None,
+        client: Annotated[str | None, Query(max_length=42)] = None,
+        executor: Annotated[str | None, Query(max_length=42)] = None,
+        cursor: Annotated[str | None, Query(pattern=r"^\d{1,15}-\d{1,9}$")] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> dict[str, Any]:
+        """Tasks, newest first. `next` is the cursor of the next page, null at the end."""
+        block, _, index = (cursor or "").partition("-")
+        views = parts.store.tasks(
+            state=state,
+            client=answers.checksum(client),
+            executor=answers.checksum(executor),
+            before=(int(block), int(index)) if cursor else None,
+            limit=limit,
+        )
+        more = f"{views[-1].posted.block}-{views[-1].posted.index}" if len(views) == limit else None
+        tasks = [answers.task(view, parameters, parts.daemon.block) for view in views]
+        return {"schema": "eigentensor.tasks/1", "block": parts.daemon.block, "tasks": tasks, "next": more}
+
+    @routes.get("/tasks/{task}")
+    def read_task(task: Name) -> dict[str, Any]:
+        """A task with its order and everything that happened to it."""
+        events = parts.store.events(known(task))
+        view = parts.store.task(known(task))
+        if view is None:
+            raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
+        return answers.task(view, parameters, parts.daemon.block) | {"events": answers.events(events)}
+
+    @routes.get("/tasks/{task}/explain")
+    def explain(task: Name) -> dict[str, Any]:
+        """Why a task is where it is: what it waits for, and what each operator said about it."""
+        view = parts.store.task(known(task))
+        if view is None:
+            raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
+        declines = parts.store.declines(known(task))
+        return answers.explanation(view, parameters, parts.daemon.block, parts.store.operators(), declines)
+
+    @routes.post("/tasks/{task}/declines", status_code=HTTPStatus.CREATED)
+    def decline(task: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Why an operator does not take a task, signed by its hot signer. Its last word counts."""
+        said, signer = Decline.read(body, domain)
+        view = parts.store.task(known(task))
+        if view is None or said.task.hex() != known(task):
+            raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
+        if view.state is not State.OPEN:
+            raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
+        operators = {row.operator: row for row in parts.store.operators()}
+        if said.operator not in operators or operators[said.operator].signer != signer:
+            raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
+        row = DeclineRow(
+            task=known(task),
+            operator=said.operator,
+            reason=said.reason,
+            needed=said.needed,
+            offered=said.offered,
+            block=parts.daemon.block,
+        )
+        if not parts.store.add_decline(row, parts.settings.max_declines):
+            raise NotAllowed(f"{parts.settings.max_declines} operators have spoken about task {task}")
+        return {"schema": "eigentensor.decline/1"}
+
+    @routes.get("/operators")
+    def list_operators() -> dict[str, Any]:
+        """Every operator that ever joined, with its signer and its tasks by state."""
+        rows, executed = parts.store.operators(), parts.store.executed()
+        operators = [answers.operator(row, executed.get(row.operator, {})) for row in rows]
+        return {"schema": "eigentensor.operators/1", "operators": operators}
+
+    @routes.post("/orders", status_code=HTTPStatus.CREATED)
+    def post_order(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Posts a client's signed order; the gateway pays the gas, the client's balance the escrow. Safe to repeat."""
+        if parts.chain is None:
+            raise ConfigError(
+                "this gateway posts no orders: it has no account of its own",
+                fix="Post the order yourself, or start the gateway with a keystore.",
+            )
+        order, signature = _signed_order(body)
+        task = order_uuid(order, domain)
+        if parts.chain.task_at(task).state is not State.NONE:
+            return {"schema": "eigentensor.posted/1", "task": task.hex(), "transaction": None}
+        receipt = parts.chain.post(order, signature)
+        if not any(isinstance(event, Posted) and event.task == task for event in receipt.events):
+            raise Reverted("AlreadyPosted", (task.hex(),))
+        return {"schema": "eigentensor.posted/1", "task": task.hex(), "transaction": "0x" + receipt.transaction.hex()}
+
+    return routes
+
+
+def _signed_order(body: dict[str, Any]) -> tuple[Order, bytes]:
+    order, signature = body.get("order"), body.get("signature")
+    if not isinstance(order, dict) or not isinstance(signature, str):
+        raise TaskError("the body must be an object with `order` and `signature`")
+    try:
+        return Order.from_json(order), bytes.fromhex(signature.removeprefix("0x"))
+    except ValueError:
+        raise TaskError("the signature must be hex") from None

@@ -1,0 +1,70 @@
+"""Requests to a gateway: repeated when it is away or overloaded, refused in the words of the error tree."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import stamina
+
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
+
+# Retries are told by the error that ends them: by default they would be printed among a command's data.
+stamina.instrumentation.set_on_retry_hooks(())
+
+_ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge, 422: BlobCorrupt, 507: StoreFull}
+
+
+class Connection:
+    """`attempts` is how often a request may fail in a row before its error is raised."""
+
+    def __init__(self, url: str, attempts: int, transport: httpx.BaseTransport | None) -> None:
+        self.attempts = attempts
+        self.http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=5), transport=transport)
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url)
+
+    def request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        response = self.request(method, path, **options)
+        try:
+            value = response.json() if response is not None else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise GatewayError(f"{self.url} is not a gateway: {method} {path} gave no JSON object")
+        return value
+
+    def request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> httpx.Response | None:
+        for attempt in stamina.retry_context(
+            on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
+        ):
+            with attempt:
+                try:
+                    response = self.http.request(method, path, **options)
+                except httpx.TransportError as error:
+                    raise GatewayError(
+                        f"no answer from the gateway at {self.url}: {error}",
+                        fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
+                    ) from error
+                if missing_ok and response.status_code == 404:
+                    return None
+                if response.is_error:
+                    raise error_of(response)
+                return response
+        raise AssertionError("a retry ends with an answer or an error")
+
+
+def _is_passing(error: Exception) -> bool:
+    return isinstance(error, GatewayError) and (error.status is None or error.status in (429, 502, 503, 504))
+
+
+def error_of(response: httpx.Response) -> StoreError:
+    """The typed error of an RFC 9457 problem, or of any other refusal."""
+    try:
+        problem = response.json()
+        what, fix = str(problem.get("detail") or problem["title"]), str(problem.get("fix") or "")
+    except (ValueError, KeyError, AttributeError):
+        what, fix = f"{response.request.method} {response.request.url.path}: HTTP {response.status_code}", ""
+    kind = _ERRORS.get(response.status_code)
+    return kind(what, fix=fix) if kind else GatewayError(what, status=response.status_code, fix=fix)
