@@ -7,10 +7,10 @@ from math import prod
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
-from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
-from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.expressions import MEMORY, STEP, STORED, apply, identity, literal, register
+from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.runtime.expressions import MEMORY, STEP, STORED, apply, identity, register
 from eigentensor.runtime.schedule import Schedule
+from eigentensor.runtime.tile import Tile
 
 UNITS = 64  #: parts of a call that threads share, if its loops have as many
 
@@ -30,10 +30,10 @@ class _Writer:
     def __init__(self, body: Body, schedule: Schedule) -> None:
         self.body = body
         self.schedule = schedule
-        self.analysis = Analysis(body)
+        self.tile = Tile(body, schedule)
+        self.analysis = self.tile.analysis
         self.lines: list[str] = []
         self.depth = 0
-        self.strides = self.analysis.strides(-1 if schedule.vector is None else schedule.vector)
         self.packed: frozenset[int] = schedule.packed
 
     # Loops: (axis, step), outermost first
@@ -135,103 +135,32 @@ class _Writer:
 
     # Values
 
-    def is_vector(self, number: int) -> bool:
-        """Whether a value is held for all lanes; an index that moves by a constant is held for the first lane."""
-        return self.schedule.lanes > 1 and self.strides[number] is None
-
-    def copies(self, number: int) -> Iterator[tuple[int, int]]:
-        """(row, column) of each instance of a value in a tile."""
-        depends, s = self.analysis.depends[number], self.schedule
-        for row in range(s.rows if s.row in depends else 1):
-            for column in range(s.columns if s.lanes > 1 and s.vector in depends else 1):
-                yield row, column
-
-    def name(self, number: int, row: int, column: int) -> str:
-        depends, s = self.analysis.depends[number], self.schedule
-        rows = f"r{row}" if s.row in depends else ""
-        columns = f"c{column}" if s.lanes > 1 and s.vector in depends else ""
-        return f"v{number}{rows}{columns}"
-
-    def value(self, number: int, row: int, column: int, vector: bool) -> str:
-        instruction = self.body.instructions[number]
-        text = literal(instruction) if instruction.op is Op.CONST else self.name(number, row, column)
-        if not vector or self.is_vector(number):
-            return text
-        splat = f"(({register(instruction.dtype, True)})({text}))"
-        if instruction.dtype is not DType.INDEX:
-            return splat
-        splat = f"((xv)(INDEX)({text}))"
-        stride = self.strides[number]
-        return f"({splat} + lane * (xv)(INDEX){stride})" if stride else splat
-
     def define(self, number: int, text: str = "") -> None:
         """A variable for each instance of a value; `text` is where it comes from if not from its operands."""
-        kind = register(self.body.instructions[number].dtype, self.is_vector(number))
-        for row, column in self.copies(number):
-            source = f"{text} + {column}]" if text else self.expression(number, row, column)
-            self.line(f"const {kind} {self.name(number, row, column)} = {source};")
-
-    def expression(self, number: int, row: int, column: int) -> str:
-        instruction = self.body.instructions[number]
-        vector = self.is_vector(number)
-        if instruction.op is Op.RANGE:
-            return self.counter(instruction.a, row, column)
-        if instruction.op is Op.VAR:
-            return f"variables[{instruction.a}]"
-        if instruction.op is Op.LOAD:
-            return self.load(instruction, row, column, vector)
-        operands = [self.value(v, row, column, vector) for v in instruction.values]
-        source = self.body.instructions[instruction.values[-1]].dtype
-        bounds = [self.analysis.intervals[v] for v in instruction.values]
-        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
-        return apply(instruction.op, instruction.dtype, source, operands, vector, natural=natural)
-
-    def counter(self, loop: int, row: int, column: int) -> str:
-        if loop >= self.analysis.outputs:
-            return f"j{loop}"
-        offset = row if loop == self.schedule.row else 0
-        if loop == self.schedule.vector:
-            offset = self.column_at(column)
-        return f"i{loop} + {offset}" if offset else f"i{loop}"
-
-    def column_at(self, column: int) -> int:
-        """Where a column begins in its tile: the last one ends with the axis, too, if that is shorter than a tile."""
-        s = self.schedule
-        return min(column * s.lanes, self.body.output_ranges[s.vector] - s.lanes) if s.vector is not None else 0
-
-    def load(self, instruction: Instruction, row: int, column: int, vector: bool) -> str:
-        kind = MEMORY[instruction.dtype]
-        guarded = instruction.c != NO_GUARD
-        if not vector:
-            guard = f", {self.value(instruction.c, row, column, False)}" if guarded else ""
-            return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{guard})"
-        stride = self.strides[instruction.b]
-        lanes = guarded and (stride != 1 or self.is_vector(instruction.c))
-        guard = f", {self.value(instruction.c, row, column, lanes)}" if guarded else ""
-        element = self.value(instruction.b, row, column, stride is None)
-        if stride is None:
-            return f"gather_{kind}(p{instruction.a}, {element}{guard})"
-        if stride == 1:
-            return f"row_{kind}(p{instruction.a}, {element}{guard})"
-        return f"stride_{kind}(p{instruction.a}, {element}, {stride}{guard})"
+        kind = register(self.body.instructions[number].dtype, self.tile.is_vector(number))
+        for row, column in self.tile.copies(number):
+            source = f"{text} + {column}]" if text else self.tile.expression(number, row, column)
+            self.line(f"const {kind} {self.tile.name(number, row, column)} = {source};")
 
     # Reductions
 
     def reduce(self, number: int, reduction: Instruction) -> None:
-        kind = register(reduction.dtype, self.is_vector(number))
+        kind = register(reduction.dtype, self.tile.is_vector(number))
         start = f"({kind})({identity(reduction.op, reduction.dtype)})"
-        for row, column in self.copies(number):
-            self.line(f"{kind} {self.name(number, row, column)} = {start};")
+        for row, column in self.tile.copies(number):
+            self.line(f"{kind} {self.tile.name(number, row, column)} = {start};")
         ranges = self.analysis.ranges_of(reduction.c)
         inside = self.needed([v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed)
         self.steps(ranges, inside, lambda: self.step(number, reduction))
 
     def step(self, number: int, reduction: Instruction) -> None:
-        for row, column in self.copies(number):
-            terms = [self.value(v, row, column, self.is_vector(number)) for v in reduction.values]
-            total = self.name(number, row, column)
+        for row, column in self.tile.copies(number):
+            terms = [self.tile.value(v, row, column, self.tile.is_vector(number)) for v in reduction.values]
+            total = self.tile.name(number, row, column)
             operands = [*terms, total] if reduction.op is Op.REDUCE_MULACC else [total, *terms]
-            operation = apply(STEP[reduction.op], reduction.dtype, reduction.dtype, operands, self.is_vector(number))
+            operation = apply(
+                STEP[reduction.op], reduction.dtype, reduction.dtype, operands, self.tile.is_vector(number)
+            )
             self.line(f"{total} = {operation};")
 
     def steps(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
@@ -240,7 +169,7 @@ class _Writer:
             finish()
             return
         head, *rest = ranges
-        extent = self.value(self.body.reduce_ranges[head - self.analysis.outputs].extent, 0, 0, False)
+        extent = self.tile.value(self.body.reduce_ranges[head - self.analysis.outputs].extent, 0, 0, False)
         with self.block(f"for (i64 j{head} = 0; j{head} < {extent}; j{head}++)"):
             for number in inside:
                 if not self.analysis.depends[number].intersection(rest):
@@ -275,8 +204,8 @@ class _Writer:
         self.line(f"{kind} pack{number}[{prod(self.analysis.extents[r] for r in ranges) * self.schedule.columns}];")
 
         def keep() -> None:
-            for row, column in self.copies(number):
-                self.line(f"{self.pack_at(number)} + {column}] = {self.name(number, row, column)};")
+            for row, column in self.tile.copies(number):
+                self.line(f"{self.pack_at(number)} + {column}] = {self.tile.name(number, row, column)};")
 
         packed, self.packed = self.packed, frozenset()
         self.steps(ranges, self.needed([number], stop=frozenset()), keep)
@@ -293,11 +222,11 @@ class _Writer:
         for row in range(s.rows):
             for column in range(s.columns):
                 offset = row * step[s.row] if s.row is not None else 0
-                value = self.value(last, row, column, s.lanes > 1)
+                value = self.tile.value(last, row, column, s.lanes > 1)
                 if s.lanes == 1 or s.vector is None:
                     self.line(f"store_{MEMORY[dtype]}(p0, place + {offset}, {value});")
                     continue
-                offset += self.column_at(column) * step[s.vector]
+                offset += self.tile.column_at(column) * step[s.vector]
                 if step[s.vector] == 1:
                     self.line(f"put_{MEMORY[dtype]}(p0, place + {offset}, {value});")
                 else:
