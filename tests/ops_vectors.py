@@ -123,14 +123,11 @@ def names_of(results: Any) -> list[str]:
 
 def apart(ours: Any, theirs: Tensor) -> float:
     """The largest difference of two results, relative to values above one; equal infinities and NaNs do not differ."""
-    if theirs.dtype is dtypes.bfloat16:
+    if ours.dtype == np.uint16 and dtypes.is_float(theirs.dtype):
         ours = (ours.astype(np.uint32) << 16).view(np.float32)
     a = np.asarray(ours, np.float64)
-    b = (
-        (theirs.cast(dtypes.float32) if theirs.dtype in (dtypes.bfloat16, *dtypes.weaks) else theirs)
-        .numpy()
-        .astype(np.float64)
-    )
+    concrete = theirs.cast(dtypes.float32) if theirs.dtype in (dtypes.bfloat16, *dtypes.weaks) else theirs
+    b = concrete.numpy().astype(np.float64)
     assert a.shape == b.shape, (a.shape, b.shape)
     with np.errstate(invalid="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b) / np.maximum(1, np.abs(b)))
