@@ -2,10 +2,13 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from eigentensor import economics
@@ -360,3 +363,17 @@ def test_a_chain_ends_with_its_block(anvil: Anvil) -> None:
     assert other.process.returncode is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_chain_ends_with_the_process_that_started_it() -> None:
+    program = (
+        "import time; from eigentensor.testing.localnet import start_anvil; "
+        "print(start_anvil().process.pid, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        chain = psutil.Process(int(starter.stdout.readline()))
+        assert chain.name() == "anvil"
+        starter.kill()
+    chain.wait(30)
+    assert not chain.is_running()

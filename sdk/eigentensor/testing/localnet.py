@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import re
-import signal
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -39,7 +39,9 @@ def tool(name: str) -> Path:
 def anvil_command(port: int = 0, block_time: float | None = None) -> list[str]:
     """How to start a chain on loopback. Every transaction makes a block; `block_time` seconds make one too."""
     mining = ["--block-time", str(block_time), "--mixed-mining"] if block_time else []
-    return [str(tool("anvil")), "--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", *mining]
+    # Linux ends the chain with whoever started it, even if that is killed.
+    bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    return [*bound, str(tool("anvil")), "--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", *mining]
 
 
 class Anvil:
@@ -102,7 +104,6 @@ def start_anvil(port: int = 0, block_time: float | None = None) -> Anvil:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=_end_with_parent,
     )
     assert process.stdout is not None
     said: deque[str] = deque(maxlen=20)
@@ -142,11 +143,3 @@ def _drain(process: subprocess.Popen[str]) -> None:
     with process.stdout as said:
         for _ in said:
             pass
-
-
-def _end_with_parent() -> None:
-    if platform.system() == "Linux":
-        import ctypes
-
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
