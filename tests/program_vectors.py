@@ -14,6 +14,7 @@ from eigentensor import merkle, reference
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.codec import split
+from eigentensor.program.text import listing
 from eigentensor.program.validity import sentences
 from eigentensor.testing.programs import Example
 
@@ -149,7 +150,7 @@ def files() -> dict[Path, str]:
     return {
         VECTORS / "program.json": json.dumps(vectors, indent=2) + "\n",
         VECTORS / "merkle.json": json.dumps(merkle_vectors(), indent=2, ensure_ascii=False) + "\n",
-        README: _between(readme, *EXAMPLE, worked_example(vectors["layer"])),
+        README: _between(readme, *EXAMPLE, worked_example(programs["layer"].program, vectors["layer"])),
     }
 
 
@@ -164,13 +165,13 @@ def rules() -> str:
     return "\n".join(["| rule | |", "| --- | --- |", *rows]) + "\n"
 
 
-def worked_example(vector: dict[str, Any]) -> str:
-    """The first example as text: its bytes record by record, and its roots."""
-    lines = ["```", "header", *_dump(vector["header"])]
+def worked_example(program: Program, vector: dict[str, Any]) -> str:
+    """An example as text, its bytes record by record, and its roots."""
+    lines = ["```", *listing(program).splitlines(), "```", "", "```", "header", *_dump(vector["header"])]
     for record in vector["records"]:
         size = (len(record["bytes"]) - 2) // 2
         lines += [f"{record['kind']}: {size} bytes", *_dump(record["bytes"])]
-    lines += ["```", "| | |", "| --- | --- |"]
+    lines += ["```", "", "| | |", "| --- | --- |"]
     rows = [(f"tensor root of `{t['name']}`", t["root"]) for t in vector["tensors"] + vector["results"]]
     rows += [(f"tensor root of call {n}", root) for n, root in enumerate(vector["calls"])]
     rows += [("inputs root", vector["inputsRoot"]), ("weights root", vector["weightsRoot"])]

@@ -1,0 +1,81 @@
+"""A program for people to read: what goes in, every body instruction by instruction, the calls, what comes out."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.program.model import Body, Buffer, Instruction, Kind, Program, Role
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
+from eigentensor.program.structure import extents_of
+
+#: Elements of a constant that are shown.
+SHOWN = 8
+
+
+def listing(program: Program) -> str:
+    """Text of a valid program. Buffers are %n, in bodies values are the numbers of their lines."""
+    return "\n".join(_lines(program)) + "\n"
+
+
+def _lines(program: Program) -> Iterator[str]:
+    for v in program.variables:
+        yield f"variable {v.name}: {v.minimum}…{v.maximum}, {v.stride:+} in each iteration"
+    for n, b in enumerate(program.buffers):
+        yield f"%{n} = {b.role.name.lower()} {_tensor(b)}"
+    for n, body in enumerate(program.bodies):
+        yield f"body {n}: {_body(body)}"
+        for number, i in enumerate(body.instructions):
+            yield f"  {number:4}  {i.dtype.name.lower():8}  {_instruction(body, i)}"
+    for n, call in enumerate(program.calls):
+        given = [f"%{argument}" for argument in call.arguments] + [program.variables[v].name for v in call.variables]
+        yield f"%{len(program.buffers) + n} = body {call.body} of {', '.join(given) or 'nothing'}"
+    for r in program.results:
+        kind = "output" if r.kind is Kind.OUTPUT else "new state"
+        yield f"{kind} {r.name} = %{r.buffer} as {_shape(r.shape)}"
+
+
+def _tensor(b: Buffer) -> str:
+    kind = f"{b.dtype.name.lower()} {_shape(b.shape)}"
+    if b.role is not Role.CONSTANT:
+        return f"{b.name}: {kind}"
+    elements = np.frombuffer(b.data, STORAGE[b.dtype].newbyteorder("<"))
+    values = ", ".join(map(str, elements[:SHOWN].tolist())) + (", …" if len(elements) > SHOWN else "")
+    return f"{kind}: {values}"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) if shape else "scalar"
+
+
+def _body(body: Body) -> str:
+    result, *parameters = (f"{p.dtype.name.lower()}[{p.elements}]" for p in body.parameters)
+    loops = ", ".join(f"r{n} < {extent}" for n, extent in enumerate(body.output_ranges))
+    given = ", ".join(f"p{n} {kind}" for n, kind in enumerate(parameters, 1))
+    given += "".join(f", v{n} {least}…{most}" for n, (least, most) in enumerate(body.variables))
+    return f"{result} of {given or 'nothing'}" + (f"; for {loops}" if loops else "")
+
+
+def _instruction(body: Body, i: Instruction) -> str:
+    if i.op is Op.CONST:
+        return f"CONST {_constant(i)}"
+    if i.op is Op.RANGE:
+        return f"RANGE r{i.a}"
+    if i.op is Op.VAR:
+        return f"VAR v{i.a}"
+    if i.op is Op.LOAD:
+        return f"LOAD p{i.a}[{i.b}]" + (f" if {i.c}" if i.c != NO_GUARD else "")
+    operands = ", ".join(map(str, i.values))
+    if i.op in REDUCTIONS:
+        first = len(body.output_ranges) + next(n for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c)
+        operands += "; for " + ", ".join(f"r{n} < value {x}" for n, x in enumerate(extents_of(body, i.c), first))
+    return f"{i.op.name} {operands}"
+
+
+def _constant(i: Instruction) -> str:
+    if i.dtype is DType.BFLOAT16:
+        return str(np.array(i.immediate << 16, "<u4").view("<f4"))
+    if i.dtype is DType.INDEX or i.dtype.size == 8:
+        signed = i.dtype is DType.INDEX or i.dtype.is_signed
+        return str(i.immediate - (i.immediate >> 31 << 32) if signed else i.immediate)
+    return str(np.array(i.immediate, f"<u{max(i.dtype.size, 1)}").view(STORAGE[i.dtype]))
