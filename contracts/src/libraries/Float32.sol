@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+/// @title Arithmetic of binary32, to nearest even, with gradual underflow and one NaN
+/// @notice Mirrors Python's `eigentensor.numerics.floats`. Values are patterns: 32 bits, nothing above them. Every
+/// result that is not a number is `NAN`; operands may be any.
+/// @dev A finite pattern without its sign is k·2^23 + m, and its size m·2^(k - 149), with 0 <= k < 254 and m < 2^24; m has
+/// bit 23, or k is 0. So a carry out of m leads to the next power of two, and from the largest number to infinity.
+library Float32 {
+    uint256 internal constant SIGN = 0x80000000;
+    uint256 internal constant MAGNITUDE = 0x7FFFFFFF;
+    uint256 internal constant INFINITY = 0x7F800000;
+    uint256 internal constant NAN = 0x7FC00000;
+    uint256 internal constant ONE = 0x3F800000;
+
+    function add(uint256 a, uint256 b) internal pure returns (uint256) {
+        unchecked {
+            uint256 x = a & MAGNITUDE;
+            uint256 y = b & MAGNITUDE;
+            if (x < y) (a, b, x, y) = (b, a, y, x);
+            if (x >= INFINITY) return x > INFINITY || (y == INFINITY && a != b) ? NAN : a;
+            (uint256 k, uint256 sum) = _split(x);
+            (uint256 l, uint256 n) = _split(y);
+            l = k - l;
+            // 40 bits further down only whether there is something matters
+            if (l <= 40) n <<= 40 - l;
+            else if (n != 0) n = 1;
+            sum = (a ^ b) & SIGN == 0 ? (sum << 40) + n : (sum << 40) - n;
+            if (sum == 0) return a & b & SIGN;
+            // without much cancellation the highest bit is one of three
+            n = sum >> 62;
+            if (n == 0) n = log2(sum);
+            else n = n == 1 ? 62 : n < 4 ? 63 : 64;
+            return _rounded(a & SIGN, sum, k - 40, n);
+        }
+    }
+
+    function subtract(uint256 a, uint256 b) internal pure returns (uint256) {
+        return add(a, b ^ SIGN);
+    }
+
+    function multiply(uint256 a, uint256 b) internal pure returns (uint256) {
+        unchecked {
+            uint256 x = a & MAGNITUDE;
+            uint256 y = b & MAGNITUDE;
+            a = (a ^ b) & SIGN;
+            if (x >= INFINITY || y >= INFINITY) {
+                return x > INFINITY || y > INFINITY || x == 0 || y == 0 ? NAN : a | INFINITY;
+            }
+            (uint256 k, uint256 product) = _split(x);
+            (uint256 l, uint256 n) = _split(y);
+            product *= n;
+            k += l - 149;
+            n = product >> 46;
+            if (n != 0) return _rounded(a, product, k, n == 1 ? 46 : 47);
+            if (product == 0) return a;
+            product <<= 24;
+            return _rounded(a, product, k - 24, log2(product));
+        }
+    }
+
+    /// @notice a·b + c, rounded once.
+    function fusedMultiplyAdd(uint256 a, uint256 b, uint256 c) internal pure returns (uint256) {
+        unchecked {
+            uint256 x = a & MAGNITUDE;
+            uint256 y = b & MAGNITUDE;
+            if (x >= INFINITY || y >= INFINITY) return add(multiply(a, b), c);
+            a = (a ^ b) & SIGN;
+            b = c & MAGNITUDE;
+            if (b >= INFINITY) return b > INFINITY ? NAN : c;
+            c &= SIGN;
+            (uint256 k, uint256 product) = _split(x);
+            (uint256 l, uint256 n) = _split(y);
+            product *= n;
+            if (product == 0) return add(a, b | c);
+            if (b == 0) return multiply(a | x, y);
+            k += l - 149;
+            (l, n) = _split(b);
+            // from here a·2^k·product + c·2^l·n, the first with the larger power
+            if (int256(k) < int256(l)) (a, c, k, l, product, n) = (c, a, l, k, n, product);
+            x = k - l;
+            // 128 bits further down only whether there is something matters, and neither is zero
+            if (x > 128) (x, l, n) = (128, k - 128, 1);
+            product <<= x;
+            if (a == c) {
+                product += n;
+            } else if (product >= n) {
+                product -= n;
+                if (product == 0) return 0;
+            } else {
+                (a, product) = (c, n - product);
+            }
+            product <<= 24;
+            return _rounded(a, product, l - 24, log2(product));
+        }
+    }
+
+    function divide(uint256 a, uint256 b) internal pure returns (uint256) {
+        unchecked {
+            uint256 x = a & MAGNITUDE;
+            uint256 y = b & MAGNITUDE;
+            a = (a ^ b) & SIGN;
+            if (x > INFINITY || y > INFINITY || (x == y && (x == 0 || x == INFINITY))) return NAN;
+            if (x == INFINITY || y == 0) return a | INFINITY;
+            if (x == 0 || y == INFINITY) return a;
+            (uint256 k, uint256 m) = _split(x);
+            (uint256 l, uint256 n) = _split(y);
+            m <<= 60;
+            uint256 quotient = m / n;
+            if (quotient * n != m) quotient |= 1;
+            return _rounded(a, quotient, k - l + 89, log2(quotient));
+        }
+    }
+
+    function reciprocal(uint256 a) internal pure returns (uint256) {
+        return divide(ONE, a);
+    }
+
+    function squareRoot(uint256 a) internal pure returns (uint256) {
+        unchecked {
+            if (a & MAGNITUDE == 0 || a == INFINITY) return a;
+            if (a > INFINITY) return NAN; // or negative
+            (uint256 k, uint256 m) = _split(a);
+            // a square of 63 or 64 bits times an even power of two
+            uint256 up = 62 - log2(m);
+            if ((k - up) & 1 == 0) ++up;
+            m <<= up;
+            // a line within 3.7 % of every root; each step of Newton squares the error, and stays above
+            uint256 root = m / (3 << 31) + (45 << 25);
+            root = (root + m / root) >> 1;
+            root = (root + m / root) >> 1;
+            root = (root + m / root) >> 1;
+            uint256 square = root * root;
+            if (square > m) --root;
+            if (square != m) root |= 1;
+            return _rounded(0, root, (k - up + 149) / 2, 31);
+        }
+    }
+
+    /// @notice Towards zero; the sign of zero stays.
+    function truncate(uint256 a) internal pure returns (uint256) {
+        unchecked {
+            uint256 exponent = (a >> 23) & 0xFF;
+            if (exponent < 127) return a & SIGN;
+            if (exponent < 150) return (a >> (150 - exponent)) << (150 - exponent);
+            return a & MAGNITUDE > INFINITY ? NAN : a;
+        }
+    }
+
+    /// @notice IEEE 754-2019 maximum: NaN wins, -0 < +0.
+    function maximum(uint256 a, uint256 b) internal pure returns (uint256) {
+        if (isNan(a) || isNan(b)) return NAN;
+        return _place(a) < _place(b) ? b : a;
+    }
+
+    /// @notice IEEE 754-2019 minimum: NaN wins, -0 < +0.
+    function minimum(uint256 a, uint256 b) internal pure returns (uint256) {
+        if (isNan(a) || isNan(b)) return NAN;
+        return _place(a) < _place(b) ? a : b;
+    }
+
+    /// @notice a < b; -0 = +0, false if one is NaN.
+    function less(uint256 a, uint256 b) internal pure returns (bool) {
+        if (isNan(a) || isNan(b) || (a | b) & MAGNITUDE == 0) return false;
+        return _place(a) < _place(b);
+    }
+
+    /// @notice a = b; -0 = +0, false if one is NaN. Its opposite is "not equal", true if one is NaN.
+    function equal(uint256 a, uint256 b) internal pure returns (bool) {
+        if (isNan(a) || isNan(b)) return false;
+        return a == b || (a | b) & MAGNITUDE == 0;
+    }
+
+    function isNan(uint256 a) internal pure returns (bool) {
+        return a & MAGNITUDE > INFINITY;
+    }
+
+    /// @notice The position of the highest bit of x; 0 for 0.
+    /// @dev Not `clz`, which some chains do not have: that would save about 100 gas.
+    function log2(uint256 x) internal pure returns (uint256 n) {
+        assembly ("memory-safe") {
+            n := shl(7, lt(0xffffffffffffffffffffffffffffffff, x))
+            n := or(n, shl(6, lt(0xffffffffffffffff, shr(n, x))))
+            n := or(n, shl(5, lt(0xffffffff, shr(n, x))))
+            n := or(n, shl(4, lt(0xffff, shr(n, x))))
+            n := or(n, shl(3, lt(0xff, shr(n, x))))
+            n := or(n, shl(2, lt(0xf, shr(n, x))))
+            n := or(n, byte(shr(n, x), 0x0000010102020202030303030303030300000000000000000000000000000000))
+        }
+    }
+
+    /// @dev k and m of a finite pattern without its sign.
+    function _split(uint256 x) private pure returns (uint256 k, uint256 m) {
+        assembly ("memory-safe") {
+            k := sub(shr(23, x), gt(x, 0x7fffff))
+            m := sub(x, shl(23, k))
+        }
+    }
+
+    /// @dev The pattern nearest to m·2^(k - 149), ties to even, where n >= 24 is the highest bit of m and k may be
+    /// negative. The lowest bit of m may stand for whatever is below it.
+    function _rounded(uint256 sign, uint256 m, uint256 k, uint256 n) private pure returns (uint256 pattern) {
+        assembly ("memory-safe") {
+            n := sub(n, 23)
+            k := add(k, n)
+            if slt(k, 0) {
+                n := sub(n, k)
+                k := 0
+            }
+            m := shr(n, add(m, add(sub(shl(sub(n, 1), 1), 1), and(shr(n, m), 1))))
+            pattern := add(shl(23, k), m)
+            if gt(pattern, 0x7f800000) { pattern := 0x7f800000 }
+            pattern := or(sign, pattern)
+        }
+    }
+
+    /// @dev A number's place in the order that has -0 below +0.
+    function _place(uint256 a) private pure returns (int256 place) {
+        assembly ("memory-safe") {
+            place := xor(and(a, 0x7fffffff), sub(0, shr(31, a)))
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {Convert} from "./Convert.sol";
+import {DTypes} from "./DTypes.sol";
+import {Float32} from "./Float32.sol";
+import {Half} from "./Half.sol";
+import {Integers} from "./Integers.sol";
+import {Ops} from "./Ops.sol";
+
+/// @title The scalar operations of a program, exactly as `sdk/README.md` specifies them
+/// @notice Mirrors Python's `eigentensor.numerics.operations`. A float is held as its pattern, a bool, an integer or an
+/// index as its value in two's complement of 256 bits. CAST and BITCAST have two types and stand apart in `Convert`.
+library Scalar {
+    error NoOperation(uint256 op, uint256 dtype);
+
+    /// @notice The result of `op` on operands of type `dtype` (for WHERE: of its second and third operand). What the
+    /// operation does not take is ignored. Reverts with `NoOperation` where the table has no cell.
+    function evaluate(uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) internal pure returns (uint256) {
+        if (dtype == DTypes.FLOAT32) {
+            if (op == Ops.MULACC) return Float32.fusedMultiplyAdd(a, b, c);
+            if (op < Ops.CMPLT) return _ofFloats(op, dtype, a, b);
+        }
+        if (op == Ops.WHERE && Integers.width(dtype) != 0) return a == 0 ? c : b;
+        if (!Convert.isFloat(dtype)) return _ofIntegers(op, dtype, a, b);
+        a = Half.widen(dtype, a);
+        b = Half.widen(dtype, b);
+        if (op == Ops.CMPLT) return _bit(Float32.less(a, b));
+        if (op == Ops.CMPEQ) return _bit(Float32.equal(a, b));
+        if (op == Ops.CMPNE) return _bit(!Float32.equal(a, b));
+        return Half.narrow(dtype, _ofFloats(op, dtype, a, b));
+    }
+
+    /// @notice Where a reduction by ADD, MUL, MAX, MIN or MULACC starts.
+    function identity(uint256 op, uint256 dtype) internal pure returns (uint256) {
+        bool float = Convert.isFloat(dtype);
+        bool stored = Integers.width(dtype) != 0 && dtype != DTypes.INDEX;
+        if (!stored || (op == Ops.MULACC && dtype != DTypes.FLOAT32)) revert NoOperation(op, dtype);
+        if (op == Ops.ADD || op == Ops.MULACC) return 0;
+        if (op == Ops.MUL) return Convert.cast(DTypes.BOOL, dtype, 1);
+        if (op != Ops.MAX && op != Ops.MIN) revert NoOperation(op, dtype);
+        if (float) return Half.narrow(dtype, op == Ops.MAX ? Float32.SIGN | Float32.INFINITY : Float32.INFINITY);
+        (int256 low, int256 high) = Integers.limits(dtype);
+        return uint256(op == Ops.MAX ? low : high);
+    }
+
+    function _ofFloats(uint256 op, uint256 dtype, uint256 a, uint256 b) private pure returns (uint256) {
+        if (op == Ops.ADD) return Float32.add(a, b);
+        if (op == Ops.MUL) return Float32.multiply(a, b);
+        if (op == Ops.SUB) return Float32.subtract(a, b);
+        if (op == Ops.MAX) return Float32.maximum(a, b);
+        if (op == Ops.MIN) return Float32.minimum(a, b);
+        if (op == Ops.DIV) return Float32.divide(a, b);
+        if (op == Ops.RECIPROCAL) return Float32.reciprocal(a);
+        if (op == Ops.SQRT) return Float32.squareRoot(a);
+        if (op == Ops.TRUNC) return Float32.truncate(a);
+        revert NoOperation(op, dtype);
+    }
+
+    /// @dev Bools, integers and indices.
+    function _ofIntegers(uint256 op, uint256 dtype, uint256 a, uint256 b) private pure returns (uint256) {
+        if (Integers.width(dtype) == 0) revert NoOperation(op, dtype);
+        if (op < Ops.CDIV) {
+            if (op == Ops.ADD) return dtype == DTypes.BOOL ? a | b : Integers.add(dtype, a, b);
+            if (op == Ops.MUL) return Integers.multiply(dtype, a, b);
+            if (op == Ops.MAX) return Integers.maximum(a, b);
+            if (op == Ops.MIN) return Integers.minimum(a, b);
+            if (op == Ops.SUB && dtype != DTypes.BOOL) return Integers.subtract(dtype, a, b);
+        } else if (op < Ops.CMPLT) {
+            if (op == Ops.AND) return a & b;
+            if (op == Ops.OR) return a | b;
+            if (op == Ops.XOR && dtype != DTypes.INDEX) return a ^ b;
+            if (dtype == DTypes.BOOL) revert NoOperation(op, dtype);
+            if (op == Ops.SHL && dtype != DTypes.INDEX) return Integers.shiftLeft(dtype, a, b);
+            if (op == Ops.SHR && dtype != DTypes.INDEX) return Integers.shiftRight(a, b);
+            if (op == Ops.CDIV) return Integers.divide(dtype, a, b);
+            if (op == Ops.CMOD) return Integers.modulo(dtype, a, b);
+            if (op == Ops.FLOORDIV) return Integers.floorDivide(dtype, a, b);
+            if (op == Ops.FLOORMOD) return Integers.floorModulo(dtype, a, b);
+        } else {
+            if (op == Ops.CMPLT) return _bit(Integers.less(a, b));
+            if (op == Ops.CMPEQ) return _bit(a == b);
+            if (op == Ops.CMPNE) return _bit(a != b);
+        }
+        revert NoOperation(op, dtype);
+    }
+
+    function _bit(bool condition) private pure returns (uint256 bit) {
+        assembly ("memory-safe") {
+            bit := condition
+        }
+    }
+}
