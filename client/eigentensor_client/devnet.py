@@ -52,12 +52,14 @@ class Devnet:
         self.folder = folder
 
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
-        """What a daemon sees: this network, a blob cache of its own, its settings."""
+        """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings."""
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("EIGENTENSOR_")}
         own = {
             "EIGENTENSOR_NETWORK": self.path,
             "EIGENTENSOR_CACHE_DIR": folder / "cache",
             "XDG_STATE_HOME": folder / "state",
+            "TMPDIR": folder / "tmp",
             **settings,
         }
         return kept | {name: str(value) for name, value in own.items()}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
-from eigentensor.capture import GraphProgram
+from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import Admission, Chain, Failed, Reader, State, to_wei
 from eigentensor.economics import collateral, penalty
 from eigentensor.errors import ExecutorFailed
@@ -70,6 +70,23 @@ def test_many_tasks_go_out_in_one_transaction(
     assert len({task.events[0].place.transaction for task in tasks}) == 1
     for task, work in zip(tasks, works, strict=True):
         check_bits(client, task, work)
+
+
+def test_a_state_moves_on_at_the_position_that_the_order_binds(
+    client: Client, net: Devnet, operators: list[Party]
+) -> None:
+    context = TensorContext()
+    row, cache = context.add_graph_input("row", (1, 8)), context.add_state("cache", (4, 8))
+    position = context.variable("position", 0, 3)
+    cache[position : position + 1].assign(row)
+    graph = context.compile_to_graph(cache.sum(axis=0))
+    state = np.arange(32, dtype=np.float32).reshape(4, 8)
+    work = Work(graph.program, {"row": np.ones((1, 8), np.float32)}, {}, {"cache": state}, {"position": 2})
+    (task,) = finish(client, net, client.post([work], TERMS))
+    result = client.deliver(task)
+    state[2] = 1
+    assert np.array_equal(result.states["cache"], state)
+    assert np.array_equal(result.outputs["output"], state.sum(axis=0))
 
 
 def test_killed_daemons_go_on_where_they_stopped(
