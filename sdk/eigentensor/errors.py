@@ -1,9 +1,9 @@
 """The tree of errors. Every one says what was wrong, why, and what to do.
 
 EigenTensorError
-├── ProgramError            a program, or bytes that should be one
+├── ProgramError            a program, or bytes that should be one: `.rule` names what is broken
 │   ├── FormatError         the bytes are not a program
-│   └── RuleError           a validity rule is broken: `.rule` names it
+│   └── RuleError           a program that is not valid
 ├── BindingError            names, shapes, dtypes or values given to a program do not fit it
 ├── CaptureError            a function cannot become a program
 ├── ExecutionError          a program could not be compiled or run here
@@ -49,7 +49,7 @@ class EigenTensorError(Exception):
 
 
 class ProgramError(EigenTensorError):
-    """`rule` names what is broken (`program.validity.RULES` lists all), `where` the record or instruction."""
+    """`rule` names what is broken (`program.validity.sentences` lists all), `where` the record or instruction."""
 
     exit_code = 11
 

@@ -52,7 +52,7 @@ def encode(program: Program) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview) -> Program:
-    """The program that these bytes are; every rule of `validity.RULES` holds for it, and `encode` gives the bytes back.
+    """The program that these bytes are; every rule of `validity` holds for it, and `encode` gives the bytes back.
 
     Raises FormatError or RuleError with the name of the rule that is broken. Nothing in the bytes is executed.
     """
