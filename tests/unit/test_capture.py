@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from tinygrad import Tensor, dtypes, nn
+from tinygrad import Tensor, TinyJit, dtypes, nn
 from tinygrad.dtype import DType
 
 from eigentensor import reference
@@ -183,3 +183,10 @@ def test_another_release_of_tinygrad_is_refused() -> None:
     require_release("0.14.0")
     with pytest.raises(CaptureError, match=r"0\.15\.0"):
         require_release("0.15.0")
+
+
+def test_a_jit_is_seen_through_and_left_as_it_was() -> None:
+    double = TinyJit(lambda x: (x * 2).realize())
+    uuids = {capture(function, [X]).uuid for function in (double, double, lambda x: double(x))}
+    assert len(uuids) == 1
+    assert double.cnt == 0

@@ -11,6 +11,7 @@ import tinygrad
 import tinygrad.tensor as tensor_module
 from tinygrad import Tensor
 from tinygrad.engine import realize
+from tinygrad.engine.jit import _TinyJit
 from tinygrad.helpers import Context, Metadata
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, all_metadata, graph_rewrite
@@ -61,25 +62,43 @@ def recording() -> Iterator[list[Step]]:
     Afterwards all tensors that existed before are what they were.
     """
     recorder = _Recorder()
-    seeds, counters, metadata = Tensor._device_seeds, Tensor._device_rng_counters, tensor_module.Metadata
-    Tensor._device_seeds, Tensor._device_rng_counters = {}, {}
-    tensor_module.Metadata = _located
     before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
+    replaced = [(owner, name, getattr(owner, name)) for owner, name in _REPLACED]
+    for (owner, name), value in _REPLACED.items():
+        setattr(owner, name, value())
     realize.capturing.append(recorder)
     try:
         with Context(**_SETTINGS):
             yield recorder.steps
     finally:
         realize.capturing.remove(recorder)
+        for owner, name, value in replaced:
+            setattr(owner, name, value)
+        tensor_module._METADATA.set(None)  # a Tensor method that raises leaves its name behind
         for tensor, uop, grad in before:
             tensor.uop, tensor.grad = uop, grad
-        tensor_module.Metadata = metadata
-        tensor_module._METADATA.set(None)  # a Tensor method that raises leaves its name behind
-        Tensor._device_seeds, Tensor._device_rng_counters = seeds, counters
 
 
 def _located(name: str) -> Any:
     return Metadata(name=f"{name} at {user_line()}")
+
+
+def without_jit(function: Any) -> Any:
+    """The function that a TinyJit wraps; any other is itself."""
+    return function.fxn if isinstance(function, _TinyJit) else function
+
+
+def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
+    return jit.fxn(*args, **kwargs)
+
+
+#: What stands in for parts of tinygrad while it is recorded: fresh seeds, names that say a line, and no jit.
+_REPLACED: dict[tuple[Any, str], Any] = {
+    (Tensor, "_device_seeds"): dict,
+    (Tensor, "_device_rng_counters"): dict,
+    (tensor_module, "Metadata"): lambda: _located,
+    (_TinyJit, "__call__"): lambda: _call_plainly,
+}
 
 
 def is_library(path: str) -> bool:

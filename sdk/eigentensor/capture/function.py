@@ -33,6 +33,7 @@ def capture(
     it assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
     Raises CaptureError, with the line of the function where it is known.
     """
+    function = adapter.without_jit(function)
     inputs = _inputs(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
     tensors = _tensors(function if model is None else model, has_model=model is not None)
@@ -134,7 +135,7 @@ def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
     named = {**refers.globals, **refers.nonlocals}
     models_first = sorted(named, key=lambda name: isinstance(named[name], nn.optim.Optimizer))
     for name in models_first:
-        value = named[name]
+        value = adapter.without_jit(named[name])
         if inspect.isroutine(value):
             holders |= {n or name: h for n, h in _holders(value, seen).items()} if _is_of_user(value) else {}
         elif not isinstance(value, ModuleType | type):
