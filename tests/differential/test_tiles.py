@@ -1,0 +1,166 @@
+"""Shapes that no tile divides, values packed for all rows, reads along every axis: the same bits for all schedules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import (
+    Array,
+    Axis,
+    Node,
+    binary,
+    conjunction,
+    const,
+    counter,
+    load,
+    node,
+    reduction,
+    to_body,
+)
+from eigentensor.program.model import Body, Buffer, Kind, Program, Role
+from eigentensor.program.ops import Op
+from eigentensor.runtime import toolchain
+from eigentensor.runtime.cache import Cache
+from eigentensor.runtime.schedule import Schedule, Target, candidates
+from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.testing.agreement import disagreements
+
+F32, INDEX = DType.FLOAT32, DType.INDEX
+M, N, K = 53, 70, 19
+
+
+@dataclass(frozen=True)
+class Chosen(Toolchain):
+    """Compiles the one body of a program with a given schedule."""
+
+    only: Schedule = Schedule()  # noqa: RUF009
+
+    def schedule(self, body: Body) -> Schedule:
+        return self.only
+
+    def name(self, what: str) -> str:
+        return super().name(f"{self.only} {what}")
+
+
+def index(*terms: tuple[Node, int]) -> Node:
+    total = const(INDEX, 0)
+    for term, stride in terms:
+        total = binary(Op.ADD, total, binary(Op.MUL, term, const(INDEX, stride)))
+    return total
+
+
+def program(value: Node, axes: tuple[Axis, ...], **inputs: tuple[DType, int]) -> Program:
+    buffers = {name: Buffer(Role.INPUT, dtype, (size,), name) for name, (dtype, size) in inputs.items()}
+    shape = tuple(axis.extent for axis in axes)
+    return assemble([("result", to_body(value, axes))], buffers, {(Kind.OUTPUT, "output"): ("result", shape)})
+
+
+def product(dtype: DType, left_turned: bool, right_turned: bool) -> Program:
+    axes = (Axis(0, M), Axis(1, N), Axis(2, K, True))
+    i, j, k = map(counter, axes)
+    a = load(Array("a", dtype, M * K), index((k, M), (i, 1)) if left_turned else index((i, K), (k, 1)))
+    b = load(Array("b", dtype, K * N), index((j, K), (k, 1)) if right_turned else index((k, N), (j, 1)))
+    if dtype is F32:
+        total = reduction(Op.REDUCE_MULACC, axes[2:], a, b)
+    else:
+        total = reduction(Op.REDUCE_ADD, axes[2:], binary(Op.MUL, a, b))
+    return program(total, axes[:2], a=(dtype, M * K), b=(dtype, K * N))
+
+
+def convolution() -> Program:
+    """3 × 3 with a border of zeros: 5 images of 2 × 9 × 21 to 13 channels."""
+    images, channels, inner, height, width = 5, 13, 2, 9, 21
+    out = Axis(0, images), Axis(1, channels), Axis(2, height), Axis(3, width)
+    summed = Axis(4, inner, True), Axis(5, 3, True), Axis(6, 3, True)
+    n, o, y, x, c, dy, dx = (counter(a) for a in (*out, *summed))
+    row, column = (binary(Op.SUB, binary(Op.ADD, p, d), const(INDEX, 1)) for p, d in ((y, dy), (x, dx)))
+    inside = conjunction(
+        *(
+            test
+            for p, extent in ((row, height), (column, width))
+            for test in (binary(Op.CMPLT, const(INDEX, -1), p), binary(Op.CMPLT, p, const(INDEX, extent)))
+        )
+    )
+    size = images * inner * height * width
+    place = index((n, inner * height * width), (c, height * width), (row, width), (column, 1))
+    image = load(Array("image", F32, size), place, inside)
+    weight = load(Array("weight", F32, channels * inner * 9), index((o, inner * 9), (c, 9), (dy, 3), (dx, 1)))
+    total = reduction(Op.REDUCE_MULACC, summed, image, weight)
+    return program(total, out, image=(F32, size), weight=(F32, channels * inner * 9))
+
+
+def turned() -> Program:
+    axes = (Axis(0, M), Axis(1, N))
+    i, j = map(counter, axes)
+    x = load(Array("x", F32, M * N), index((j, M), (i, 1)))
+    y = load(Array("y", DType.BOOL, N), j)
+    return program(node(Op.WHERE, F32, y, binary(Op.MUL, x, x), x), axes, x=(F32, M * N), y=(DType.BOOL, N))
+
+
+def means_and_deviations() -> Program:
+    """Two reductions one after the other: the second needs the first."""
+    axes = (Axis(0, M), Axis(1, K, True), Axis(2, K, True))
+    i, j, k = map(counter, axes)
+    x = Array("x", F32, M * K)
+    total = reduction(Op.REDUCE_ADD, axes[1:2], load(x, index((i, K), (j, 1))))
+    away = binary(Op.SUB, load(x, index((i, K), (k, 1))), total)
+    return program(reduction(Op.REDUCE_ADD, axes[2:], binary(Op.MUL, away, away)), axes[:1], x=(F32, M * K))
+
+
+CASES: dict[str, Callable[[], Program]] = {
+    **{
+        f"product_{dtype.name.lower()}_{'t' if left else 'n'}{'t' if right else 'n'}": (
+            lambda dtype=dtype, left=left, right=right: product(dtype, left, right)
+        )
+        for dtype, left, right in (
+            (F32, False, False), (F32, False, True), (F32, True, False), (DType.FLOAT16, False, True),
+            (DType.INT8, False, False), (DType.UINT64, True, True),
+        )
+    },
+    "convolution": convolution, "turned": turned, "means_and_deviations": means_and_deviations,
+}  # fmt: skip
+
+
+def tensors(of: Program) -> dict[str, np.ndarray]:
+    random, given = np.random.default_rng(3), {}
+    for b in of.buffers:
+        if b.dtype.is_float:
+            values = random.standard_normal(b.shape).astype(np.float16 if b.dtype is DType.FLOAT16 else np.float32)
+        else:
+            values = random.integers(0, 2 if b.dtype is DType.BOOL else 100, b.shape).astype(b.dtype.name.lower())
+        given[b.name] = values
+    return given
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_widest_schedules_give_the_bits_of_the_reference(case: str, tmp_path: Path) -> None:
+    """Of all possible schedules those with the most rows, columns and packed values, for each number of lanes."""
+    here, of = toolchain.local(), CASES[case]()
+    for target in (Target(16, 32), Target(8, 16), Target(4, 16)):
+        possible = candidates(of.bodies[0], target)
+        schedules = {max(possible, key=rank) for rank in (_packed, _tile, _last_axis)}
+        for schedule in schedules:
+            kind = Chosen(here.identity, target, here.command, schedule)
+            assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+def test_products_pack_what_all_rows_use() -> None:
+    for case in ("product_float32_nn", "product_float32_nt", "product_float16_nt"):
+        assert toolchain.local().schedule(CASES[case]().bodies[0]).packed
+
+
+def _packed(schedule: Schedule) -> tuple[int, int, int]:
+    return len(schedule.packed), schedule.lanes, schedule.rows * schedule.columns
+
+
+def _tile(schedule: Schedule) -> tuple[int, int, int]:
+    return schedule.rows * schedule.columns, schedule.lanes, len(schedule.packed)
+
+
+def _last_axis(schedule: Schedule) -> tuple[int, int, int]:
+    return schedule.lanes, -1 if schedule.vector is None else -schedule.vector, schedule.columns
