@@ -12,6 +12,7 @@ from eigentensor.errors import CaptureError
 from eigentensor.program import Kind, Program
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
+from eigentensor.store import save_safetensors
 from eigentensor_client.files import existing
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
@@ -32,7 +33,8 @@ def capture(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run your Python file and write the captured program that a name in it stands for, and its weights beside it.
+    """Run your Python file and write the captured program that a name in it stands for, and beside it its weights
+    and the first values of its states.
 
     The name is a GraphProgram, or a function without arguments that returns one.
     """
@@ -42,12 +44,11 @@ def capture(
     target = output or Path(Path(file).stem).with_suffix(".program")
     target.write_bytes(encode(graph.program))
     written = [target]
-    if graph.weights:
-        from eigentensor.store import save_safetensors
-
-        written.append(target.with_suffix(".weights.safetensors"))
-        dtypes = {b.name: b.dtype for b in graph.program.buffers}
-        save_safetensors(written[-1], graph.weights, {name: dtypes[name] for name in graph.weights})
+    dtypes = {b.name: b.dtype for b in graph.program.buffers}
+    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
+        if tensors:
+            written.append(target.with_suffix(f".{word}.safetensors"))
+            save_safetensors(written[-1], tensors, {name: dtypes[name] for name in tensors})
     fields = _facts(graph.program) | {"files": [str(path) for path in written]}
     screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
 
