@@ -1,6 +1,7 @@
 """What an order names is fetched, verified and held to the program; what comes out has the root that is committed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from eigentensor import merkle, reference
 from eigentensor.chain import Order
 from eigentensor.errors import BindingError, StoreError
-from eigentensor.program import Program, Role, encode
+from eigentensor.program import DType, Program, Role, encode
 from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
 from eigentensor.store.parts import decode_results, encode_variables
 from eigentensor.testing.programs import Example, generate
@@ -79,6 +80,33 @@ def test_a_tensor_under_the_root_of_another_role_is_refused(
     given[Role.INPUT] |= given[Role.WEIGHT]
     with pytest.raises(BindingError, match="input tensors: given"):
         fetch_bound(gateway, order_for(example.program, given, example.variables, example.repeat))
+
+
+def test_a_file_that_was_damaged_in_the_cache_is_refused(
+    example: Example, gateway: GatewayClient, store: LocalStore, order_for: Callable[..., Order]
+) -> None:
+    order = order_for(example.program, given_of(example), example.variables, example.repeat)
+    path = store.path(order.weights)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(BindingError, match="weight tensors do not have the order's root"):
+        fetch_bound(gateway, order)
+
+
+def test_patterns_that_are_called_by_another_dtype_are_refused(
+    gateway: GatewayClient, order_for: Callable[..., Order], tmp_path: Path, store: LocalStore
+) -> None:
+    example = next(
+        e
+        for e in map(generate, range(1000))
+        if any(b.dtype is DType.BFLOAT16 for b in e.program.named(Role.INPUT).values())
+    )
+    order = order_for(example.program, given_of(example), example.variables, example.repeat)
+    assert fetch_bound(gateway, order)
+    save_safetensors(tmp_path / "plain", given_of(example)[Role.INPUT])
+    disguised = store.names(store.put(tmp_path / "plain")).computed
+    with pytest.raises(BindingError, match="input tensors do not have the order's root"):
+        fetch_bound(gateway, replace(order, inputs=bytes.fromhex(disguised or "")))
 
 
 def test_values_out_of_a_variables_bounds_are_refused(
