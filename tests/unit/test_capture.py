@@ -1,6 +1,7 @@
 """What TensorContext and capture promise and refuse; `here` marks the line that an error must name."""
 
 import inspect
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -61,6 +62,57 @@ def test_an_output_that_is_an_input_or_a_view_or_a_constant_is_written() -> None
     outputs = reference.execute(program, {"x": X}).outputs
     for name, expected in zip(outputs, (X, X.T, np.eye(3), X[1:, ::2]), strict=True):
         assert np.array_equal(outputs[name], expected)
+
+
+HALVES = Tensor(np.arange(12, dtype=np.float32)).realize()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x[1:3].contiguous() + 1, X[1:3] + 1),
+        (lambda x: x[1:3].bitcast(dtypes.int32).contiguous() + 1, X[1:3].view(np.int32) + 1),
+        (lambda x: x + HALVES[4:8], X + np.arange(4, 8)),
+        (lambda x: x.bitcast(dtypes.uint8), X.view(np.uint8)),
+    ],
+)
+def test_parts_of_buffers_are_read_where_they_are(function: Callable[[Tensor], Tensor], expected: np.ndarray) -> None:
+    graph = capture(function, [X])
+    assert np.array_equal(reference.execute(graph.program, {"x": X, **graph.weights}).outputs["output"], expected)
+
+
+def rows(x: Tensor) -> None:
+    x[1:3].assign(x[1:3] * 2)
+
+
+def mirror(x: Tensor) -> None:
+    x.flip(0).assign(x * 2)
+
+
+def transposed(x: Tensor) -> None:
+    x.T.assign(Tensor.ones(4, 3) * 3)
+
+
+@pytest.mark.parametrize(
+    ("assign", "expected"),
+    [(rows, np.vstack([X[:1], X[1:] * 2])), (mirror, X[::-1] * 2), (transposed, np.full_like(X, 3))],
+)
+def test_assignments_to_views_write_through(assign: Callable[[Tensor], None], expected: np.ndarray) -> None:
+    def function(x: Tensor) -> Tensor:
+        assign(x)
+        return x + 0
+
+    assert np.array_equal(reference.execute(capture(function, [X]).program, {"x": X}).outputs["output"], expected)
+
+
+def test_what_tinygrad_cannot_schedule_is_a_refusal() -> None:
+    def reinterpreted(x: Tensor) -> Tensor:
+        bits = x.bitcast(dtypes.int32)
+        bits.assign(bits + 1)
+        return x + 0
+
+    with pytest.raises(CaptureError, match="tinygrad cannot schedule"):
+        capture(reinterpreted, [X])
 
 
 def test_named_weights_stay_outside_and_small_data_inside() -> None:

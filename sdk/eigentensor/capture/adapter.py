@@ -142,6 +142,28 @@ def buffer_of(tensor: Tensor) -> Any:
     return u
 
 
+class Window(NamedTuple):
+    """Consecutive elements of a buffer, from `offset` on, whose bits are read as `dtype`."""
+
+    buffer: Any
+    offset: int
+    dtype: Any
+
+
+def window(u: Any) -> Window:
+    """What an argument of a kernel is: a buffer or a part of it."""
+    dtype, offset = u.dtype, 0
+    while u.op is not Ops.BUFFER:
+        if u.op is Ops.SHRINK and len(u.shape) == 1:
+            offset += int(u.marg[0][0])
+        elif u.op is not Ops.RESHAPE and not (u.op is Ops.BITCAST and u.dtype.itemsize == u.src[0].dtype.itemsize):
+            raise CaptureError(
+                f"a kernel reads a {u.op.name} of a buffer", fix="call .clone() instead of .contiguous()"
+            )
+        u = u.src[0]
+    return Window(u, offset, dtype)
+
+
 def is_host(buffer: Any) -> bool:
     return str(buffer.device).startswith(_HOST)
 

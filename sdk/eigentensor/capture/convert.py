@@ -1,17 +1,16 @@
 """tinygrad's scheduled kernels → expressions. Weak types become what their user demands."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygrad.codegen.decomp.op import threefry2x32
-from tinygrad.codegen.decomp.transcendental import xpow
 from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.uop.ops import Ops
 
 from eigentensor.capture import functions
 from eigentensor.capture.adapter import origin
 from eigentensor.capture.constants import constant
-from eigentensor.capture.kernel import cast, where
+from eigentensor.capture.kernel import add, bitcast, cast, index, where
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
@@ -62,11 +61,19 @@ def split_gate(index: Any) -> tuple[Any, Any]:
     return index, None
 
 
-class Conversion:
-    """Converts the nodes of one kernel; `arrays` says what its parameters stand for."""
+class Source(NamedTuple):
+    """What a parameter of a kernel stands for: elements of an array from `offset` on, their bits read as `dtype`."""
 
-    def __init__(self, arrays: Mapping[int, Array]) -> None:
-        self.arrays = arrays
+    array: Array
+    offset: int
+    dtype: DType
+
+
+class Conversion:
+    """Converts the nodes of one kernel; `sources` says what its parameters stand for."""
+
+    def __init__(self, sources: Mapping[int, Source]) -> None:
+        self.sources = sources
         self.done: dict[tuple[Any, DType | None], Node] = {}
 
     def __call__(self, u: Any, want: DType | None = None) -> Node:
@@ -104,7 +111,7 @@ class Conversion:
         if u.op is Ops.CAST:
             return self._cast(u, dtype)
         if u.op is Ops.BITCAST:
-            return node(Op.BITCAST, dtype, self(u.src[0])) if u.dtype != u.src[0].dtype else self(u.src[0])
+            return bitcast(dtype, self(u.src[0]))
         if u.op is Ops.WHERE:
             return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
         if dtype.is_float and (call := meant(u)):
@@ -119,10 +126,8 @@ class Conversion:
             return binary(Op.MUL, self(u.src[0], dtype), minus)
         if u.op is Ops.THREEFRY:
             return self(threefry2x32(*u.src))
-        if u.op is Ops.POW:
-            if dtype.is_float:
-                return functions.power(*(self(s, dtype) for s in u.src))
-            return self(xpow(*u.src), dtype)
+        if u.op is Ops.POW and dtype.is_float:
+            return functions.power(*(self(s, dtype) for s in u.src))
         if u.op is Ops.MULACC:
             return node(Op.MULACC, dtype, *(self(s, dtype) for s in u.src))
         raise CaptureError(f"{u.op.name} cannot be in a program", fix="express it with Tensor methods")
@@ -141,10 +146,12 @@ class Conversion:
 
     def _load(self, u: Any) -> Node:
         element, gate = split_gate(u.src[1])
-        array = self.arrays.get(u.src[0].arg.slot)
-        if array is None:
+        source = self.sources.get(u.src[0].arg.slot)
+        if source is None:
             return constant(dtype_of(u.dtype), 0)  # nobody ever wrote it
-        return load(array, self(element, DType.INDEX), None if gate is None else self(gate, DType.BOOL))
+        guard = None if gate is None else self(gate, DType.BOOL)
+        element = add(self(element, DType.INDEX), index(source.offset))
+        return bitcast(source.dtype, load(source.array, element, guard))
 
     def _reduce(self, u: Any, dtype: DType) -> Node:
         ranges = [r for r in sorted(dict.fromkeys(u.src[1:]), key=lambda r: r.arg) if self.axis(r).extent != 1]

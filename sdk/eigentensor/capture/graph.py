@@ -82,8 +82,11 @@ def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str],
         refuse_unsupported(tensor.uop)
     clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
     computed = [tensor for tensor in clones.values() if tensor.numel()]
-    if computed:
-        Tensor.realize(*computed)
+    try:
+        if computed:
+            Tensor.realize(*computed)
+    except (RuntimeError, AssertionError) as error:
+        raise CaptureError(f"tinygrad cannot schedule this: {error}", fix="try it with .realize() first") from error
     return clones
 
 

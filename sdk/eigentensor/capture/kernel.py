@@ -73,5 +73,9 @@ def where(condition: Node, yes: Node, no: Node) -> Node:
     return node(Op.WHERE, yes.dtype, condition, yes, no)
 
 
+def bitcast(dtype: DType, value: Node) -> Node:
+    return value if value.dtype is dtype else node(Op.BITCAST, dtype, value)
+
+
 def cast(dtype: DType, value: Node) -> Node:
     return value if value.dtype is dtype else node(Op.CAST, dtype, value)

@@ -1,6 +1,6 @@
 """Recorded steps → kernels in single assignment: a buffer that is written again becomes a new array."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,12 +8,12 @@ from tinygrad.codegen.simplify import pm_load_collapse
 from tinygrad.schedule.rangeify import pm_mops
 from tinygrad.uop.ops import Ops, graph_rewrite
 
-from eigentensor.capture.adapter import Step, host_bytes, is_host, is_realized, origin
-from eigentensor.capture.convert import Conversion, dtype_of, split_gate
-from eigentensor.capture.kernel import Kernel, fresh_array
+from eigentensor.capture.adapter import Step, Window, host_bytes, is_host, is_realized, origin, window
+from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
+from eigentensor.capture.kernel import Kernel, add, bitcast, fresh_array, index
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
-from eigentensor.program.expression import Array, Axis, Node, conjunction
+from eigentensor.program.expression import Array, conjunction
 from eigentensor.program.ops import DType
 
 
@@ -39,55 +39,48 @@ class Schedule:
         return self.current.get(buffer)
 
     def add(self, step: Step) -> None:
+        """Take up the next step."""
         if step.ast.op is Ops.COPY:
-            target, source = step.buffers
-            array = self.read(source)
-            if array is None:
-                raise CaptureError("a tensor is copied before it has a value")
-            self.current[target] = array
-            self.written.add(target)
-        elif step.ast.op is Ops.SINK:
+            target, source = map(window, step.buffers)
+            array = self.read(source.buffer)
+            if array is None or source.offset or target.offset:
+                raise CaptureError("a part of a tensor is copied", fix="copy the whole tensor")
+            self._write(target.buffer, array)
+        elif step.ast.op is Ops.SINK and len(step.ast.src) == 1:
             self._kernel(step)
         else:
-            raise CaptureError(
-                f"a custom kernel ({step.ast.op.name}) cannot be in a program", fix="use Tensor methods only"
-            )
+            raise CaptureError("a custom kernel cannot be in a program", fix="use Tensor methods only")
 
     def _kernel(self, step: Step) -> None:
-        ast = graph_rewrite(step.ast, pm_mops, bottom_up=True)
-        ast = graph_rewrite(ast, pm_load_collapse)
+        ast = graph_rewrite(graph_rewrite(step.ast, pm_mops, bottom_up=True), pm_load_collapse)
         where = origin(ast)
         try:
-            self._converted(ast, step.buffers, where)
+            self._converted(ast.src[0], [window(b) for b in step.buffers], where)
         except CaptureError as error:
             raise CaptureError(f"{error.what}{f' ({where})' if where else ''}", fix=error.fix) from None
 
-    def _converted(self, ast: Any, buffers: tuple[Any, ...], where: str) -> None:
-        if len(ast.src) != 1:
-            raise CaptureError(
-                "a custom kernel with several stores cannot be in a program", fix="use Tensor methods only"
-            )
-        end = ast.src[0]
+    def _converted(self, end: Any, windows: Sequence[Window], where: str) -> None:
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())
-        target = buffers[store.src[0].src[0].arg.slot]
-        dtype_of(target.dtype)
-        old = self.current.get(target)
-        arrays = {slot: self.read(b) for slot, b in enumerate(buffers) if b is not target or old is not None}
-        convert = Conversion({slot: array for slot, array in arrays.items() if array is not None})
-        result = fresh_array(dtype_of(target.dtype), int(target.max_numel()))
-        element, gate = split_gate(store.src[0].src[1])
+        place, target = store.src[0], windows[store.src[0].src[0].arg.slot]
+        old = self.read(target.buffer)
+        reads = {slot: (self.read(w.buffer), w) for slot, w in enumerate(windows)}
+        convert = Conversion(
+            {s: Source(array, w.offset, dtype_of(w.dtype)) for s, (array, w) in reads.items() if array}
+        )
+        result = fresh_array(dtype_of(target.buffer.dtype), int(target.buffer.max_numel()))
+        element, gate = split_gate(place.src[1])
         value, inner = split_gate(store.src[1])
         gates = [convert(g, DType.BOOL) for g in (gate, inner) if g is not None]
-        extents: Mapping[Axis, Node] = {
-            convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE
-        }
-        whole = Store(
+        new = Store(
             result,
-            convert(element, DType.INDEX),
-            convert(value, result.dtype),
+            add(convert(element, DType.INDEX), index(target.offset)),
+            bitcast(result.dtype, convert(value, dtype_of(target.dtype))),
             conjunction(*gates) if gates else None,
-            extents,
+            {convert.axis(r): convert(r.src[0], DType.INDEX) for r in ranges if r.op is Ops.RANGE},
         )
-        self.kernels.append(stored(whole, old, result, where))
-        self.current[target] = result
-        self.written.add(target)
+        self.kernels.append(stored(new, old, result, where))
+        self._write(target.buffer, result)
+
+    def _write(self, buffer: Any, array: Array) -> None:
+        self.current[buffer] = array
+        self.written.add(buffer)
