@@ -95,6 +95,20 @@ def test_weights_stay_bound_and_inputs_change() -> None:
         assert executable.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
 
 
+def test_a_state_that_is_given_once_is_where_every_run_starts() -> None:
+    axis, size = Axis(0, 5), 5
+    s = load(Array("s", F32, size), counter(axis))
+    doubled = to_body(binary(Op.ADD, s, s), (axis,))
+    states = {"s": Buffer(Role.STATE, F32, (size,), "s")}
+    program = assemble([("new", doubled)], states, {(Kind.STATE, "s"): ("new", (size,))}, max_repeat=9)
+    start = matrix(size)
+    executable = Executable(program, {"s": start})
+    for repeat in (3, 1, 3):
+        assert executable.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
+    assert executable.run({"s": start * 4}).states["s"].tobytes() == (start * 8).tobytes()
+    assert start.tobytes() == matrix(size).tobytes()
+
+
 def test_results_stay_when_the_executable_runs_again() -> None:
     executable = Executable(product(6, 20, 8), {"w": matrix(8, 20)})
     first = executable.run({"x": matrix(6, 8, seed=1)}).outputs["output"]

@@ -179,6 +179,11 @@ def test_an_endless_program_is_ended_and_nothing_of_it_stays(tmp_path: Path) -> 
     assert not any("runtime.child" in line and str(tmp_path) in line for line in listed.splitlines())
 
 
+def test_compiling_counts_into_the_seconds(tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match="the compiler took too long"):
+        run_sandboxed(encode(doubled()), {}, limits=Limits(seconds=0.001), cache=Cache(tmp_path))
+
+
 def test_a_program_that_needs_too_much_memory_is_refused_before_it_starts() -> None:
     with pytest.raises(LimitError, match="bytes of memory"):
         run_sandboxed(encode(doubled(1 << 20)), {}, limits=Limits(memory=MIB))

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import platform
 import resource
+import signal
 import struct
 from dataclasses import dataclass
 
@@ -47,7 +48,8 @@ class Limits:
 
 
 def limit(limits: Limits, file_bytes: int) -> None:
-    """Bound this process for ever; `file_bytes` is the largest file that it may write."""
+    """Bound this process for ever, and let it die with its parent; `file_bytes` is the largest file it may write."""
+    _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     for what, most in (
         (resource.RLIMIT_AS, limits.memory + INTERPRETER + limits.threads * THREAD),
         (resource.RLIMIT_CPU, limits.cpu_seconds),
@@ -70,13 +72,17 @@ def seal() -> None:
         raise SandboxError(f"no list of system calls for {machine}")
     architecture, calls = CALLS[machine]
     program = _filter(architecture, sorted(calls.values()))
-    libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: length in instructions, then a pointer
     description = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(code))
-    for arguments in ((38, 1, 0), (22, 2, description)):  # PR_SET_NO_NEW_PRIVS; PR_SET_SECCOMP to a filter
-        if libc.prctl(*arguments, 0, 0):
-            raise SandboxError(f"system calls cannot be restricted: {errno.errorcode[ctypes.get_errno()]}")
+    _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
+    _prctl(22, 2, description)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
+def _prctl(option: int, first: int, second: int | bytes = 0) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, first, second, 0, 0):
+        raise SandboxError(f"this process cannot be confined: {errno.errorcode[ctypes.get_errno()]}")
 
 
 def _filter(architecture: int, allowed: list[int]) -> bytes:

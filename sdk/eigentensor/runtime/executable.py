@@ -42,7 +42,11 @@ def execute(
 
 
 class Executable:
-    """A program that is compiled and has its memory. `weights` (or any other tensors) given here stay bound."""
+    """A program that is compiled and has its memory.
+
+    `weights` (or any other tensors) given here stay bound: they are read where they lie, and must not change. States
+    given here are what every run starts from if it is not given others.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,8 @@ class Executable:
         self.driver = Driver(load(kernels.driver))
         self.lock = Lock()
         self._lay_out()
-        bound = weights or {}
+        bound = dict(weights or {})
+        self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [i for i, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
         self.kept = self._point(closed, bind(self._with_buffers(closed, variables=()), bound))
         self.open_numbers = [i for i in range(len(program.buffers)) if i not in set(closed)]
@@ -78,7 +83,7 @@ class Executable:
         self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int] | None = None, repeat: int = 1
     ) -> Results:
         """Results for the tensors that are not bound yet. Raises BindingError if they do not fit the program."""
-        given = bind(self.open, tensors, variables or {}, repeat)
+        given = bind(self.open, {**self.first_states, **tensors}, variables or {}, repeat)
         with self.lock:
             if repeat > 1:
                 given = [
