@@ -1,5 +1,6 @@
 """An executable is compiled once and run often; what it keeps and what it gives away never mix."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(content)
     assert Executable(product(5, 7, 9), cache=Cache(tmp_path)).compiled == 1
+
+
+def test_a_full_cache_drops_what_was_not_read_for_longest(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for number in range(8):
+        cache.put(f"{number:064x}", bytes(1000))
+        os.utime(cache.path(f"{number:064x}"), ns=(number, number))
+    assert cache.get(f"{0:064x}") is not None  # now the one that was read last
+    cache.prune(9000)
+    assert len(list(tmp_path.glob("*/*.o"))) == 8
+    cache.prune(4200)
+    left = {number for number in range(8) if cache.path(f"{number:064x}").exists()}
+    assert left == {0, 6, 7}
 
 
 def test_another_compiler_has_other_kernels(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import eigentensor
 from eigentensor.errors import ExecutionError, LimitError, SandboxError
 
 MESSAGE = 1 << 16  #: bytes of standard error that are read
-OUTPUT = 16 << 20  #: bytes of standard output that are read
+OUTPUT = 8 << 20  #: bytes of standard output that are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
-"""Object code by key, in a folder: written whole or not at all, and checked when it is read."""
+"""Object code by key, in a folder: written whole or not at all, checked when it is read, the least used dropped."""
 
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 DIGEST = 32
+BYTES = 4 << 30  #: that a folder holds at most after `prune`
 
 
 def default_folder() -> Path:
@@ -27,6 +29,8 @@ class Cache:
             stored = self.path(key).read_bytes()
         except OSError:
             return None
+        with suppress(OSError):  # where the folder is read-only
+            os.utime(self.path(key))
         code = stored[DIGEST:]
         return code if stored[:DIGEST] == _digest(key, code) else None
 
@@ -38,6 +42,23 @@ class Cache:
             file.write(_digest(key, code) + code)
         os.chmod(name, 0o644)
         os.replace(name, path)
+
+    def prune(self, most: int = BYTES) -> None:
+        """Drop what was not read for longest, until a quarter of the bytes is free again if there were more."""
+        files = []
+        for path in self.folder.glob("*/*.o"):
+            with suppress(OSError):  # another process may prune, too
+                status = path.stat()
+                files.append((status.st_mtime_ns, status.st_size, path))
+        excess = sum(size for _, size, _ in files) - most
+        if excess <= 0:
+            return
+        excess += most // 4
+        for _, size, path in sorted(files):
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= size
 
 
 def _digest(key: str, code: bytes) -> bytes:

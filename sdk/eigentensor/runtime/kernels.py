@@ -41,5 +41,7 @@ def prepare(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    if missing:
+        cache.prune()
     codes = {key: code or new[key] for key, code in found.items()}
     return Kernels(tuple(None if key is None else codes[key] for key in keys), codes[driver], len(missing))
