@@ -74,9 +74,10 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
     for role, root in roots.items():
         # A file can have the name and other dtypes than the program: bfloat16 and uint16 look alike once they are read.
         if root != NONE and merkle.role_root(program, role, tensors) != root:
+            gateway.store.discard(root)
             raise BindingError(
                 f"the program's {role.name.lower()} tensors do not have the order's root {root.hex()}",
-                fix="Their file has other dtypes than the program, or was damaged in the cache.",
+                fix="Their file has other dtypes than the program, or was damaged in the cache, which forgets it now.",
             )
     return Bound(program, tuple(files), tensors, variables, order.repeat)
 

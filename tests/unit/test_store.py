@@ -185,6 +185,28 @@ def test_putting_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
     assert len(list(store)) == 1
 
 
+def test_what_a_crash_left_of_a_blob_is_not_taken_for_it(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    blob = store.put(b"some bytes")
+    store.path(blob).write_bytes(b"some")
+    assert blob not in store
+    store.put(b"some bytes")
+    assert store.read(blob) == b"some bytes"
+    (tmp_path / "names" / blob[:2] / f"{blob}.json").write_text("")
+    assert blob not in store
+
+
+def test_a_discarded_blob_is_gone_under_all_its_names(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    save_safetensors(tmp_path / "t", tensors())
+    blob = store.put(tmp_path / "t")
+    root = bindings_root(tmp_path / "t")
+    store.discard(root)
+    store.discard(root)
+    assert blob not in store and root not in store
+    assert [path for path in store.root.rglob("*") if path.is_file()] == []
+
+
 @pytest.mark.parametrize("name", ["", "00", "g" * 64, "../../../etc/passwd", "0" * 65, b"\0" * 31])
 def test_what_cannot_be_a_name_is_not_found(tmp_path: Path, name: str | bytes) -> None:
     with pytest.raises(BlobNotFound):

@@ -6,12 +6,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
 
-from eigentensor.errors import BlobNotFound, StoreFull
+from eigentensor.errors import BlobCorrupt, BlobNotFound, StoreFull
 from eigentensor.store.names import Names, describe, parse_name
 
 
@@ -40,7 +40,11 @@ class LocalStore:
 
     def path(self, name: str | bytes) -> Path:
         """The file behind any name of a blob; it is not to be written. Raises BlobNotFound."""
-        return self._blob(self.names(name).blob)
+        names = self.names(name)
+        path = self._blob(names.blob)
+        if not path.exists() or path.stat().st_size != names.size:
+            raise BlobNotFound(f"the bytes of blob {names.blob} are gone from {self.root}")
+        return path
 
     def read(self, name: str | bytes) -> bytes:
         return self.path(name).read_bytes()
@@ -50,19 +54,29 @@ class LocalStore:
         name = parse_name(name)
         try:
             return Names.from_json(json.loads(self._record(name).read_text()))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, BlobCorrupt):
             raise BlobNotFound(f"no blob {name} in {self.root}") from None
 
     def __contains__(self, name: str | bytes) -> bool:
-        name = parse_name(name)
-        return self._record(name).exists() and self.path(name).exists()
+        with suppress(BlobNotFound):
+            return self.path(name).exists()
+        return False
+
+    def discard(self, name: str | bytes) -> None:
+        """Forgets a blob and its names, so that it is fetched anew; nothing if it is not there."""
+        with suppress(BlobNotFound):
+            names = self.names(name)
+            self._blob(names.blob).unlink(missing_ok=True)
+            for known in filter(None, (names.blob, names.computed)):
+                self._record(known).unlink(missing_ok=True)
 
     def __iter__(self) -> Iterator[Names]:
         """The blobs, in no particular order."""
         for record in self.root.glob("names/*/*.json"):
-            names = self.names(record.stem)
-            if names.blob == record.stem:
-                yield names
+            with suppress(BlobNotFound):
+                names = self.names(record.stem)
+                if names.blob == record.stem:
+                    yield names
 
     def partial(self, blob: str | bytes) -> Path:
         """Where a transfer of this blob may collect bytes until they are adopted."""
