@@ -196,7 +196,7 @@ def crooked(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [(read, "the value of a tensor is read"), (wide, "double cannot be in a program"), (crooked, "ValueError")],
+    [(read, "the value of a tensor is read"), (wide, "float64 cannot be in a program"), (crooked, "ValueError")],
 )
 def test_what_cannot_be_captured_is_refused_with_the_line(function: object, reason: str) -> None:
     with pytest.raises(CaptureError, match=reason) as refused:

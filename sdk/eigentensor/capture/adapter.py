@@ -94,6 +94,7 @@ def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
 
 #: What stands in for parts of tinygrad while it is recorded: fresh seeds, names that say a line, and no jit.
 _REPLACED: dict[tuple[Any, str], Any] = {
+    (Tensor, "_seed"): lambda: Tensor._seed,
     (Tensor, "_device_seeds"): dict,
     (Tensor, "_device_rng_counters"): dict,
     (tensor_module, "Metadata"): lambda: _located,
@@ -129,9 +130,9 @@ def origin(u: Any) -> str:
     return next((str(m[0]) for n in (u, *u.src) if (m := all_metadata.get(n))), "")
 
 
-def placeholder(shape: tuple[int, ...], dtype: Any, device: str = DEVICE) -> Tensor:
+def placeholder(shape: tuple[int, ...], dtype: Any) -> Tensor:
     """A tensor over a buffer of its own that is never allocated."""
-    return Tensor.empty(*shape, dtype=dtype, device=device)
+    return Tensor.empty(*shape, dtype=dtype, device=DEVICE)
 
 
 def buffer_of(tensor: Tensor) -> Any:

@@ -37,8 +37,9 @@ _REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MA
 def dtype_of(dtype: Any) -> DType:
     """The format's type of a concrete tinygrad type."""
     if dtype not in DTYPES:
-        fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "use a supported type"
-        raise CaptureError(f"{str(dtype).removeprefix('dtypes.')} cannot be in a program", fix=fix)
+        name = "float64" if dtype is dtypes.float64 else str(dtype).removeprefix("dtypes.")
+        fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "cast to a type of sdk/README.md"
+        raise CaptureError(f"{name} cannot be in a program", fix=fix)
     return DTYPES[dtype]
 
 

@@ -27,7 +27,7 @@ CONSTANT_BYTES = 1024  #: host data of at most this size stand in the program, l
 Values = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphProgram:
     """A captured program with the data that its author already has: weights, and the first values of its states."""
 
