@@ -10,6 +10,7 @@ import pytest
 from tinygrad import Tensor, dtypes, nn
 from tinygrad.helpers import Context
 
+from bench_runtime import Block
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.testing.agreement import disagreements
 
@@ -75,6 +76,26 @@ def test_functions(number: int) -> None:
     graph = capture(function, inputs)
     names = function.__code__.co_varnames[: len(inputs)]
     agrees(graph, dict(zip(names, inputs, strict=True)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "length"), [(384, 128), (768, 1)])
+def test_a_transformer_layer(width: int, length: int) -> None:
+    layer, x = Block(width, 12), floats(1, length, width)
+    agrees(capture(layer, {"x": x}, model=layer), {"x": x})
+
+
+@pytest.mark.slow
+def test_convolutions_of_colour_images() -> None:
+    layers = [nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1, stride=2), nn.Conv2d(64, 64, 3)]
+
+    def network(images: Tensor) -> Tensor:
+        for layer in layers:
+            images = layer(images).relu()
+        return images.mean((2, 3))
+
+    images = floats(3, 3, 33, 35)
+    agrees(capture(network, {"images": images}), {"images": images})
 
 
 def test_the_digits_net() -> None:
