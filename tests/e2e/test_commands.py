@@ -109,8 +109,10 @@ def test_run_writes_the_result_and_one_object(
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
 
 
-def test_interrupting_a_run_says_how_to_go_on(open_task: str, net: Devnet, folder: Path) -> None:
-    with start(*RUN, "--wait", "final") as process:
+def test_a_run_that_was_interrupted_is_taken_up_again(
+    call: Call, net: Devnet, operators: list[Party], client: Client, folder: Path
+) -> None:
+    with start(*RUN) as process:
         posted = lines_until(process, r"posted\s+(\w{64})")[1]
         lines_until(process, "waits for")
         process.send_signal(signal.SIGINT)
@@ -118,6 +120,9 @@ def test_interrupting_a_run_says_how_to_go_on(open_task: str, net: Devnet, folde
     assert process.returncode == 130
     assert f"eigentensor get {posted[:10]}" in err
     assert "Traceback" not in err
+    assert call("get", posted[:10], "-o", "out.safetensors")[0] == 0
+    net.anvil.mine_past(client.task(posted).deadline)
+    assert client.wait(client.task(posted), timeout=60).words == "final (unchecked)"
 
 
 def test_plan_shows_price_and_cap_and_sends_nothing(
