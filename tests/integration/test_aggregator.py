@@ -332,12 +332,18 @@ def test_the_network_is_told(served: tuple[str, Daemon], client: Chain) -> None:
     assert get(url, "/openapi.json")["openapi"].startswith("3.1")
 
 
-@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 10_000, b"\xff\xfe", b"1" * 60_000, b'{"order": NaN}'])
+@pytest.mark.parametrize(
+    "body", [b"[" * 60_000, b"[" * 1_000_000, b'{"a":' * 10_000, b"\xff\xfe", b"1" * 60_000, b'{"order": NaN}']
+)
 def test_a_body_that_no_parser_likes_is_a_bad_request(served: tuple[str, Daemon], body: bytes) -> None:
     url, _ = served
-    for path in ("/v1/orders", f"/v1/tasks/{'00' * 32}/declines"):
-        answer = httpx.post(url + path, content=body, headers={"Content-Type": "application/json"})
-        assert answer.status_code == 400 and answer.headers["content-type"] == "application/problem+json"
+    paths = ("/v1/orders", f"/v1/tasks/{'00' * 32}/declines", f"/v1/blobs/{'00' * 32}/pieces")
+    for method, path in zip(("POST", "POST", "PUT"), paths, strict=True):
+        answer = httpx.request(method, url + path, content=body, headers={"Content-Type": "application/json"})
+        if len(body) > 64 << 10 and method == "POST":
+            assert answer.status_code == 413
+            continue
+        assert answer.status_code in (400, 422) and answer.headers["content-type"] == "application/problem+json"
 
 
 WORDS = st.one_of(

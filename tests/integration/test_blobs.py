@@ -194,6 +194,29 @@ def test_a_gateway_that_lies_about_a_blob_is_not_believed(gateway: Gateways, tmp
     assert list(client.store) == []
 
 
+@pytest.mark.parametrize("answer", [b"", b"[" * 100_000, b"[]", b"\xff", b"null"])
+def test_an_answer_that_is_no_object_is_not_a_gateways(gateway: Gateways, answer: bytes) -> None:
+    client = gateway(httpx.MockTransport(lambda request: httpx.Response(200, content=answer)))
+    with pytest.raises(GatewayError, match="not a gateway"):
+        client.task("00" * 32)
+
+
+def test_an_endless_answer_is_cut_off(gateway: Gateways) -> None:
+    class Endless(httpx.SyncByteStream):
+        given = 0
+
+        def __iter__(self) -> Iterator[bytes]:
+            while True:
+                self.given += 1
+                yield bytes(PIECE)
+
+    stream = Endless()
+    client = gateway(httpx.MockTransport(lambda request: httpx.Response(200, stream=stream)))
+    with pytest.raises(GatewayError, match="larger than"):
+        client.operators()
+    assert stream.given < 100
+
+
 def test_two_at_once_download_once(gateway: Gateways, tmp_path: Path) -> None:
     alice = gateway()
     alice.upload(alice.store.put(BIG))

@@ -1,5 +1,7 @@
 """The chain: networks, keys, orders, messages, events. The only place with web3."""
 
+import sys
+
 from eigentensor.chain.chain import Admission, Chain, Opening
 from eigentensor.chain.decline import Decline
 from eigentensor.chain.events import (
@@ -35,3 +37,7 @@ __all__ = [
     "SignerSet", "State", "Step", "Task", "TaskEvent", "Withdrawn", "anvil_account", "commitment", "from_wei",
     "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
+
+# A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack and
+# end the process. tinygrad needs 10,000.
+sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

@@ -145,7 +145,6 @@ class GatewayClient:
         try:
             with self._connection.http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
                 if response.status_code != 206:
-                    response.read()
                     raise error_of(response)
                 for data in _pieces_of(response.iter_raw(64 << 10), pieces, first):
                     pieces.check(have, data)

@@ -1,5 +1,6 @@
 """Requests to a gateway: repeated when it is away or overloaded, refused in the words of the error tree."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayE
 # Retries are told by the error that ends them: by default they would be printed among a command's data.
 stamina.instrumentation.set_on_retry_hooks(())
 
+_ANSWER_LIMIT = 96 << 20  # the list of pieces of a blob of 1 TiB has 70 MiB
 _ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge, 422: BlobCorrupt, 507: StoreFull}
 
 
@@ -26,32 +28,29 @@ class Connection:
         return str(self.http.base_url)
 
     def request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        response = self.request(method, path, **options)
-        try:
-            value = response.json() if response is not None else None
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
+        value = _parse(self.request(method, path, **options) or b"")
+        if value is None:
             raise GatewayError(f"{self.url} is not a gateway: {method} {path} gave no JSON object")
         return value
 
-    def request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> httpx.Response | None:
+    def request(self, method: str, path: str, missing_ok: bool = False, **options: Any) -> bytes | None:
+        """The body of the answer; None for 404 if that is `missing_ok`. Raises StoreError."""
         for attempt in stamina.retry_context(
             on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
         ):
             with attempt:
                 try:
-                    response = self.http.request(method, path, **options)
+                    with self.http.stream(method, path, **options) as response:
+                        if missing_ok and response.status_code == 404:
+                            return None
+                        if response.is_error:
+                            raise error_of(response)
+                        return _read(response)
                 except httpx.TransportError as error:
                     raise GatewayError(
                         f"no answer from the gateway at {self.url}: {error}",
                         fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
                     ) from error
-                if missing_ok and response.status_code == 404:
-                    return None
-                if response.is_error:
-                    raise error_of(response)
-                return response
         raise AssertionError("a retry ends with an answer or an error")
 
 
@@ -60,11 +59,30 @@ def _is_passing(error: Exception) -> bool:
 
 
 def error_of(response: httpx.Response) -> StoreError:
-    """The typed error of an RFC 9457 problem, or of any other refusal."""
-    try:
-        problem = response.json()
-        what, fix = str(problem.get("detail") or problem["title"]), str(problem.get("fix") or "")
-    except (ValueError, KeyError, AttributeError):
-        what, fix = f"{response.request.method} {response.request.url.path}: HTTP {response.status_code}", ""
+    """The typed error of an RFC 9457 problem, or of any other refusal; reads the answer."""
+    problem = _parse(_read(response)) or {}
+    request = response.request
+    what = str(problem.get("detail") or f"{request.method} {request.url.path}: HTTP {response.status_code}")
+    fix = str(problem.get("fix") or "")
     kind = _ERRORS.get(response.status_code)
     return kind(what, fix=fix) if kind else GatewayError(what, status=response.status_code, fix=fix)
+
+
+def _read(response: httpx.Response) -> bytes:
+    content = bytearray()
+    for chunk in response.iter_bytes():
+        content += chunk
+        if len(content) > _ANSWER_LIMIT:
+            raise GatewayError(
+                f"{response.request.url.path}: the answer is larger than {_ANSWER_LIMIT} bytes", status=200
+            )
+    return bytes(content)
+
+
+def _parse(content: bytes) -> dict[str, Any] | None:
+    """A JSON object; None for anything else."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
