@@ -8,6 +8,8 @@ import {Scalar} from "../src/libraries/Scalar.sol";
 
 /// @title The scalar operations from outside, many at once, from patterns to patterns
 contract ScalarBatch {
+    uint256 private constant WORD = type(uint64).max;
+
     /// @param source The type of the operand of CAST and BITCAST, which lead to `dtype`; else nothing.
     /// @param dtype The type of the operands of all others.
     /// @param operands For each evaluation a, b, c in 8 bytes each.
@@ -20,7 +22,7 @@ contract ScalarBatch {
         results = new bytes(operands.length / 3);
         for (uint256 i; i < operands.length; i += 24) {
             uint256 packed = uint192(bytes24(operands[i:i + 24]));
-            uint256 result = answer(op, source, dtype, packed >> 128, uint64(packed >> 64), uint64(packed));
+            uint256 result = answer(op, source, dtype, packed >> 128, (packed >> 64) & WORD, packed & WORD);
             assembly ("memory-safe") {
                 mstore(add(add(results, 32), div(i, 3)), shl(192, result)) // what follows is written later
             }
@@ -40,8 +42,8 @@ contract ScalarBatch {
         return Convert.toPattern(compares ? DTypes.BOOL : dtype, result);
     }
 
+    /// @dev An index is never stored: only tests give it a pattern.
     function _value(uint256 dtype, uint256 pattern) private pure returns (uint256) {
-        // an index is never stored: only tests give it a pattern
-        return dtype == DTypes.INDEX ? uint256(int256(int64(uint64(pattern)))) : Convert.fromPattern(dtype, pattern);
+        return Convert.fromPattern(dtype == DTypes.INDEX ? DTypes.INT64 : dtype, pattern);
     }
 }

@@ -19,19 +19,31 @@ library Float32 {
             uint256 y = b & MAGNITUDE;
             if (x < y) (a, b, x, y) = (b, a, y, x);
             if (x >= INFINITY) return x > INFINITY || (y == INFINITY && a != b) ? NAN : a;
-            (uint256 k, uint256 sum) = _split(x);
-            (uint256 l, uint256 n) = _split(y);
-            l = k - l;
-            // 40 bits further down only whether there is something matters
-            if (l <= 40) n <<= 40 - l;
-            else if (n != 0) n = 1;
-            sum = (a ^ b) & SIGN == 0 ? (sum << 40) + n : (sum << 40) - n;
-            if (sum == 0) return a & b & SIGN;
-            // without much cancellation the highest bit is one of three
-            n = sum >> 62;
-            if (n == 0) n = log2(sum);
-            else n = n == 1 ? 62 : n < 4 ? 63 : 64;
-            return _rounded(a & SIGN, sum, k - 40, n);
+            uint256 k;
+            uint256 n;
+            assembly ("memory-safe") {
+                k := sub(shr(23, x), gt(x, 0x7fffff))
+                n := sub(shr(23, y), gt(y, 0x7fffff))
+                y := sub(y, shl(23, n))
+                // more than 40 bits further down it changes nothing: the shift then is huge, and its result 0
+                y := shl(sub(add(n, 40), k), y)
+                x := add(shl(40, sub(x, shl(23, k))), mul(sub(1, and(shr(30, xor(a, b)), 2)), y))
+                y := shr(63, x)
+            }
+            if (y == 0) {
+                if (x == 0) return a & b & SIGN;
+                return _rounded(a & SIGN, x, k - 40, x >> 62 == 0 ? log2(x) : 62);
+            }
+            // without cancellation the highest bit is 63 or 64: 40 or 41 go, and nothing underflows
+            assembly ("memory-safe") {
+                y := gt(y, 1)
+                n := add(40, y)
+                x := shr(n, add(x, add(sub(shl(add(39, y), 1), 1), and(shr(n, x), 1))))
+                x := add(x, shl(23, add(k, y)))
+                if gt(x, 0x7f800000) { x := 0x7f800000 }
+                x := or(and(a, 0x80000000), x)
+            }
+            return x;
         }
     }
 
@@ -47,15 +59,18 @@ library Float32 {
             if (x >= INFINITY || y >= INFINITY) {
                 return x > INFINITY || y > INFINITY || x == 0 || y == 0 ? NAN : a | INFINITY;
             }
-            (uint256 k, uint256 product) = _split(x);
-            (uint256 l, uint256 n) = _split(y);
-            product *= n;
-            k += l - 149;
-            n = product >> 46;
-            if (n != 0) return _rounded(a, product, k, n == 1 ? 46 : 47);
-            if (product == 0) return a;
-            product <<= 24;
-            return _rounded(a, product, k - 24, log2(product));
+            uint256 k;
+            assembly ("memory-safe") {
+                k := sub(shr(23, x), gt(x, 0x7fffff))
+                b := sub(shr(23, y), gt(y, 0x7fffff))
+                x := mul(sub(x, shl(23, k)), sub(y, shl(23, b)))
+                k := sub(add(k, b), 149)
+                y := shr(46, x)
+            }
+            if (y != 0) return _rounded(a, x, k, 46 + (y >> 1));
+            if (x == 0) return a;
+            x <<= 24;
+            return _rounded(a, x, k - 24, log2(x));
         }
     }
 
@@ -65,33 +80,47 @@ library Float32 {
             uint256 x = a & MAGNITUDE;
             uint256 y = b & MAGNITUDE;
             if (x >= INFINITY || y >= INFINITY) return add(multiply(a, b), c);
+            uint256 z = c & MAGNITUDE;
+            if (z >= INFINITY) return z > INFINITY ? NAN : c;
             a = (a ^ b) & SIGN;
-            b = c & MAGNITUDE;
-            if (b >= INFINITY) return b > INFINITY ? NAN : c;
-            c &= SIGN;
-            (uint256 k, uint256 product) = _split(x);
-            (uint256 l, uint256 n) = _split(y);
-            product *= n;
-            if (product == 0) return add(a, b | c);
-            if (b == 0) return multiply(a | x, y);
-            k += l - 149;
-            (l, n) = _split(b);
-            // from here a·2^k·product + c·2^l·n, the first with the larger power
-            if (int256(k) < int256(l)) (a, c, k, l, product, n) = (c, a, l, k, n, product);
-            x = k - l;
-            // 128 bits further down only whether there is something matters, and neither is zero
-            if (x > 128) (x, l, n) = (128, k - 128, 1);
-            product <<= x;
-            if (a == c) {
-                product += n;
-            } else if (product >= n) {
-                product -= n;
-                if (product == 0) return 0;
-            } else {
-                (a, product) = (c, n - product);
+            uint256 k;
+            assembly ("memory-safe") {
+                k := sub(shr(23, x), gt(x, 0x7fffff))
+                b := sub(shr(23, y), gt(y, 0x7fffff))
+                x := mul(sub(x, shl(23, k)), sub(y, shl(23, b)))
             }
-            product <<= 24;
-            return _rounded(a, product, l - 24, log2(product));
+            if (x == 0) return add(a, c);
+            assembly ("memory-safe") {
+                // the addend gets as many bits as the product
+                k := sub(add(k, b), 149)
+                b := sub(shr(23, z), gt(z, 0x7fffff))
+                z := shl(24, sub(z, shl(23, b)))
+                b := sub(sub(k, b), not(23))
+                c := and(xor(a, c), 0x80000000)
+                if slt(b, 0) {
+                    k := sub(k, b)
+                    b := sub(0, b)
+                    a := xor(a, c)
+                    y := x
+                    x := z
+                    z := y
+                }
+                // more than 80 bits further down only whether there is something matters
+                z := or(shl(sub(80, b), z), and(gt(b, 80), gt(z, 0)))
+                x := add(shl(80, x), mul(sub(1, shr(30, c)), z))
+                if slt(x, 0) {
+                    x := sub(0, x)
+                    a := xor(a, c)
+                }
+                // without much cancellation the highest bit is one of four
+                y := shr(125, x)
+                z := add(125, add(add(gt(y, 1), gt(y, 3)), gt(y, 7)))
+            }
+            if (y == 0) {
+                if (x == 0) return 0;
+                z = log2(x);
+            }
+            return _rounded(a, x, k - 80, z);
         }
     }
 
