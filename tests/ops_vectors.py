@@ -1,7 +1,6 @@
 """What capture makes of each public method of tinygrad's Tensor: the rows of tests/vectors/ops.json."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,7 +91,7 @@ def row(method: str) -> Row:
     try:
         return Row(method, example.expression, "captured", len(captured(example).program.calls), "")
     except CaptureError as error:
-        return Row(method, example.expression, "refused", 0, re.sub(r" \(\S.*:\d+\)$", "", error.what))
+        return Row(method, example.expression, "refused", 0, error.reason)
 
 
 def rows(*, slow: bool) -> list[Row]:

@@ -74,7 +74,14 @@ class BindingError(EigenTensorError):
 
 
 class CaptureError(EigenTensorError):
+    """A function cannot become a program: the reason, and the line of the user's code where it is known."""
+
     exit_code = 7
+
+    def __init__(self, reason: str, *, fix: str = "", line: str = "") -> None:
+        super().__init__(f"{reason} ({line})" if line else reason, fix=fix)
+        self.reason = reason
+        self.line = line
 
 
 class ExecutionError(EigenTensorError):

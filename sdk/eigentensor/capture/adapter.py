@@ -1,11 +1,11 @@
 """tinygrad at arm's length: what it would run is recorded instead, under settings that no environment can change."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import tinygrad
 import tinygrad.tensor as tensor_module
@@ -40,19 +40,35 @@ require_release(version("tinygrad"))
 
 
 class Step(NamedTuple):
-    """Something that tinygrad would have run: a kernel (SINK) or a copy, and the buffers that it names."""
+    """Something that tinygrad would have run: a kernel (SINK) or a copy, and the buffers that it names, target first.
+
+    `line` is that of the last assignment to the target, or empty.
+    """
 
     ast: Any
     buffers: tuple[Any, ...]
+    line: str
 
 
 class _Recorder:
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self.assigned: dict[Any, str] = {}
 
     def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
         for call in linear.src:
-            self.steps.append(Step(call.src[0], tuple(s for s in call.src[1:] if not s.is_bound_var)))
+            buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
+            line = next((found for b in buffers[:1] if (found := self.assigned.get(b))), "")
+            self.steps.append(Step(call.src[0], buffers, line))
+
+    def assign(self, original: Any) -> Any:
+        """Tensor.assign, noting which line assigns to which buffer."""
+
+        def noted(tensor: Tensor, value: Any) -> Tensor:
+            self.assigned[buffer_of(tensor)] = user_line()
+            return cast(Tensor, original(tensor, value))
+
+        return noted
 
 
 @contextmanager
@@ -64,8 +80,8 @@ def recording() -> Iterator[list[Step]]:
     recorder = _Recorder()
     before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
     replaced = [(owner, name, getattr(owner, name)) for owner, name in _REPLACED]
-    for (owner, name), value in _REPLACED.items():
-        setattr(owner, name, value())
+    for owner, name, original in replaced:
+        setattr(owner, name, _REPLACED[owner, name](recorder, original))
     realize.capturing.append(recorder)
     try:
         with Context(**_SETTINGS):
@@ -92,13 +108,14 @@ def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
     return jit.fxn(*args, **kwargs)
 
 
-#: What stands in for parts of tinygrad while it is recorded: fresh seeds, names that say a line, and no jit.
-_REPLACED: dict[tuple[Any, str], Any] = {
-    (Tensor, "_seed"): lambda: Tensor._seed,
-    (Tensor, "_device_seeds"): dict,
-    (Tensor, "_device_rng_counters"): dict,
-    (tensor_module, "Metadata"): lambda: _located,
-    (_TinyJit, "__call__"): lambda: _call_plainly,
+#: What stands in for parts of tinygrad while it is recorded, from the recorder and the original.
+_REPLACED: dict[tuple[Any, str], Callable[[_Recorder, Any], Any]] = {
+    (Tensor, "_seed"): lambda _, seed: seed,
+    (Tensor, "_device_seeds"): lambda *_: {},
+    (Tensor, "_device_rng_counters"): lambda *_: {},
+    (Tensor, "assign"): _Recorder.assign,
+    (tensor_module, "Metadata"): lambda *_: _located,
+    (_TinyJit, "__call__"): lambda *_: _call_plainly,
 }
 
 
@@ -113,6 +130,12 @@ def user_line() -> str:
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def defined_at(function: Any) -> str:
+    """file:line where a function begins; empty for other callables."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def raised_at(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eigentensor.capture.affine import affine
 from eigentensor.capture.fingerprint import NAME, fingerprint
-from eigentensor.capture.kernel import Kernel, flat
+from eigentensor.capture.kernel import Kernel, flat, located
 from eigentensor.capture.limits import guard, lowered, split
 from eigentensor.capture.passes import arrays, tidy, unnest
 from eigentensor.capture.spans import cut
@@ -51,12 +51,10 @@ def build(draft: Draft) -> Program:
 
 def _admitted(kernel: Kernel) -> Iterable[Kernel]:
     """The kernels that compute the same within the rules of the format."""
-    try:
+    with located(kernel.origin):
         for simple in unnest(Kernel(kernel.result, kernel.axes, tidy(kernel.value), kernel.origin)):
             for short in cut(simple):
                 yield from split(guard(short))
-    except CaptureError as error:
-        raise CaptureError(f"{error.what}{f' ({kernel.origin})' if kernel.origin else ''}", fix=error.fix) from None
 
 
 def without_copies(kernels: Iterable[Kernel]) -> tuple[list[Kernel], dict[Array, Array]]:

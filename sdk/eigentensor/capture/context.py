@@ -10,6 +10,7 @@ from tinygrad.uop.ops import UOp
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import GraphProgram, Outside, cloned, compiled, static_shape
+from eigentensor.capture.kernel import located
 from eigentensor.errors import CaptureError
 from eigentensor.program.model import Kind, Role, Variable
 
@@ -67,7 +68,8 @@ class TensorContext:
             uops = adapter.relocated([tensor.uop for tensor in results.values()], moved)
             clones = cloned({key: Tensor(uop) for key, uop in zip(results, uops, strict=True)})
         outside = {moved.get(buffer, buffer): part for buffer, part in self._outside.items()}
-        return compiled(steps, clones, outside, list(self._variables.values()), fingerprint)
+        with located(adapter.user_line()):
+            return compiled(steps, clones, outside, list(self._variables.values()), fingerprint)
 
     def _assigned(self, name: str) -> Tensor:
         state, before = self._states[name]

@@ -10,7 +10,7 @@ from tinygrad.uop.ops import Ops
 from eigentensor.capture import functions
 from eigentensor.capture.adapter import origin
 from eigentensor.capture.constants import constant
-from eigentensor.capture.kernel import add, bitcast, cast, index, where
+from eigentensor.capture.kernel import add, bitcast, cast, index, located, where
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
@@ -46,12 +46,9 @@ def dtype_of(dtype: Any) -> DType:
 def refuse_unsupported(root: Any) -> None:
     """Raises CaptureError, with the user's line, where it is known, for types that no program has."""
     unsupported = [u for u in root.toposort() if u.dtype not in (*DTYPES, *dtypes.weaks, dtypes.void)]
-    where = next((line for u in unsupported if (line := origin(u))), "")
-    try:
+    with located(next((line for u in unsupported if (line := origin(u))), "")):
         for u in unsupported:
             dtype_of(u.dtype)
-    except CaptureError as error:
-        raise CaptureError(f"{error.what}{f' ({where})' if where else ''}", fix=error.fix) from None
 
 
 def split_gate(index: Any) -> tuple[Any, Any]:

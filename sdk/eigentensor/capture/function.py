@@ -14,6 +14,7 @@ from eigentensor.capture import adapter
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import GraphProgram, Outside, cloned, compiled, static_shape
+from eigentensor.capture.kernel import located
 from eigentensor.errors import CaptureError
 from eigentensor.program.model import Kind, Role, Variable
 
@@ -56,7 +57,8 @@ def capture(
                 results[Kind.STATE, name] = tensor
                 outside[buffer] = _outside(Role.STATE, name, tensor, data[name])
         clones = cloned(results)
-    return compiled(steps, clones, outside, bounds, fingerprint)
+    with located(adapter.defined_at(function)):
+        return compiled(steps, clones, outside, bounds, fingerprint)
 
 
 def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -> Outside:
@@ -73,15 +75,12 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         raise
     except JitError as error:
         fix = "move .item(), .numpy() and .tolist() out of the function"
-        raise _located(error, "the value of a tensor is read while the program is made", fix) from error
+        what = "the value of a tensor is read while the program is made"
+        raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
     except Exception as error:
         fix = "the function itself fails on tensors of these shapes"
-        raise _located(error, f"{type(error).__name__}: {error}", fix) from error
-
-
-def _located(error: Exception, what: str, fix: str) -> CaptureError:
-    line = adapter.raised_at(error)
-    return CaptureError(f"{what} ({line})" if line else what, fix=fix)
+        what = f"{type(error).__name__}: {error}"
+        raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
 
 
 def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:

@@ -1,10 +1,12 @@
 """What capture works on between tinygrad's schedule and the program: kernels over expressions, in single assignment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from math import prod
 
+from eigentensor.errors import CaptureError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, node, rewrite
 from eigentensor.program.ops import Op
@@ -28,6 +30,17 @@ class Kernel:
             return node(Op.LOAD, n.dtype, *n.src, arg=aliases.get(n.arg, n.arg)) if n.op is Op.LOAD else n
 
         return Kernel(self.result, self.axes, rewrite(self.value, change) if aliases else self.value, self.origin)
+
+
+@contextmanager
+def located(line: str) -> Iterator[None]:
+    """Errors of capture from within name the line, unless it is empty or they name one already."""
+    try:
+        yield
+    except CaptureError as error:
+        if error.line or not line:
+            raise
+        raise CaptureError(error.reason, fix=error.fix, line=line) from error
 
 
 def fresh_axis(extent: int, is_reduce: bool = False) -> Axis:

@@ -8,9 +8,9 @@ from tinygrad.codegen.simplify import pm_load_collapse
 from tinygrad.schedule.rangeify import pm_mops
 from tinygrad.uop.ops import Ops, graph_rewrite
 
-from eigentensor.capture.adapter import Step, Window, host_bytes, is_host, is_realized, origin, window
+from eigentensor.capture.adapter import Step, Window, host_bytes, is_host, is_realized, window
 from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
-from eigentensor.capture.kernel import Kernel, add, bitcast, fresh_array, index
+from eigentensor.capture.kernel import Kernel, add, bitcast, fresh_array, index, located
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
 from eigentensor.program.expression import Array, conjunction
@@ -53,11 +53,8 @@ class Schedule:
 
     def _kernel(self, step: Step) -> None:
         ast = graph_rewrite(graph_rewrite(step.ast, pm_mops, bottom_up=True), pm_load_collapse)
-        where = origin(ast)
-        try:
-            self._converted(ast.src[0], [window(b) for b in step.buffers], where)
-        except CaptureError as error:
-            raise CaptureError(f"{error.what}{f' ({where})' if where else ''}", fix=error.fix) from None
+        with located(step.line):
+            self._converted(ast.src[0], [window(b) for b in step.buffers], step.line)
 
     def _converted(self, end: Any, windows: Sequence[Window], where: str) -> None:
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())

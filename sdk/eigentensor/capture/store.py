@@ -73,10 +73,12 @@ def _permutation(store: Store, terms: Affine) -> tuple[Axis, ...] | None:
 
 def _steps(store: Store, terms: Affine) -> list[int]:
     """Strides of a shape in which the written region is a box: each a multiple of the next, the last one 1."""
-    steps = sorted({abs(c) for atom, c in terms.items() if atom is not None} | {1}, reverse=True)
-    if any(a % b for a, b in pairwise([store.array.elements, *steps])):
-        raise _unsupported()
-    return steps
+    moving = {counter(axis) for axis in store.extents}
+    for atoms in (set(terms) - {None}, moving & set(terms)):
+        steps = sorted({abs(terms[atom]) for atom in atoms} | {1}, reverse=True)
+        if not any(a % b for a, b in pairwise([store.array.elements, *steps])):
+            return steps
+    raise _unsupported()
 
 
 def _extents(elements: int, steps: list[int]) -> list[int]:
@@ -87,34 +89,30 @@ def _region(
     store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...]
 ) -> tuple[dict[Node, Node], list[Node]]:
     """What the store's counters are in terms of the new axes, and the conditions under which an element is written."""
-    moving = {atom: axis for axis in store.extents for atom in [counter(axis)] if atom in terms}
-    constant = terms.get(None, 0) + sum(
-        c * (moving[atom].extent - 1) for atom, c in terms.items() if atom in moving and c < 0
-    )
+    moving = {counter(axis): axis for axis in store.extents if counter(axis) in terms}
+    rest: Affine = {atom: c for atom, c in terms.items() if atom not in moving}
+    if any(atom is not None and atom.op is not Op.VAR for atom in rest):
+        raise _unsupported()
+    for atom, axis in moving.items():  # a falling counter is a rising one from the other end
+        rest[None] = rest.get(None, 0) + min(terms[atom], 0) * (axis.extent - 1)
     changes: dict[Node, Node] = {}
     conditions: list[Node] = []
     for step, axis in zip(steps, axes, strict=True):
-        offset: Affine = {
-            atom: c // step for atom, c in terms.items() if atom is not None and atom not in moving and c == step
-        }
-        offset[None], constant = divmod(constant, step)
+        offset = {atom: c // step for atom, c in rest.items()}
+        rest = {atom: c % step for atom, c in rest.items()}
         here = [atom for atom in moving if abs(terms[atom]) == step]
-        if len(here) > 1 or any(atom is not None and atom.op is not Op.VAR for atom in offset):
-            raise _unsupported()
-        low, high = interval(offset)
         count = moving[here[0]].extent if here else 1
-        if low < 0 or high + count > axis.extent:
+        low, high = interval(offset)
+        if len(here) > 1 or low < 0 or high + count > axis.extent:
             raise _unsupported()
-        position = (
-            binary(Op.SUB, counter(axis), expression(offset)) if expression(offset) is not index(0) else counter(axis)
-        )
+        start = expression(offset)
+        position = counter(axis) if start is index(0) else binary(Op.SUB, counter(axis), start)
         extent = store.extents[moving[here[0]]] if here else index(1)
         if extent.op is not Op.CONST or count != axis.extent:
             conditions += [less(index(-1), position)] if position.op is Op.SUB else []
             conditions.append(less(position, extent))
         if here:
-            flipped = terms[here[0]] < 0
-            changes[here[0]] = binary(Op.SUB, index(count - 1), position) if flipped else position
+            changes[here[0]] = binary(Op.SUB, index(count - 1), position) if terms[here[0]] < 0 else position
     return changes, conditions
 
 
