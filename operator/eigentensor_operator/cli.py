@@ -139,6 +139,7 @@ def drain(
     data_dir: DataDir = None,
     undo: Annotated[bool, typer.Option("--undo", help="Accept again, after the next start.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Return when nothing accepted is unfinished.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Accept nothing more, and finish what was accepted: before an upgrade, or to leave."""
     from eigentensor_operator.config import Settings
@@ -147,11 +148,13 @@ def drain(
     settings = Settings.load(data_dir=data_dir)
     if undo:
         settings.drain_file.unlink(missing_ok=True)
-        return _say("accepts tasks again, after the next start")
-    settings.drain_file.parent.mkdir(parents=True, exist_ok=True)
-    settings.drain_file.touch()
-    _say("accepts nothing more")
-    while wait and (left := unfinished(settings)):
+        _say("accepts tasks again, after the next start")
+    else:
+        settings.drain_file.parent.mkdir(parents=True, exist_ok=True)
+        settings.drain_file.touch()
+        _say("accepts nothing more")
+    while (left := unfinished(settings)) and wait:
         _say(f"{len(left)} tasks unfinished")
         time.sleep(settings.poll_seconds)
-    return None
+    if as_json:
+        _print("eigentensor.operator-drain/1", {"draining": not undo, "unfinished": [uuid.hex() for uuid in left]})

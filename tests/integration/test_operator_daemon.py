@@ -52,6 +52,14 @@ def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
+@pytest.fixture(autouse=True)
+def one_operator_at_a_time(net: Devnet) -> Iterator[None]:
+    yield
+    for process in net.processes:
+        if process.name == "operator":
+            process.stop()
+
+
 @pytest.fixture
 def example() -> Example:
     """A program with everything: inputs, weights, states, variables, repeated."""
@@ -142,7 +150,6 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     assert final.state is State.FINAL
     account = client.chain.balance_of(party.address)
     assert (account.balance - before, account.collateral) == (TERMS.max_price, 0)
-    running.stop()
 
 
 def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
@@ -156,7 +163,8 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
     result = client.wait(task, "result", timeout=60)
     assert result.executor == party.address
     assert '"event": "reorganisation"' in running.log.read_text()
-    running.stop()
+    close(net, client, task)
+    client.wait(task, "final", timeout=60)
 
 
 def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
@@ -183,8 +191,8 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
 def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: Devnet, party: Party) -> None:
     running = start(net, party)
     running.wait_ready()
-    ready = next(json.loads(line) for line in running.tail().splitlines() if '"event": "ready"' in line)
-    with httpx.Client(base_url=f"http://127.0.0.1:{ready['node_port']}") as node:
+    *_, ready = [line for line in running.tail().splitlines() if '"event": "ready"' in line]
+    with httpx.Client(base_url=f"http://127.0.0.1:{json.loads(ready)['node_port']}") as node:
         assert node.get("/eigen/node/health").status_code in (200, 206)
         assert 'et_determinism_selftest_ok{avs_name="eigentensor"} 1.0' in node.get("/metrics").text
     os.kill(running.pid, signal.SIGTERM)
@@ -196,7 +204,9 @@ def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: De
 def test_a_draining_operator_says_so_to_whoever_asks_why(
     net: Devnet, party: Party, client: Client, example: Example, run: Run
 ) -> None:
-    run("drain")
+    assert json.loads(run("drain", "--wait", "--json")) == {
+        "schema": "eigentensor.operator-drain/1", "draining": True, "unfinished": [],
+    }  # fmt: skip
     running = start(net, party, "decline")
     (task,) = client.post([work_of(example)], TERMS)
     running.wait_ready()
@@ -204,7 +214,7 @@ def test_a_draining_operator_says_so_to_whoever_asks_why(
     assert (told["reason"], told["needed"]) == ("draining", "an operator that accepts")
     assert json.loads(run("status", "--json"))["draining"] is True
     running.stop()
-    run("drain", "--undo")
+    assert json.loads(run("drain", "--undo", "--json"))["draining"] is False
     client.cancel(task)
 
 

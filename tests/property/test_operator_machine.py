@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -181,5 +182,11 @@ class OperatorMachine(RuleBasedStateMachine):
                 assert self.market.last(task).state in (State.FINAL, State.FAILED)
 
 
+class LongerOperatorMachine(OperatorMachine):
+    pass
+
+
 OperatorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LongerOperatorMachine.TestCase.settings = settings(max_examples=3000, stateful_step_count=80, deadline=None)
 TestOperatorMachine = OperatorMachine.TestCase
+TestOperatorMachineAtLength = pytest.mark.slow(LongerOperatorMachine.TestCase)
