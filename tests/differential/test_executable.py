@@ -20,6 +20,7 @@ from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.device import Code
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import plan
+from eigentensor.runtime.schedule import Target
 from eigentensor.testing.programs import generate
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
@@ -211,3 +212,19 @@ def _is_read_from(program: Program, buffer: int, call: int) -> bool:
 def _span(program: Program, offsets: tuple[int, ...], buffer: int) -> tuple[int, int]:
     start, parameter = offsets[buffer - len(program.buffers)], program.parameter(buffer)
     return start, start + parameter.elements * parameter.dtype.size
+
+
+@pytest.mark.parametrize("dtype", [F32, DType.UINT8, DType.INT64])
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_filling_and_copying_call_no_library(dtype: DType, lanes: int, tmp_path: Path) -> None:
+    here, axis, size = toolchain.local(), Axis(0, 1000), 1000
+    kind = toolchain.Toolchain(here.identity, Target(lanes, 16), here.command)
+    copied = to_body(load(Array("x", dtype, size), counter(axis)), (axis,))
+    filled = to_body(const(dtype, 0), (axis,))
+    results = {(Kind.OUTPUT, key): (key, (size,)) for key in ("copied", "filled")}
+    inputs = {"x": Buffer(Role.INPUT, dtype, (size,), "x")}
+    program = assemble([("copied", copied), ("filled", filled)], inputs, results)
+    x = np.arange(size).astype(dtype.name.lower())
+    given = Executable(program, cache=Cache(tmp_path), toolchain=kind).run({"x": x}).outputs
+    assert given["copied"].tobytes() == x.tobytes()
+    assert not given["filled"].any()

@@ -199,11 +199,16 @@ TO_INTEGERS(f32v, v)
 FN f32v root(f32v a) { f32v r; EACH r[l] = __builtin_sqrtf(a[l]); return r; }
 #if LANES == 16 && defined(__AVX512F__)
 typedef f32 native __attribute__((vector_size(64)));
+#elif LANES == 8 && defined(__AVX2__)
+typedef f32 native __attribute__((vector_size(32)));
+#endif
+#if __has_builtin(__builtin_elementwise_fma) && (defined(__FMA__) || defined(__aarch64__))
+FN f32v mulacc(f32v a, f32v c, f32v d) { return __builtin_elementwise_fma(a, c, d); }
+#elif LANES == 16 && defined(__AVX512F__) && __has_builtin(__builtin_ia32_vfmaddps512_mask)
 FN f32v mulacc(f32v a, f32v c, f32v d) {
   return (f32v)__builtin_ia32_vfmaddps512_mask((native)a, (native)c, (native)d, (unsigned short)-1, 4);
 }
-#elif LANES == 8 && defined(__FMA__)
-typedef f32 native __attribute__((vector_size(32)));
+#elif LANES == 8 && defined(__AVX2__) && defined(__FMA__) && __has_builtin(__builtin_ia32_vfmaddps256)
 FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps256((native)a, (native)c, (native)d); }
 #else
 FN f32v mulacc(f32v a, f32v c, f32v d) { f32v r; EACH r[l] = mulacc(a[l], c[l], d[l]); return r; }
@@ -285,7 +290,8 @@ STORED(f32, f32, f32, SAME, canonical)
 
 #if LANES > 1
 /* Guarded rows: the instruction that reads only the chosen lanes where there is one. */
-#if LANES == 16 && defined(__AVX512F__) && defined(__AVX512DQ__)
+#if LANES == 16 && defined(__AVX512DQ__) && __has_builtin(__builtin_ia32_loadups512_mask) && \
+    __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_cvtd2mask512)
 #define CHOSEN(m) ((unsigned short)__builtin_ia32_cvtd2mask512((int __attribute__((vector_size(64))))(m)))
 typedef int native_i __attribute__((vector_size(64)));
 FN f32v row_f32(const f32 *p, i64 i, bv m) {
@@ -294,7 +300,8 @@ FN f32v row_f32(const f32 *p, i64 i, bv m) {
 FN i32v row_i32(const i32 *p, i64 i, bv m) {
   return (i32v)__builtin_ia32_loaddqusi512_mask(AT(p, i, i32), (native_i)(i32v)0, CHOSEN(m));
 }
-#elif LANES == 8 && defined(__AVX2__) && defined(__FMA__)
+#elif LANES == 8 && defined(__AVX2__) && __has_builtin(__builtin_ia32_maskloadps256) && \
+    __has_builtin(__builtin_ia32_maskloadd256)
 typedef int native_i __attribute__((vector_size(32)));
 FN f32v row_f32(const f32 *p, i64 i, bv m) {
   return (f32v)__builtin_ia32_maskloadps256((const native *)AT(p, i, f32), (native_i)m);
