@@ -241,7 +241,11 @@ class Client:
         return self._with_events(found[0])
 
     def cancel(self, task: TaskView) -> TaskView:
-        """Takes back an order that nobody accepted; the whole escrow returns to the balance."""
+        """Takes back an order that nobody accepted; the whole escrow returns to the balance.
+
+        Raises TaskError if the task is not open any more.
+        """
+        orders.check_open(self._view(task.order))
         self.chain.cancel(task.order)
         return self._with_events(self._view(task.order))
 

@@ -100,6 +100,15 @@ def check_stage(stage: str) -> None:
         raise BindingError(f"{stage!r} is nothing to wait for", fix=f"Choose one of {', '.join(STAGES)}.")
 
 
+def check_open(task: TaskView) -> None:
+    """Refuses to take back what is not open."""
+    if task.state not in (State.OPEN, State.CANCELLED):
+        raise TaskError(
+            f"task {task.uuid} is {task.words}: only an open task can be taken back",
+            fix="It ends by itself, and what is not paid comes back.",
+        )
+
+
 def reached(state: State, stage: str) -> bool:
     return state is State.FINAL or (stage == "result" and state is State.REVEALED)
 

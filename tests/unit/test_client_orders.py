@@ -19,6 +19,7 @@ from eigentensor_client.orders import (
     Roots,
     Terms,
     Work,
+    check_open,
     check_stage,
     draft,
     due,
@@ -59,6 +60,13 @@ def test_nobody_can_wait_for_checks_that_do_not_exist() -> None:
         check_stage("checked")
     with pytest.raises(BindingError, match="'done' is nothing to wait for"):
         check_stage("done")
+
+
+def test_only_an_open_task_is_taken_back() -> None:
+    check_open(TASK)
+    check_open(replace(TASK, state=State.CANCELLED))  # once more is no fault
+    with pytest.raises(TaskError, match=r"is final \(unchecked\): only an open task can be taken back"):
+        check_open(replace(TASK, state=State.FINAL))
 
 
 @pytest.mark.parametrize("state", State)

@@ -45,7 +45,7 @@ def run(
                 f"chain     {net.network.rpc_url}, a block every {block_time:g} s",
                 f"market    {deployment.task_market}",
                 f"gateway   {net.network.gateway_url}",
-                *(f"{party.name:<9} {party.address}" for party in parties),
+                *(f"{party.name:<10}{party.address}" for party in parties),
                 f"client    {fields['client']} with {tokens} (anvil's published key {CLIENT}: worth nothing)",
                 f"logs      {net.folder / 'logs'}",
                 "",

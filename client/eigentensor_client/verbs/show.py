@@ -78,13 +78,14 @@ class Show:
     def explanation(self, said: dict[str, Any]) -> list[str | Table]:
         """Operator by operator why a task is not accepted, and what would help."""
         rows = [[short(o["operator"]), o["reason"], o["needed"] or "–", o["offered"] or "–"] for o in said["operators"]]
-        lines: list[str | Table] = [f"price     {self.amount(int(said['price']['now']))} now"]
+        lines: list[str | Table] = []
         if said["state"] == "open":
-            lines[0] = f"{lines[0]}, at most {self.amount(int(said['price']['maximum']))}"
+            now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
+            lines.append(f"price     {now} now, at most {most}")
         if not rows:
             return [*lines, "operators none has joined this market"]
         lines.append(table(("operator", "says", "needed", "offered"), rows))
-        reasons = {o["reason"] for o in said["operators"]}
+        reasons = {o["reason"] for o in said["operators"]} if said["state"] == "open" else set()
         lines += [f"helps     {_HELP[reason]}" for reason in sorted(reasons & _HELP.keys())]
         return lines
 
