@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,6 +175,42 @@ def test_a_region_may_move_along_several_axes(n: int) -> None:
     expected = X.copy()
     expected[n : n + 2, n + 1] = 50
     assert np.array_equal(reference.execute(program, {"x": X}, {"n": n}).outputs["output"], expected)
+
+
+class Odd:
+    """Weights of unusual kinds: computed late, a view, a number without a type, a counter."""
+
+    def __init__(self) -> None:
+        self.late, self.ones = Tensor.arange(16).reshape(4, 4).float() + 1, Tensor.ones(4)
+        self.view, self.half = self.late.T, Tensor(0.5)
+        self.steps = Tensor(3, dtype=dtypes.int32)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.steps.assign(self.steps + 1)
+        return (x @ self.view + self.ones) * self.half
+
+
+def test_weights_of_every_kind_have_their_values() -> None:
+    graph = capture(Odd(), [X])
+    assert sorted(graph.weights) == ["ones", "view"]
+    results = reference.execute(graph.program, {"x": X, **graph.weights, **graph.states})
+    assert np.array_equal(results.outputs["output"], (X @ np.arange(1, 17).reshape(4, 4).T + 1) / 2)
+    assert results.states["steps"] == 4
+
+
+def test_a_number_without_a_type_cannot_be_a_state() -> None:
+    odd = Odd()
+    odd.steps = Tensor(3)
+    with pytest.raises(CaptureError, match="'steps' is assigned but has no type"):
+        capture(odd, [X])
+
+
+def test_weights_of_a_file_stay_in_the_file(tmp_path: Path) -> None:
+    nn.state.safe_save({"w": Tensor(X.T.copy())}, str(tmp_path / "weights.safetensors"))
+    loaded = nn.state.safe_load(tmp_path / "weights.safetensors")
+    graph = capture(lambda x: x @ loaded["w"], [X], model=loaded)
+    assert np.array_equal(graph.weights["w"], X.T)
+    assert str(loaded["w"].device).startswith("DISK")
 
 
 def test_variables_become_arguments() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, cast
 
 import tinygrad
@@ -20,6 +21,7 @@ from eigentensor.errors import CaptureError
 
 TINYGRAD = "0.14.0"
 DEVICE = "CPU"  # where placeholders live; nothing is ever run there
+_LOCK = Lock()
 _HOST = ("PYTHON", "NPY", "DISK")
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
@@ -75,8 +77,13 @@ class _Recorder:
 def recording() -> Iterator[list[Step]]:
     """Within it tinygrad records steps instead of running them; random numbers start anew from the user's seed.
 
-    Afterwards all tensors that existed before are what they were.
+    Afterwards all tensors that existed before are what they were. One thread at a time: tinygrad's state is global.
     """
+    with _LOCK:
+        yield from _recorded()
+
+
+def _recorded() -> Iterator[list[Step]]:
     recorder = _Recorder()
     before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
     replaced = [(owner, name, getattr(owner, name)) for owner, name in _REPLACED]
@@ -189,6 +196,7 @@ def window(u: Any) -> Window:
 
 
 def is_host(buffer: Any) -> bool:
+    """Whether a buffer or tensor is a file's or Python's: it has contents, but nothing computes there."""
     return str(buffer.device).startswith(_HOST)
 
 
@@ -196,6 +204,17 @@ def host_bytes(buffer: Any) -> bytes:
     """The contents of a realized buffer of any device."""
     storage = buffer.buffer.ensure_allocated()
     return bytes(storage.as_memoryview())
+
+
+def contents(tensor: Tensor) -> bytes:
+    """The elements of a tensor, which is computed if it is not yet."""
+    if not tensor.numel():
+        return b""
+    if is_host(tensor):
+        tensor = tensor.to(DEVICE)
+    tensor.realize()
+    whole = tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
+    return host_bytes(buffer_of(whole))
 
 
 def is_realized(buffer: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinygrad import Tensor, dtypes
-from tinygrad.dtype import DTypeLike, to_dtype
+from tinygrad.dtype import DTypeLike, strong_dtype, to_dtype
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
@@ -32,10 +32,11 @@ class TensorContext:
 
     def add_weight(self, name: str, tensor: Tensor) -> Tensor:
         """Names a tensor that has data: in the program it is a name, a shape and a type. Returns the same tensor."""
-        tensor.replace(tensor.contiguous().realize())
-        buffer = adapter.buffer_of(tensor)
-        data = adapter.host_bytes(buffer)
-        self._add(buffer, Outside(Role.WEIGHT, name, static_shape(tensor, name), dtype_of(tensor.dtype), data))
+        if not tensor.uop.has_buffer_identity():
+            tensor.replace(tensor.cast(strong_dtype(tensor.dtype)).clone().realize())
+        data = adapter.contents(tensor)
+        part = Outside(Role.WEIGHT, name, static_shape(tensor, name), dtype_of(tensor.dtype), data)
+        self._add(adapter.buffer_of(tensor), part)
         return tensor
 
     def add_state(
@@ -43,8 +44,8 @@ class TensorContext:
     ) -> Tensor:
         """A tensor that goes in and comes out: assign its new value, whole or in part. Starts as `initial` or zeros."""
         first = Tensor.zeros(*shape, dtype=dtype) if initial is None else initial
-        data = adapter.host_bytes(adapter.buffer_of(first.clone().realize()))
-        state = self._placeholder(Role.STATE, name, static_shape(first, name), first.dtype, data)
+        first = first.cast(strong_dtype(first.dtype))
+        state = self._placeholder(Role.STATE, name, static_shape(first, name), first.dtype, adapter.contents(first))
         self._states[name] = (state, state.uop)
         return state
 

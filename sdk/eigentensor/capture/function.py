@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from tinygrad import Tensor, nn
+from tinygrad import Tensor, dtypes, nn
 from tinygrad.engine.jit import JitError
 from tinygrad.uop.ops import UOp
 
@@ -38,24 +38,25 @@ def capture(
     inputs = _inputs(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
     tensors = _tensors(function if model is None else model, has_model=model is not None)
-    data = {name: _data(name, tensor) for name, tensor in tensors.items()}
+    data = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
     with adapter.recording() as steps:
-        outside: dict[Any, Outside] = {}
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
-        for name, example in inputs.items():
-            arguments[name] = adapter.placeholder(static_shape(example, name), example.dtype)
-            outside[adapter.buffer_of(arguments[name])] = _outside(Role.INPUT, name, example)
-        held = {}
-        for name, tensor in tensors.items():
-            held[name] = tensor.uop = adapter.placeholder(static_shape(tensor, name), tensor.dtype).uop
-            outside[adapter.buffer_of(tensor)] = _outside(Role.WEIGHT, name, tensor, data[name])
+        arguments |= {name: adapter.placeholder(static_shape(e, name), e.dtype) for name, e in inputs.items()}
+        outside = {adapter.buffer_of(arguments[name]): _outside(Role.INPUT, name, e) for name, e in inputs.items()}
+        for name in data:
+            tensors[name].uop = adapter.placeholder(static_shape(tensors[name], name), tensors[name].dtype).uop
+        held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(_call(function, arguments)).items()}
         written = {buffer for step in steps for buffer in step.buffers[:1]}
-        for name, tensor in tensors.items():
-            buffer = adapter.buffer_of(Tensor(held[name]))
-            if tensor.uop is not held[name] or buffer in written:
-                results[Kind.STATE, name] = tensor
-                outside[buffer] = _outside(Role.STATE, name, tensor, data[name])
+        for name, (uop, buffer) in held.items():
+            is_state = tensors[name].uop is not uop or buffer in written
+            if is_state and name not in data:
+                raise CaptureError(f"{name!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
+            if is_state:
+                results[Kind.STATE, name] = tensors[name]
+            if name in data:
+                role = Role.STATE if is_state else Role.WEIGHT
+                outside[buffer] = _outside(role, name, tensors[name], data[name])
         clones = cloned(results)
     with located(adapter.defined_at(function)):
         return compiled(steps, clones, outside, bounds, fingerprint)
@@ -90,12 +91,6 @@ def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str,
             raise CaptureError(f"{len(examples)} example inputs for parameters {names}", fix="give them by name")
         examples = dict(zip(names, examples, strict=False))
     return {name: e if isinstance(e, Tensor) else Tensor(np.asarray(e)) for name, e in examples.items()}
-
-
-def _data(name: str, tensor: Tensor) -> bytes:
-    dtype_of(tensor.dtype)
-    tensor.replace(tensor.contiguous().realize())
-    return adapter.host_bytes(adapter.buffer_of(tensor))
 
 
 def _tensors(source: Any, *, has_model: bool) -> dict[str, Tensor]:

@@ -87,11 +87,8 @@ def tidy(value: Node) -> Node:
 
 
 def _tidied(n: Node) -> Node:
-    for rule in _RULES.get(n.op, ()):
-        changed = rule(n)
-        if changed is not None:
-            return changed
-    return n
+    changed = _RULES[n.op](n) if n.op in _RULES else None
+    return n if changed is None else changed
 
 
 def _difference(n: Node) -> Node | None:
@@ -129,18 +126,11 @@ def _fused(n: Node) -> Node | None:
     return reduction(Op.REDUCE_MULACC, n.arg, *term.src, extents=extents)
 
 
-def _once(n: Node) -> Node | None:
-    """A cast to the type that is there already, and a second cast of a boolean or index, say nothing."""
-    (source,) = n.src
-    return source if source.dtype is n.dtype else None
-
-
-_RULES: dict[Op, tuple[Callable[[Node], Node | None], ...]] = {
-    Op.ADD: (_difference,),
-    Op.CMPNE: (_equality,),
-    Op.WHERE: (_gated,),
-    Op.REDUCE_ADD: (_fused,),
-    Op.CAST: (_once,),
+_RULES: dict[Op, Callable[[Node], Node | None]] = {
+    Op.ADD: _difference,
+    Op.CMPNE: _equality,
+    Op.WHERE: _gated,
+    Op.REDUCE_ADD: _fused,
 }
 
 
