@@ -301,3 +301,13 @@ def test_a_jit_is_seen_through_and_left_as_it_was() -> None:
     uuids = {capture(function, [X]).uuid for function in (double, double, lambda x: double(x))}
     assert len(uuids) == 1
     assert double.cnt == 0
+
+
+def test_a_capture_inside_a_capture_is_refused() -> None:
+    def outer(x: Tensor) -> Tensor:
+        capture(lambda y: y + 1, [X])
+        return x
+
+    with pytest.raises(CaptureError, match="recording already"):
+        capture(outer, [X])
+    assert capture(lambda x: x + 1, [X]).program.outputs

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple, cast
 
 import tinygrad
@@ -21,7 +21,7 @@ from eigentensor.errors import CaptureError
 
 TINYGRAD = "0.14.0"
 DEVICE = "CPU"  # where placeholders live; nothing is ever run there
-_LOCK = Lock()
+_LOCK = RLock()
 _HOST = ("PYTHON", "NPY", "DISK")
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
@@ -80,6 +80,8 @@ def recording() -> Iterator[list[Step]]:
     Afterwards all tensors that existed before are what they were. One thread at a time: tinygrad's state is global.
     """
     with _LOCK:
+        if realize.capturing:
+            raise CaptureError("tinygrad is recording already", fix="capture outside of captured and jitted functions")
         yield from _recorded()
 
 
