@@ -12,7 +12,7 @@ from eigentensor.runtime.analysis import Analysis
 PACK_BYTES = 1 << 18  #: values kept for all steps of a reduction: what a core's own cache holds
 ROWS = 16  #: of a tile without reductions: a cache line of float32
 AXES = 5  #: output axes, the longest, that are looked at
-LINES = 1200  #: instructions in the tile of a reduction: longer ones compile slowly and spill
+LINES = 2400  #: instructions in a tile: longer ones compile slowly and spill
 #: Costs, in instructions that work on all lanes: what is done lane by lane, and reads of chosen lanes.
 PER_LANE, GUARDED = 1.5, 2.0
 FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
@@ -100,13 +100,10 @@ class _Choice:
     def tile(self) -> tuple[int, int]:
         """Rows and columns: as many accumulators as registers can hold beside the values of a step."""
         body = self.analysis.body
+        most = max(1, LINES // len(body.instructions))
         if not body.reduce_ranges:
-            return (_even(body.output_ranges[self.row], ROWS) if self.row is not None else 1), 1
-        widest = max(
-            (sum(1 for s in self.analysis.scopes if s == k) for k in range(body.reductions)),
-            default=1,
-        )
-        accumulators = min(self.target.registers * 3 // 4, max(1, LINES // max(1, widest)))
+            return (_even(body.output_ranges[self.row], min(ROWS, most)) if self.row is not None else 1), 1
+        accumulators = min(self.target.registers * 3 // 4, most)
         wide = -(-body.output_ranges[self.vector] // self.lanes) if self.vector is not None and self.lanes > 1 else 1
         columns = _even(wide, min(self.most_columns, accumulators))
         if self.row is None:
