@@ -37,6 +37,8 @@ class Running:
         self._ready = threading.Event()
         self._pattern = re.compile(ready) if ready else None
         self._found: re.Match[str] | None = None
+        self._asked = False
+        self._relatives: list[psutil.Process] = []
         self._process = subprocess.Popen(
             list(arguments),
             stdin=subprocess.DEVNULL,
@@ -95,14 +97,20 @@ class Running:
         self._signal_all(signal.SIGKILL, self._family())
         self.wait()
 
+    def terminate(self) -> None:
+        """Asks the process to end, and notes its children while they can still be found."""
+        if not self._asked:
+            self._asked, self._relatives = True, self._family()
+            if self.running:
+                self._process.terminate()
+
     def stop(self) -> None:
         """Asks the process to end, waits, ends what is left of it and of its children."""
-        family = self._family()
+        self.terminate()
         if self.running:
-            self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(PATIENCE)
-        self._signal_all(signal.SIGKILL, family)
+        self._signal_all(signal.SIGKILL, self._relatives)
         self.wait()
 
     def _family(self) -> list[psutil.Process]:
@@ -123,7 +131,7 @@ def _die_with_parent() -> None:
 
 
 class Processes:
-    """Starts processes; on leaving the block all end, the last one first."""
+    """Starts processes; on leaving the block all end."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -137,6 +145,8 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         with _uninterrupted():
+            for process in self._running.values():
+                process.terminate()
             for process in reversed(self._running.values()):
                 process.stop()
 

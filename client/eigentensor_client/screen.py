@@ -79,7 +79,7 @@ class Screen:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Rows under a head, without frames: what `ps` and its like show."""
-    shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    shown = Table(*columns, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for row in rows:
         shown.add_row(*row)
     return shown
