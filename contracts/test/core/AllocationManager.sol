@@ -1,151 +1,184 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {
-    CreateSetParamsV2,
-    DeregisterParams,
-    IAVSRegistrar,
-    IAllocationManager,
-    IDelegationManager,
-    OperatorSet,
-    RegisterParams
-} from "../../src/interfaces/IEigenLayer.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {Checkpoints} from "@openzeppelin/contracts/utils/structs/Checkpoints.sol";
+import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
+import {IStrategy, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
+import {Allocations} from "./Allocations.sol";
+import {DelegationManager} from "./DelegationManager.sol";
+import {Memberships} from "./Memberships.sol";
+import {OperatorSets} from "./OperatorSets.sol";
+import {Pausable} from "./Pausable.sol";
+import {PermissionController, Permissioned} from "./PermissionController.sol";
+import {Slashing} from "./Slashing.sol";
+import {Allocation, Delays, SlashingParams, WAD, keyOf} from "./Types.sol";
 
 /// @title Stand-in for EigenLayer's AllocationManager on a local chain
-/// @notice Operator sets and their members, with the core's selectors, order of checks, errors and delays. Only the
-/// account itself acts for itself: there are no appointees. Allocations and slashing are absent.
-contract AllocationManager is IAllocationManager {
-    struct Membership {
-        bool registered;
-        uint32 slashableUntil;
+/// @notice Operator sets, members, allocations and slashes, with the core's selectors, order of checks, errors, delays
+/// and rounding.
+contract AllocationManager is Allocations {
+    using Checkpoints for Checkpoints.Trace224;
+    using EnumerableSet for EnumerableSet.AddressSet;
+    using SafeCast for uint256;
+
+    event MaxMagnitudeUpdated(address operator, address strategy, uint64 maxMagnitude);
+    event OperatorSlashed(
+        address operator, OperatorSet operatorSet, address[] strategies, uint256[] wadSlashed, string description
+    );
+
+    error InvalidWadToSlash();
+    error OperatorNotSlashable();
+    error StrategiesMustBeInAscendingOrder();
+
+    uint8 internal constant PAUSED_OPERATOR_SLASHING = 1;
+
+    mapping(bytes32 operatorSet => uint256) private _slashCounts;
+
+    constructor(
+        DelegationManager delegation_,
+        PermissionController permissionController_,
+        address pauser,
+        Delays memory delays
+    ) Pausable(pauser) Permissioned(permissionController_) OperatorSets(delays) Memberships(delegation_) {}
+
+    /// @notice Takes `wadsToSlash` of what is allocated to the set now. Where nothing is allocated nothing is taken.
+    /// @return slashId the set's slashes counted from 1
+    /// @return shares what each strategy lost, in shares, with what is queued for withdrawal
+    function slashOperator(address avs, SlashingParams calldata params)
+        external
+        onlyWhenNotPaused(PAUSED_OPERATOR_SLASHING)
+        returns (uint256 slashId, uint256[] memory shares)
+    {
+        if (params.strategies.length != params.wadsToSlash.length) revert InputArrayLengthMismatch();
+        OperatorSet memory operatorSet = OperatorSet(avs, params.operatorSetId);
+        _checkExists(operatorSet);
+        if (!isOperatorSlashable(params.operator, operatorSet)) revert OperatorNotSlashable();
+        if (msg.sender != getSlasher(operatorSet)) revert InvalidCaller();
+
+        slashId = ++_slashCounts[keyOf(operatorSet)];
+        shares = new uint256[](params.strategies.length);
+        uint256[] memory wadSlashed = new uint256[](params.strategies.length);
+        for (uint256 i; i < params.strategies.length; ++i) {
+            if (i > 0 && params.strategies[i] <= params.strategies[i - 1]) revert StrategiesMustBeInAscendingOrder();
+            if (params.wadsToSlash[i] == 0 || params.wadsToSlash[i] > WAD) revert InvalidWadToSlash();
+            if (!_strategies[keyOf(operatorSet)].contains(params.strategies[i])) revert StrategyNotInOperatorSet();
+            (wadSlashed[i], shares[i]) =
+                _slash(params.operator, operatorSet, slashId, params.strategies[i], params.wadsToSlash[i]);
+        }
+        emit OperatorSlashed(params.operator, operatorSet, params.strategies, wadSlashed, params.description);
     }
 
-    event AVSMetadataURIUpdated(address indexed avs, string metadataURI);
-    event AllocationDelaySet(address operator, uint32 delay, uint32 effectBlock);
-    event OperatorSetCreated(OperatorSet operatorSet);
-    event StrategyAddedToOperatorSet(OperatorSet operatorSet, address strategy);
-    event SlasherUpdated(OperatorSet operatorSet, address slasher, uint32 effectBlock);
-    event OperatorAddedToOperatorSet(address indexed operator, OperatorSet operatorSet);
-    event OperatorRemovedFromOperatorSet(address indexed operator, OperatorSet operatorSet);
-
-    error AlreadyMemberOfSet();
-    error InputAddressZero();
-    error InvalidCaller();
-    error InvalidOperator();
-    error InvalidOperatorSet();
-    error InvalidPermissions();
-    error NonexistentAVSMetadata();
-    error NotMemberOfSet();
-    error StrategyAlreadyInOperatorSet();
-
-    IDelegationManager public immutable delegation;
-    uint32 public immutable DEALLOCATION_DELAY;
-
-    mapping(address avs => bool) private _hasMetadata;
-    mapping(bytes32 operatorSet => address) private _slashers;
-    mapping(bytes32 operatorSet => address[]) private _strategies;
-    mapping(bytes32 operatorSet => mapping(address strategy => bool)) private _hasStrategy;
-    mapping(bytes32 operatorSet => mapping(address operator => Membership)) private _memberships;
-    mapping(address operator => uint32) private _delays;
-
-    constructor(IDelegationManager delegation_, uint32 deallocationDelay) {
-        delegation = delegation_;
-        DEALLOCATION_DELAY = deallocationDelay;
+    function getSlashCount(OperatorSet memory operatorSet) external view returns (uint256) {
+        return _slashCounts[keyOf(operatorSet)];
     }
 
-    function updateAVSMetadataURI(address avs, string calldata metadataURI) external {
-        if (msg.sender != avs) revert InvalidPermissions();
-        _hasMetadata[avs] = true;
-        emit AVSMetadataURIUpdated(avs, metadataURI);
+    /// @notice Shares allocated to the set, of members or not.
+    function getAllocatedStake(OperatorSet memory operatorSet, address[] memory operators, address[] memory strategies)
+        external
+        view
+        returns (uint256[][] memory)
+    {
+        return _allocatedUntil(operatorSet, operators, strategies, uint32(block.number));
     }
 
-    function createOperatorSets(address avs, CreateSetParamsV2[] calldata params) external {
-        if (msg.sender != avs) revert InvalidPermissions();
-        if (!_hasMetadata[avs]) revert NonexistentAVSMetadata();
-        for (uint256 i; i < params.length; ++i) {
-            _create(OperatorSet(avs, params[i].operatorSetId), params[i].strategies, params[i].slasher);
+    /// @notice The least that can be slashed in each block from now to `futureBlock`, without new messages.
+    function getMinimumSlashableStake(
+        OperatorSet memory operatorSet,
+        address[] memory operators,
+        address[] memory strategies,
+        uint32 futureBlock
+    ) external view returns (uint256[][] memory stake) {
+        stake = _allocatedUntil(operatorSet, operators, strategies, futureBlock);
+        for (uint256 i; i < operators.length; ++i) {
+            if (!isOperatorSlashable(operators[i], operatorSet)) stake[i] = new uint256[](strategies.length);
         }
     }
 
-    /// @dev Only what the DelegationManager does for a new operator, which takes effect at once.
-    function setAllocationDelay(address operator, uint32 delay) external {
-        if (msg.sender != address(delegation)) revert InvalidCaller();
-        _delays[operator] = delay;
-        emit AllocationDelaySet(operator, delay, uint32(block.number));
+    function getMaxMagnitudes(address operator, address[] memory strategies) external view returns (uint64[] memory) {
+        return getMaxMagnitudesAtBlock(operator, strategies, uint32(block.number));
     }
 
-    function registerForOperatorSets(address operator, RegisterParams calldata params) external {
-        if (msg.sender != operator) revert InvalidPermissions();
-        if (!delegation.isOperator(operator)) revert InvalidOperator();
-        for (uint256 i; i < params.operatorSetIds.length; ++i) {
-            OperatorSet memory operatorSet = OperatorSet(params.avs, params.operatorSetIds[i]);
-            if (!isOperatorSet(operatorSet)) revert InvalidOperatorSet();
-            if (isOperatorSlashable(operator, operatorSet)) revert AlreadyMemberOfSet();
-            _memberships[_key(operatorSet)][operator].registered = true;
-            emit OperatorAddedToOperatorSet(operator, operatorSet);
+    function getMaxMagnitudes(address[] memory operators, address strategy)
+        external
+        view
+        returns (uint64[] memory magnitudes)
+    {
+        magnitudes = new uint64[](operators.length);
+        for (uint256 i; i < operators.length; ++i) {
+            magnitudes[i] = getMaxMagnitude(operators[i], strategy);
         }
-        getAVSRegistrar(params.avs).registerOperator(operator, params.avs, params.operatorSetIds, params.data);
     }
 
-    function deregisterFromOperatorSets(DeregisterParams calldata params) external {
-        if (msg.sender != params.operator && msg.sender != params.avs) revert InvalidCaller();
-        for (uint256 i; i < params.operatorSetIds.length; ++i) {
-            OperatorSet memory operatorSet = OperatorSet(params.avs, params.operatorSetIds[i]);
-            if (!isOperatorSet(operatorSet)) revert InvalidOperatorSet();
-            if (!isMemberOfOperatorSet(params.operator, operatorSet)) revert NotMemberOfSet();
-            _memberships[_key(operatorSet)][params.operator] =
-                Membership(false, uint32(block.number) + DEALLOCATION_DELAY);
-            emit OperatorRemovedFromOperatorSet(params.operator, operatorSet);
-        }
-        getAVSRegistrar(params.avs).deregisterOperator(params.operator, params.avs, params.operatorSetIds);
-    }
-
-    function isMemberOfOperatorSet(address operator, OperatorSet memory operatorSet) public view returns (bool) {
-        return _memberships[_key(operatorSet)][operator].registered;
-    }
-
-    function isOperatorSlashable(address operator, OperatorSet memory operatorSet) public view returns (bool) {
-        Membership memory membership = _memberships[_key(operatorSet)][operator];
-        return membership.registered || block.number <= membership.slashableUntil;
-    }
-
-    function isOperatorSet(OperatorSet memory operatorSet) public view returns (bool) {
-        return _slashers[_key(operatorSet)] != address(0);
-    }
-
-    function getAllocationDelay(address operator) external view returns (bool isSet, uint32 delay) {
-        return (delegation.isOperator(operator), _delays[operator]);
-    }
-
-    /// @dev Nobody can name another registrar here, so it is the core's default.
-    function getAVSRegistrar(address avs) public pure returns (IAVSRegistrar) {
-        return IAVSRegistrar(avs);
-    }
-
-    function getSlasher(OperatorSet memory operatorSet) external view returns (address) {
-        return _slashers[_key(operatorSet)];
-    }
-
-    function getStrategiesInOperatorSet(OperatorSet memory operatorSet) external view returns (address[] memory) {
-        return _strategies[_key(operatorSet)];
-    }
-
-    function _create(OperatorSet memory operatorSet, address[] calldata strategies, address slasher) private {
-        bytes32 key = _key(operatorSet);
-        if (isOperatorSet(operatorSet)) revert InvalidOperatorSet();
-        emit OperatorSetCreated(operatorSet);
+    function getMaxMagnitudesAtBlock(address operator, address[] memory strategies, uint32 blockNumber)
+        public
+        view
+        returns (uint64[] memory magnitudes)
+    {
+        magnitudes = new uint64[](strategies.length);
         for (uint256 i; i < strategies.length; ++i) {
-            if (_hasStrategy[key][strategies[i]]) revert StrategyAlreadyInOperatorSet();
-            _hasStrategy[key][strategies[i]] = true;
-            _strategies[key].push(strategies[i]);
-            emit StrategyAddedToOperatorSet(operatorSet, strategies[i]);
+            magnitudes[i] = _maxMagnitudeAt(operator, strategies[i], blockNumber);
         }
-        if (slasher == address(0)) revert InputAddressZero();
-        _slashers[key] = slasher;
-        emit SlasherUpdated(operatorSet, slasher, uint32(block.number));
     }
 
-    function _key(OperatorSet memory operatorSet) private pure returns (bytes32) {
-        return bytes32(abi.encodePacked(operatorSet.avs, uint96(operatorSet.id)));
+    function _slash(
+        address operator,
+        OperatorSet memory operatorSet,
+        uint256 slashId,
+        address strategy,
+        uint256 wadToSlash
+    ) private returns (uint256 wadSlashed, uint256 shares) {
+        uint64 magnitude = _takeAllocated(operator, operatorSet, strategy, wadToSlash);
+        if (magnitude == 0) return (0, 0);
+        uint64 previous = getMaxMagnitude(operator, strategy);
+        uint64 left = previous - magnitude;
+        _maxMagnitudes[operator][strategy].push(uint32(block.number), left);
+        emit MaxMagnitudeUpdated(operator, strategy, left);
+        wadSlashed = Slashing.divWad(magnitude, previous);
+        shares = DelegationManager(address(delegation))
+            .slashOperatorShares(operator, operatorSet, slashId, IStrategy(strategy), previous, left);
+    }
+
+    /// @dev Rounds up, as everything that is taken from an allocation: of anything at least 1 is taken.
+    function _takeAllocated(address operator, OperatorSet memory operatorSet, address strategy, uint256 wadToSlash)
+        private
+        returns (uint64 magnitude)
+    {
+        bytes32 key = keyOf(operatorSet);
+        (Allocation memory allocation, uint64 encumbered) = _current(operator, key, strategy);
+        if (allocation.currentMagnitude == 0) return 0;
+        magnitude = Slashing.mulWadUp(allocation.currentMagnitude, wadToSlash).toUint64();
+        allocation.currentMagnitude -= magnitude;
+        bool deallocating = allocation.pendingDiff < 0;
+        if (deallocating) {
+            uint256 pending = Slashing.mulWadUp(uint128(-allocation.pendingDiff), wadToSlash);
+            allocation.pendingDiff += int128(uint128(pending));
+        }
+        _book(operator, key, strategy, allocation, encumbered - magnitude);
+        if (deallocating) {
+            uint64 later = _plus(allocation.currentMagnitude, allocation.pendingDiff);
+            emit AllocationUpdated(operator, operatorSet, strategy, later, allocation.effectBlock);
+        }
+        emit AllocationUpdated(operator, operatorSet, strategy, allocation.currentMagnitude, uint32(block.number));
+    }
+
+    function _allocatedUntil(
+        OperatorSet memory operatorSet,
+        address[] memory operators,
+        address[] memory strategies,
+        uint32 futureBlock
+    ) private view returns (uint256[][] memory stake) {
+        stake = DelegationManager(address(delegation)).getOperatorsShares(operators, strategies);
+        for (uint256 i; i < operators.length; ++i) {
+            for (uint256 j; j < strategies.length; ++j) {
+                Allocation memory allocation = getAllocation(operators[i], operatorSet, strategies[j]);
+                uint64 magnitude = allocation.currentMagnitude;
+                if (allocation.pendingDiff < 0 && allocation.effectBlock <= futureBlock) {
+                    magnitude = _plus(magnitude, allocation.pendingDiff);
+                }
+                uint64 most = getMaxMagnitude(operators[i], strategies[j]);
+                stake[i][j] = most == 0 ? 0 : Slashing.mulWad(stake[i][j], Slashing.divWad(magnitude, most));
+            }
+        }
     }
 }

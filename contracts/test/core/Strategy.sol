@@ -2,11 +2,14 @@
 pragma solidity 0.8.30;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 
 /// @title Stand-in for an EigenLayer strategy on a local chain
 /// @notice Shares of one token, rounded down against virtual 10^3 shares and wei as in the core.
 contract Strategy is IStrategy {
+    using SafeERC20 for IERC20;
+
     uint256 private constant VIRTUAL = 1e3;
     uint256 private constant MAX_TOTAL_SHARES = 1e38 - 1;
 
@@ -14,6 +17,7 @@ contract Strategy is IStrategy {
     error OnlyStrategyManager();
     error OnlyUnderlyingToken();
     error TotalSharesExceedsMax();
+    error WithdrawalAmountExceedsTotalDeposits();
 
     address public immutable strategyManager;
     IERC20 public immutable underlyingToken;
@@ -34,7 +38,17 @@ contract Strategy is IStrategy {
         if (totalShares > MAX_TOTAL_SHARES) revert TotalSharesExceedsMax();
     }
 
-    function sharesToUnderlyingView(uint256 shares) external view returns (uint256) {
+    /// @notice Pays what `shares` are worth to `recipient`.
+    function withdraw(address recipient, IERC20 token, uint256 shares) external returns (uint256 amount) {
+        if (msg.sender != strategyManager) revert OnlyStrategyManager();
+        if (token != underlyingToken) revert OnlyUnderlyingToken();
+        if (shares > totalShares) revert WithdrawalAmountExceedsTotalDeposits();
+        amount = sharesToUnderlyingView(shares);
+        totalShares -= shares;
+        token.safeTransfer(recipient, amount);
+    }
+
+    function sharesToUnderlyingView(uint256 shares) public view returns (uint256) {
         return _balance() * shares / (totalShares + VIRTUAL);
     }
 

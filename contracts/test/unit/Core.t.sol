@@ -10,8 +10,11 @@ import {
     RegisterParams
 } from "../../src/interfaces/IEigenLayer.sol";
 import {AllocationManager} from "../core/AllocationManager.sol";
-import {DelegationManager} from "../core/DelegationManager.sol";
+import {Delegations} from "../core/Delegations.sol";
 import {LocalCore} from "../core/LocalCore.sol";
+import {Memberships} from "../core/Memberships.sol";
+import {OperatorSets} from "../core/OperatorSets.sol";
+import {Permissioned} from "../core/PermissionController.sol";
 import {Strategy} from "../core/Strategy.sol";
 import {StrategyManager} from "../core/StrategyManager.sol";
 import {Fixture} from "../Fixture.sol";
@@ -42,53 +45,23 @@ contract CoreTest is Fixture, IAVSRegistrar {
         return true;
     }
 
-    function test_Selectors_AreTheCores() public pure {
-        assertEq(AllocationManager.updateAVSMetadataURI.selector, bytes4(0xa9821821));
-        assertEq(AllocationManager.createOperatorSets.selector, bytes4(0x3dff8e7d));
-        assertEq(AllocationManager.setAllocationDelay.selector, bytes4(0x56c483e6));
-        assertEq(AllocationManager.registerForOperatorSets.selector, bytes4(0xadc2e3d9));
-        assertEq(AllocationManager.deregisterFromOperatorSets.selector, bytes4(0x6e3492b5));
-        assertEq(AllocationManager.isMemberOfOperatorSet.selector, bytes4(0x670d3ba2));
-        assertEq(AllocationManager.isOperatorSlashable.selector, bytes4(0x1352c3e6));
-        assertEq(AllocationManager.isOperatorSet.selector, bytes4(0x260dc758));
-        assertEq(AllocationManager.getAllocationDelay.selector, bytes4(0xb9fbaed1));
-        assertEq(AllocationManager.getAVSRegistrar.selector, bytes4(0x304c10cd));
-        assertEq(AllocationManager.getSlasher.selector, bytes4(0xd4a3fcce));
-        assertEq(AllocationManager.getStrategiesInOperatorSet.selector, bytes4(0x4177a87c));
-        assertEq(bytes4(keccak256("DEALLOCATION_DELAY()")), bytes4(0x2981eb77));
-        assertEq(DelegationManager.registerAsOperator.selector, bytes4(0x2aa6d888));
-        assertEq(DelegationManager.increaseDelegatedShares.selector, bytes4(0x3c651cf2));
-        assertEq(DelegationManager.isOperator.selector, bytes4(0x6d70f7ae));
-        assertEq(bytes4(keccak256("operatorShares(address,address)")), bytes4(0x778e55f3));
-        assertEq(StrategyManager.addStrategiesToDepositWhitelist.selector, bytes4(0x5de08ff2));
-        assertEq(StrategyManager.depositIntoStrategy.selector, bytes4(0xe7a050aa));
-        assertEq(StrategyManager.getDeposits.selector, bytes4(0x94f649dd));
-        assertEq(Strategy.deposit.selector, bytes4(0x47e7ef24));
-        assertEq(Strategy.sharesToUnderlyingView.selector, bytes4(0x7a8b2637));
-        assertEq(Strategy.underlyingToSharesView.selector, bytes4(0xe3dae51c));
-        assertEq(AllocationManager.AlreadyMemberOfSet.selector, bytes4(0xd8d8dc4e));
-        assertEq(AllocationManager.NonexistentAVSMetadata.selector, bytes4(0x48f7dbb9));
-        assertEq(DelegationManager.ActivelyDelegated.selector, bytes4(0x77e56a06));
-        assertEq(StrategyManager.StrategyNotWhitelisted.selector, bytes4(0x5dfb2ca2));
-    }
-
     function test_CreateOperatorSets_ChecksInTheCoresOrder() public {
         CreateSetParamsV2[] memory sets = new CreateSetParamsV2[](1);
         sets[0] = CreateSetParamsV2(7, new address[](2), address(0));
         vm.prank(anybody);
-        vm.expectRevert(AllocationManager.InvalidPermissions.selector);
+        vm.expectRevert(Permissioned.InvalidPermissions.selector);
         am.createOperatorSets(address(this), sets);
-        vm.expectRevert(AllocationManager.NonexistentAVSMetadata.selector);
+        vm.expectRevert(OperatorSets.NonexistentAVSMetadata.selector);
         am.createOperatorSets(address(this), sets);
         am.updateAVSMetadataURI(address(this), "");
-        vm.expectRevert(AllocationManager.StrategyAlreadyInOperatorSet.selector);
+        vm.expectRevert(OperatorSets.StrategyAlreadyInOperatorSet.selector);
         am.createOperatorSets(address(this), sets);
         sets[0].strategies = new address[](1);
-        vm.expectRevert(AllocationManager.InputAddressZero.selector);
+        vm.expectRevert(OperatorSets.InputAddressZero.selector);
         am.createOperatorSets(address(this), sets);
         sets[0].slasher = anybody;
         am.createOperatorSets(address(this), sets);
-        vm.expectRevert(AllocationManager.InvalidOperatorSet.selector);
+        vm.expectRevert(OperatorSets.InvalidOperatorSet.selector);
         am.createOperatorSets(address(this), sets);
         assertEq(am.getSlasher(OperatorSet(address(this), 8)), address(0), "unknown set");
     }
@@ -96,14 +69,14 @@ contract CoreTest is Fixture, IAVSRegistrar {
     function test_RegisterForOperatorSets_ChecksInTheCoresOrder() public {
         RegisterParams memory params = _set();
         vm.prank(anybody);
-        vm.expectRevert(AllocationManager.InvalidPermissions.selector);
+        vm.expectRevert(Permissioned.InvalidPermissions.selector);
         am.registerForOperatorSets(operator, params);
         vm.prank(anybody);
-        vm.expectRevert(AllocationManager.InvalidOperator.selector);
+        vm.expectRevert(Memberships.InvalidOperator.selector);
         am.registerForOperatorSets(anybody, params);
         vm.startPrank(operator);
         params.operatorSetIds[0] = 8;
-        vm.expectRevert(AllocationManager.InvalidOperatorSet.selector);
+        vm.expectRevert(OperatorSets.InvalidOperatorSet.selector);
         am.registerForOperatorSets(operator, params);
         params.operatorSetIds[0] = 7;
         rejecting = true;
@@ -111,7 +84,7 @@ contract CoreTest is Fixture, IAVSRegistrar {
         am.registerForOperatorSets(operator, params);
         rejecting = false;
         am.registerForOperatorSets(operator, params);
-        vm.expectRevert(AllocationManager.AlreadyMemberOfSet.selector);
+        vm.expectRevert(Memberships.AlreadyMemberOfSet.selector);
         am.registerForOperatorSets(operator, params);
     }
 
@@ -122,21 +95,21 @@ contract CoreTest is Fixture, IAVSRegistrar {
         vm.prank(operator);
         am.registerForOperatorSets(operator, params);
         vm.prank(anybody);
-        vm.expectRevert(AllocationManager.InvalidCaller.selector);
+        vm.expectRevert(Memberships.InvalidCaller.selector);
         am.deregisterFromOperatorSets(leave);
         rejecting = true;
         vm.expectRevert(Rejected.selector);
         am.deregisterFromOperatorSets(leave);
         rejecting = false;
         am.deregisterFromOperatorSets(leave); // the AVS itself may
-        vm.expectRevert(AllocationManager.NotMemberOfSet.selector);
+        vm.expectRevert(Memberships.NotMemberOfSet.selector);
         am.deregisterFromOperatorSets(leave);
 
         assertFalse(am.isMemberOfOperatorSet(operator, set), "member");
         vm.roll(block.number + LocalCore.DELAY);
         assertTrue(am.isOperatorSlashable(operator, set), "in the last block");
         vm.prank(operator);
-        vm.expectRevert(AllocationManager.AlreadyMemberOfSet.selector);
+        vm.expectRevert(Memberships.AlreadyMemberOfSet.selector);
         am.registerForOperatorSets(operator, params);
         vm.roll(block.number + 1);
         assertFalse(am.isOperatorSlashable(operator, set), "after it");
@@ -155,7 +128,7 @@ contract CoreTest is Fixture, IAVSRegistrar {
         assertEq(core.delegationManager.operatorShares(staker, core.strategy), 1 ether, "earlier");
         core.strategyManager.depositIntoStrategy(core.strategy, token, 2 ether);
         assertEq(core.delegationManager.operatorShares(staker, core.strategy), 3 ether, "later");
-        vm.expectRevert(DelegationManager.ActivelyDelegated.selector);
+        vm.expectRevert(Delegations.ActivelyDelegated.selector);
         core.delegationManager.registerAsOperator(address(0), 10, "");
         (bool isSet, uint32 delay) = am.getAllocationDelay(staker);
         assertTrue(isSet, "delay is set");
@@ -172,12 +145,12 @@ contract CoreTest is Fixture, IAVSRegistrar {
         vm.startPrank(anybody);
         vm.expectRevert(Strategy.OnlyStrategyManager.selector);
         core.strategy.deposit(token, 1);
-        vm.expectRevert(DelegationManager.OnlyStrategyManagerOrEigenPodManager.selector);
+        vm.expectRevert(Delegations.OnlyStrategyManagerOrEigenPodManager.selector);
         core.delegationManager.increaseDelegatedShares(anybody, core.strategy, 0, 1);
         vm.expectRevert(StrategyManager.OnlyStrategyWhitelister.selector);
         core.strategyManager.addStrategiesToDepositWhitelist(new IStrategy[](0));
-        vm.expectRevert(AllocationManager.InvalidCaller.selector);
-        am.setAllocationDelay(anybody, 1);
+        vm.expectRevert(Memberships.InvalidCaller.selector);
+        am.setAllocationDelay(operator, 1);
     }
 
     /// @dev Donated tokens raise what a share is worth, against 10^3 virtual shares and wei.

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
+import {Strategy} from "./Strategy.sol";
+import {StrategyManager} from "./StrategyManager.sol";
+
+/// @title Stand-in for EigenLayer's StrategyFactory on a local chain
+/// @notice Anybody deploys the one strategy of a token; it takes deposits at once.
+contract StrategyFactory {
+    event StrategySetForToken(IERC20 token, IStrategy strategy);
+
+    error StrategyAlreadyExists();
+
+    StrategyManager public immutable strategyManager;
+
+    mapping(IERC20 token => IStrategy) public deployedStrategies;
+
+    constructor(StrategyManager strategyManager_) {
+        strategyManager = strategyManager_;
+    }
+
+    function deployNewStrategy(IERC20 token) external returns (IStrategy strategy) {
+        if (address(deployedStrategies[token]) != address(0)) revert StrategyAlreadyExists();
+        strategy = new Strategy(address(strategyManager), token);
+        deployedStrategies[token] = strategy;
+        emit StrategySetForToken(token, strategy);
+        IStrategy[] memory strategies = new IStrategy[](1);
+        strategies[0] = strategy;
+        strategyManager.addStrategiesToDepositWhitelist(strategies);
+    }
+}
