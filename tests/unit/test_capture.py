@@ -177,6 +177,20 @@ def test_a_region_may_move_along_several_axes(n: int) -> None:
     assert np.array_equal(reference.execute(program, {"x": X}, {"n": n}).outputs["output"], expected)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
+def test_indices_may_have_any_integer_type(dtype: type[np.integer]) -> None:
+    rows = np.array([2, 0, 1, 2], dtype)
+    program = capture(lambda x, rows: x[rows], [X, rows]).program
+    assert np.array_equal(reference.execute(program, {"x": X, "rows": rows}).outputs["output"], X[[2, 0, 1, 2]])
+
+
+def test_indices_outside_select_zero_however_large() -> None:
+    rows = np.array([-3, 2, 3, -4, 1 << 62, -(1 << 63), 1 << 32], np.int64)
+    program = capture(lambda x, rows: x[rows], [X, rows]).program
+    expected = np.vstack([X[0], X[2], np.zeros((5, 4), np.float32)])
+    assert np.array_equal(reference.execute(program, {"x": X, "rows": rows}).outputs["output"], expected)
+
+
 class Odd:
     """Weights of unusual kinds: computed late, a view, a number without a type, a counter."""
 

@@ -12,6 +12,7 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.ops import Op
 
 _names = count(1 << 20)
+INT32_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +92,10 @@ def bitcast(dtype: DType, value: Node) -> Node:
 
 
 def cast(dtype: DType, value: Node) -> Node:
+    """The value in another type. As an index it is kept within int32, beyond which no tensor has elements to select."""
+    if dtype is DType.INDEX and value.dtype.is_float:
+        value = node(Op.CAST, DType.INT32, value)
+    if dtype is DType.INDEX and value.dtype in (DType.INT64, DType.UINT64):
+        value = binary(Op.MIN, value, const(value.dtype, INT32_MAX))
+        value = binary(Op.MAX, value, const(value.dtype, ~INT32_MAX)) if value.dtype.is_signed else value
     return value if value.dtype is dtype else node(Op.CAST, dtype, value)
