@@ -14,7 +14,7 @@ library Convert {
     /// @notice The value as another type. To a float: rounded once, to nearest even. Float to integer: towards zero,
     /// saturating, NaN to 0. Integer to integer: wrapping. To bool: whether it is not zero (NaN is not).
     function cast(uint256 source, uint256 target, uint256 a) internal pure returns (uint256) {
-        if (Integers.width(source) == 0 || Integers.width(target) == 0) revert NoConversion(source, target);
+        if ((DTypes.ALL >> source) & (DTypes.ALL >> target) & 1 == 0) revert NoConversion(source, target);
         bool toFloat = isFloat(target);
         if (!isFloat(source)) {
             if (toFloat) return _fromInteger(target, a);
@@ -48,7 +48,9 @@ library Convert {
     }
 
     function isFloat(uint256 dtype) internal pure returns (bool) {
-        return dtype >= DTypes.FLOAT16 && dtype <= DTypes.FLOAT32;
+        unchecked {
+            return dtype - DTypes.FLOAT16 < 3;
+        }
     }
 
     /// @dev An integer that is not exact in float32 is infinite in float16: there two roundings are one.

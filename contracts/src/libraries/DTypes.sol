@@ -18,6 +18,8 @@ library DTypes {
     uint256 internal constant FLOAT32 = 12;
     uint256 internal constant INDEX = 15;
 
+    /// @dev Bit d says whether there is a type d.
+    uint256 internal constant ALL = 0x9FFE;
     /// @dev Byte d is how many bits a value of type d has.
     bytes32 internal constant WIDTHS = 0x0001081020400810204010102000004000000000000000000000000000000000;
 }

@@ -56,7 +56,9 @@ library Float32 {
             uint256 x = a & MAGNITUDE;
             uint256 y = b & MAGNITUDE;
             a = (a ^ b) & SIGN;
-            if (x >= INFINITY || y >= INFINITY) {
+            // zero, infinite or no number
+            if (x - 1 >= INFINITY - 1 || y - 1 >= INFINITY - 1) {
+                if (x < INFINITY && y < INFINITY) return a;
                 return x > INFINITY || y > INFINITY || x == 0 || y == 0 ? NAN : a | INFINITY;
             }
             uint256 k;
@@ -68,7 +70,6 @@ library Float32 {
                 y := shr(46, x)
             }
             if (y != 0) return _rounded(a, x, k, 46 + (y >> 1));
-            if (x == 0) return a;
             x <<= 24;
             return _rounded(a, x, k - 24, log2(x));
         }
@@ -79,9 +80,12 @@ library Float32 {
         unchecked {
             uint256 x = a & MAGNITUDE;
             uint256 y = b & MAGNITUDE;
-            if (x >= INFINITY || y >= INFINITY) return add(multiply(a, b), c);
             uint256 z = c & MAGNITUDE;
-            if (z >= INFINITY) return z > INFINITY ? NAN : c;
+            // an exponent of ones carries into bit 31
+            if (((x + 0x800000) | (y + 0x800000) | (z + 0x800000)) > MAGNITUDE) {
+                if (x >= INFINITY || y >= INFINITY) return add(multiply(a, b), c);
+                return z > INFINITY ? NAN : c;
+            }
             a = (a ^ b) & SIGN;
             uint256 k;
             assembly ("memory-safe") {
@@ -112,15 +116,20 @@ library Float32 {
                     x := sub(0, x)
                     a := xor(a, c)
                 }
-                // without much cancellation the highest bit is one of four
+                // without much cancellation the highest bit is one of four, and 102 to 105 go
                 y := shr(125, x)
-                z := add(125, add(add(gt(y, 1), gt(y, 3)), gt(y, 7)))
+                z := add(102, byte(y, 0x0000010102020202030303030303030300000000000000000000000000000000))
+                b := sub(add(k, z), 80)
+                if slt(b, 0) { y := 0 }
             }
-            if (y == 0) {
-                if (x == 0) return 0;
-                z = log2(x);
+            if (y == 0) return x == 0 ? 0 : _rounded(a, x, k - 80, log2(x));
+            assembly ("memory-safe") {
+                x := shr(z, add(x, add(sub(shl(sub(z, 1), 1), 1), and(shr(z, x), 1))))
+                x := add(x, shl(23, b))
+                if gt(x, 0x7f800000) { x := 0x7f800000 }
+                x := or(a, x)
             }
-            return _rounded(a, x, k - 80, z);
+            return x;
         }
     }
 
@@ -129,15 +138,24 @@ library Float32 {
             uint256 x = a & MAGNITUDE;
             uint256 y = b & MAGNITUDE;
             a = (a ^ b) & SIGN;
-            if (x > INFINITY || y > INFINITY || (x == y && (x == 0 || x == INFINITY))) return NAN;
-            if (x == INFINITY || y == 0) return a | INFINITY;
-            if (x == 0 || y == INFINITY) return a;
-            (uint256 k, uint256 m) = _split(x);
-            (uint256 l, uint256 n) = _split(y);
-            m <<= 60;
-            uint256 quotient = m / n;
-            if (quotient * n != m) quotient |= 1;
-            return _rounded(a, quotient, k - l + 89, log2(quotient));
+            // zero, infinite or no number
+            if (x - 1 >= INFINITY - 1 || y - 1 >= INFINITY - 1) {
+                if (x > INFINITY || y > INFINITY || (x == y && (x == 0 || x == INFINITY))) return NAN;
+                return x == INFINITY || y == 0 ? a | INFINITY : a;
+            }
+            uint256 k;
+            assembly ("memory-safe") {
+                k := sub(shr(23, x), gt(x, 0x7fffff))
+                b := sub(shr(23, y), gt(y, 0x7fffff))
+                x := shl(60, sub(x, shl(23, k)))
+                y := sub(y, shl(23, b))
+                k := sub(add(k, 89), b)
+                b := div(x, y)
+                x := or(b, iszero(eq(mul(b, y), x)))
+                // of normal numbers the highest bit is 59 or 60
+                y := shr(59, x)
+            }
+            return _rounded(a, x, k, y == 0 || y > 3 ? log2(x) : 59 + (y >> 1));
         }
     }
 
@@ -149,9 +167,10 @@ library Float32 {
         unchecked {
             if (a & MAGNITUDE == 0 || a == INFINITY) return a;
             if (a > INFINITY) return NAN; // or negative
-            (uint256 k, uint256 m) = _split(a);
+            uint256 k = (a >> 23) - (a > 0x7FFFFF ? 1 : 0);
+            uint256 m = a - (k << 23);
             // a square of 63 or 64 bits times an even power of two
-            uint256 up = 62 - log2(m);
+            uint256 up = m >> 23 == 0 ? 62 - log2(m) : 39;
             if ((k - up) & 1 == 0) ++up;
             m <<= up;
             // a line within 3.7 % of every root; each step of Newton squares the error, and stays above
@@ -215,14 +234,6 @@ library Float32 {
             n := or(n, shl(3, lt(0xff, shr(n, x))))
             n := or(n, shl(2, lt(0xf, shr(n, x))))
             n := or(n, byte(shr(n, x), 0x0000010102020202030303030303030300000000000000000000000000000000))
-        }
-    }
-
-    /// @dev k and m of a finite pattern without its sign.
-    function _split(uint256 x) private pure returns (uint256 k, uint256 m) {
-        assembly ("memory-safe") {
-            k := sub(shr(23, x), gt(x, 0x7fffff))
-            m := sub(x, shl(23, k))
         }
     }
 

@@ -13,16 +13,16 @@ library Half {
     /// @notice The float32 with the same value: exact. A NaN stays one.
     function widen(uint256 dtype, uint256 a) internal pure returns (uint256) {
         unchecked {
-            if (dtype == DTypes.FLOAT32) return a;
             if (dtype == DTypes.BFLOAT16) return a << 16;
-            uint256 sign = (a & 0x8000) << 16;
+            if (dtype == DTypes.FLOAT32) return a;
             uint256 size = (a & 0x7FFF) << 13;
-            if (size >= 0x0F800000) return sign | Float32.INFINITY | size;
-            if (size >= 0x00800000) return sign | (size + (112 << 23));
-            if (size == 0) return sign;
+            a = (a & 0x8000) << 16;
+            if (size - 0x00800000 < 0x0F000000) return a | (size + (112 << 23));
+            if (size >= 0x0F800000) return a | Float32.INFINITY | size;
+            if (size == 0) return a;
             // subnormal: the highest bit becomes the hidden one
             uint256 up = 23 - Float32.log2(size);
-            return sign | ((size << up) + ((112 - up) << 23));
+            return a | ((size << up) + ((112 - up) << 23));
         }
     }
 
@@ -30,23 +30,24 @@ library Half {
     function narrow(uint256 dtype, uint256 a) internal pure returns (uint256) {
         unchecked {
             if (dtype == DTypes.FLOAT32) return Float32.isNan(a) ? Float32.NAN : a;
-            if (dtype == DTypes.BFLOAT16) {
-                return Float32.isNan(a) ? BFLOAT16_NAN : (a + 0x7FFF + (a >> 16 & 1)) >> 16;
+            if (a & Float32.MAGNITUDE > Float32.INFINITY) return dtype == DTypes.FLOAT16 ? FLOAT16_NAN : BFLOAT16_NAN;
+            if (dtype == DTypes.BFLOAT16) return (a + 0x7FFF + (a >> 16 & 1)) >> 16;
+            assembly ("memory-safe") {
+                let down := 13
+                let sign := and(shr(16, a), 0x8000)
+                a := and(a, 0x7fffffff)
+                switch lt(a, 0x38800000)
+                case 0 { a := sub(a, 0x38000000) }
+                default {
+                    // subnormal: bits below 2^-24 go, all of them if there are more than 24
+                    down := sub(126, shr(23, a))
+                    a := mul(or(and(a, 0x7fffff), 0x800000), lt(down, 26))
+                }
+                a := shr(down, add(a, add(sub(shl(sub(down, 1), 1), 1), and(shr(down, a), 1))))
+                if gt(a, 0x7c00) { a := 0x7c00 }
+                a := or(sign, a)
             }
-            uint256 sign = a >> 16 & 0x8000;
-            a &= Float32.MAGNITUDE;
-            if (a > Float32.INFINITY) return FLOAT16_NAN;
-            uint256 down = 13;
-            if (a >= 113 << 23) {
-                a -= 112 << 23;
-            } else {
-                // subnormal: bits below 2^-24 go
-                down = 126 - (a >> 23);
-                a = (a & 0x7FFFFF) | 0x800000;
-                if (down > 25) return sign;
-            }
-            a = (a + (1 << down - 1) - 1 + (a >> down & 1)) >> down;
-            return sign | (a < 0x7C00 ? a : 0x7C00);
+            return a;
         }
     }
 

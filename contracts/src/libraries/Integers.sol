@@ -16,17 +16,24 @@ library Integers {
     }
 
     function isSigned(uint256 dtype) internal pure returns (bool) {
-        return dtype >= DTypes.INT8 && dtype <= DTypes.INT64;
+        unchecked {
+            return dtype - DTypes.INT8 < 4;
+        }
     }
 
     /// @notice The value of the type that `a` is modulo 2^width; the low bits alone of a float. An index is never wrapped.
     function wrap(uint256 dtype, uint256 a) internal pure returns (uint256) {
-        unchecked {
-            if (dtype == DTypes.INDEX) return a;
-            uint256 unused = 256 - width(dtype);
-            a <<= unused;
-            return isSigned(dtype) ? uint256(int256(a) >> unused) : a >> unused;
+        if (dtype == DTypes.INDEX) return a;
+        bytes32 widths = DTypes.WIDTHS;
+        assembly ("memory-safe") {
+            let unused := sub(256, byte(dtype, widths))
+            a := shl(unused, a)
+            // INT8 to INT64 keep the sign
+            switch lt(sub(dtype, 2), 4)
+            case 0 { a := shr(unused, a) }
+            default { a := sar(unused, a) }
         }
+        return a;
     }
 
     /// @notice The smallest and the largest value of the type; not for an index.

@@ -16,19 +16,39 @@ library Scalar {
 
     /// @notice The result of `op` on operands of type `dtype` (for WHERE: of its second and third operand). What the
     /// operation does not take is ignored. Reverts with `NoOperation` where the table has no cell.
-    function evaluate(uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) internal pure returns (uint256) {
-        if (dtype == DTypes.FLOAT32) {
-            if (op == Ops.MULACC) return Float32.fusedMultiplyAdd(a, b, c);
-            if (op < Ops.CMPLT) return _ofFloats(op, dtype, a, b);
+    function evaluate(uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c)
+        internal
+        pure
+        returns (uint256 result)
+    {
+        if (!Convert.isFloat(dtype)) return _ofIntegers(op, dtype, a, b, c);
+        if (op == Ops.WHERE) return a == 0 ? c : b;
+        bool half = dtype != DTypes.FLOAT32;
+        if (half) {
+            a = Half.widen(dtype, a);
+            b = Half.widen(dtype, b);
         }
-        if (op == Ops.WHERE && Integers.width(dtype) != 0) return a == 0 ? c : b;
-        if (!Convert.isFloat(dtype)) return _ofIntegers(op, dtype, a, b);
-        a = Half.widen(dtype, a);
-        b = Half.widen(dtype, b);
-        if (op == Ops.CMPLT) return _bit(Float32.less(a, b));
-        if (op == Ops.CMPEQ) return _bit(Float32.equal(a, b));
-        if (op == Ops.CMPNE) return _bit(!Float32.equal(a, b));
-        return Half.narrow(dtype, _ofFloats(op, dtype, a, b));
+        if (op < Ops.MAX) {
+            if (op == Ops.MULACC && !half) result = Float32.fusedMultiplyAdd(a, b, c);
+            else if (op == Ops.ADD) result = Float32.add(a, b);
+            else if (op == Ops.MUL) result = Float32.multiply(a, b);
+            else if (op == Ops.SUB) result = Float32.subtract(a, b);
+            else if (op == Ops.DIV) result = Float32.divide(a, b);
+            else revert NoOperation(op, dtype);
+        } else if (op < Ops.CDIV) {
+            if (op == Ops.MAX) result = Float32.maximum(a, b);
+            else if (op == Ops.MIN) result = Float32.minimum(a, b);
+            else if (op == Ops.SQRT) result = Float32.squareRoot(a);
+            else if (op == Ops.RECIPROCAL) result = Float32.reciprocal(a);
+            else if (op == Ops.TRUNC) result = Float32.truncate(a);
+            else revert NoOperation(op, dtype);
+        } else {
+            if (op == Ops.CMPLT) return _bit(Float32.less(a, b));
+            if (op == Ops.CMPEQ) return _bit(Float32.equal(a, b));
+            if (op == Ops.CMPNE) return _bit(!Float32.equal(a, b));
+            revert NoOperation(op, dtype);
+        }
+        if (half) result = Half.narrow(dtype, result);
     }
 
     /// @notice Where a reduction by ADD, MUL, MAX, MIN or MULACC starts.
@@ -44,43 +64,34 @@ library Scalar {
         return uint256(op == Ops.MAX ? low : high);
     }
 
-    function _ofFloats(uint256 op, uint256 dtype, uint256 a, uint256 b) private pure returns (uint256) {
-        if (op == Ops.ADD) return Float32.add(a, b);
-        if (op == Ops.MUL) return Float32.multiply(a, b);
-        if (op == Ops.SUB) return Float32.subtract(a, b);
-        if (op == Ops.MAX) return Float32.maximum(a, b);
-        if (op == Ops.MIN) return Float32.minimum(a, b);
-        if (op == Ops.DIV) return Float32.divide(a, b);
-        if (op == Ops.RECIPROCAL) return Float32.reciprocal(a);
-        if (op == Ops.SQRT) return Float32.squareRoot(a);
-        if (op == Ops.TRUNC) return Float32.truncate(a);
-        revert NoOperation(op, dtype);
-    }
-
-    /// @dev Bools, integers and indices.
-    function _ofIntegers(uint256 op, uint256 dtype, uint256 a, uint256 b) private pure returns (uint256) {
-        if (Integers.width(dtype) == 0) revert NoOperation(op, dtype);
-        if (op < Ops.CDIV) {
+    /// @dev Of bools, integers and indices.
+    function _ofIntegers(uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) private pure returns (uint256) {
+        if ((DTypes.ALL >> dtype) & 1 == 0) revert NoOperation(op, dtype);
+        if (op < Ops.SQRT) {
             if (op == Ops.ADD) return dtype == DTypes.BOOL ? a | b : Integers.add(dtype, a, b);
             if (op == Ops.MUL) return Integers.multiply(dtype, a, b);
             if (op == Ops.MAX) return Integers.maximum(a, b);
             if (op == Ops.MIN) return Integers.minimum(a, b);
             if (op == Ops.SUB && dtype != DTypes.BOOL) return Integers.subtract(dtype, a, b);
+        } else if (op < Ops.AND) {
+            if (dtype == DTypes.BOOL) revert NoOperation(op, dtype);
+            if (op == Ops.FLOORDIV) return Integers.floorDivide(dtype, a, b);
+            if (op == Ops.FLOORMOD) return Integers.floorModulo(dtype, a, b);
+            if (op == Ops.CDIV) return Integers.divide(dtype, a, b);
+            if (op == Ops.CMOD) return Integers.modulo(dtype, a, b);
         } else if (op < Ops.CMPLT) {
             if (op == Ops.AND) return a & b;
             if (op == Ops.OR) return a | b;
-            if (op == Ops.XOR && dtype != DTypes.INDEX) return a ^ b;
+            if (dtype == DTypes.INDEX) revert NoOperation(op, dtype);
+            if (op == Ops.XOR) return a ^ b;
             if (dtype == DTypes.BOOL) revert NoOperation(op, dtype);
-            if (op == Ops.SHL && dtype != DTypes.INDEX) return Integers.shiftLeft(dtype, a, b);
-            if (op == Ops.SHR && dtype != DTypes.INDEX) return Integers.shiftRight(a, b);
-            if (op == Ops.CDIV) return Integers.divide(dtype, a, b);
-            if (op == Ops.CMOD) return Integers.modulo(dtype, a, b);
-            if (op == Ops.FLOORDIV) return Integers.floorDivide(dtype, a, b);
-            if (op == Ops.FLOORMOD) return Integers.floorModulo(dtype, a, b);
+            if (op == Ops.SHL) return Integers.shiftLeft(dtype, a, b);
+            if (op == Ops.SHR) return Integers.shiftRight(a, b);
         } else {
             if (op == Ops.CMPLT) return _bit(Integers.less(a, b));
             if (op == Ops.CMPEQ) return _bit(a == b);
             if (op == Ops.CMPNE) return _bit(a != b);
+            if (op == Ops.WHERE) return a == 0 ? c : b;
         }
         revert NoOperation(op, dtype);
     }
