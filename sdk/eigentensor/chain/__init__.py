@@ -38,6 +38,6 @@ __all__ = [
     "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
 
-# A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack and
-# end the process. tinygrad needs 10,000.
+# A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack
+# and end the process. tinygrad needs 10,000.
 sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))
