@@ -97,46 +97,38 @@ def types_of(cell: Cell) -> list[DType]:
 
 
 def on_edges(cell: Cell, most: int) -> Words:
-    """All combinations of edges, or so many of them, evenly."""
+    """All combinations of edges, or so many of them."""
     pools = [np.array(edges(dtype), np.uint64) for dtype in types_of(cell)]
-    count = int(np.prod([len(pool) for pool in pools]))
-    chosen = np.arange(0, count, max(1, count // most))
-    return np.stack(
-        [pool[i] for pool, i in zip(pools, np.unravel_index(chosen, [len(p) for p in pools]), strict=True)], 1
-    )
+    sizes = [len(pool) for pool in pools]
+    count = int(np.prod(sizes))
+    chosen = np.random.default_rng(0).permutation(count)[:most]
+    return np.stack([pool[i] for pool, i in zip(pools, np.unravel_index(chosen, sizes), strict=True)], 1)
 
 
 def at_random(cell: Cell, count: int, seed: int) -> Words:
-    """Patterns: uniform, near one another, of few bits, and the edges among them."""
+    """Patterns of all kinds; a quarter of the sums of floats cancel or nearly so."""
     random = np.random.default_rng([seed, *map(int, cell)])
-    columns = [_column(random, dtype, count) for dtype in types_of(cell)]
-    if cell[1].is_float and len(columns) > 1:
-        # exponents that are close let sums cancel and carry
-        near = random.integers(0, 4, count) == 0
-        spread = random.integers(-3 << 23, 3 << 23, count) >> (0 if cell[1] is DType.FLOAT32 else 13)
-        top = np.uint64((1 << 8 * cell[1].size) - 1)
-        columns[-1] = np.where(near, (columns[0].astype(np.int64) + spread).astype(np.uint64) & top, columns[-1])
+    columns = [_patterns(random, dtype, count) for dtype in types_of(cell)]
+    dtype = cell[1]
+    if dtype.is_float and len(columns) > 1:
+        factors = (values(dtype, column) for column in columns[:2])
+        other = columns[0] if len(columns) == 2 else patterns(dtype, OPERATIONS["MUL"](dtype, *factors))
+        sign = 1 << 8 * dtype.size - 1
+        near = (other.astype(np.int64) ^ sign) + (random.integers(-9, 10, count) << random.integers(0, 9, count))
+        columns[-1] = np.where(random.integers(0, 4, count) == 0, near.astype(np.uint64) & (2 * sign - 1), columns[-1])
     return np.stack(columns, 1)
 
 
-def _column(random: np.random.Generator, dtype: DType, count: int) -> Words:
+def _patterns(random: np.random.Generator, dtype: DType, count: int) -> Words:
+    """Uniform, of few bits, short, edges."""
     if dtype is DType.BOOL:
         return random.integers(0, 2, count, np.uint64)
-    width = 8 * dtype.size
-    uniform = random.integers(0, 1 << width, count, np.uint64, endpoint=False) if width < 64 else _words(random, count)
-    few = uniform & _words(random, count) & _words(random, count)
+    # no product of indices leaves the range that is proven of them
+    width = 31 if dtype is DType.INDEX else 8 * dtype.size
+    uniform, one, two = (random.integers(0, 1 << width, count, np.uint64) for _ in range(3))
+    short = uniform >> random.integers(0, width, count, np.uint64)
     edge = random.choice(np.array(edges(dtype), np.uint64), count)
-    if dtype is DType.INDEX:  # no product leaves the range that is proven of indices
-        uniform, few = ((x.astype(np.int64) >> 33).astype(np.uint64) for x in (uniform, few))
-    short = (uniform.view(np.int64) >> random.integers(0, width, count)).astype(np.uint64)
-    mixed = np.choose(
-        random.integers(0, 5, count), [uniform, uniform, few, edge, short if dtype.is_integer else uniform]
-    )
-    return mixed.astype(np.uint64)
-
-
-def _words(random: np.random.Generator, count: int) -> Words:
-    return random.integers(0, (1 << 64) - 1, count, np.uint64, endpoint=True)
+    return np.choose(random.integers(0, 5, count), [uniform, uniform, uniform & one & two, short, edge])
 
 
 def assert_same(referee: Referee, cell: Cell, operands: Words) -> None:
