@@ -39,7 +39,7 @@ class Show:
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.out = console()
-        self.screen = Screen()
+        self.screen = Screen(talk=self.out)
 
     def say(self, *things: Any) -> None:
         for thing in things:

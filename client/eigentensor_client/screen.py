@@ -32,9 +32,10 @@ def short(name: str) -> str:
 class Screen:
     """Where one verb prints."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, talk: Console | None = None) -> None:
+        """`talk` is where bars are drawn, stderr unless given: print to it what is printed beside a bar."""
         self.as_json = as_json
-        self._talk = console(stderr=True)
+        self._talk = talk or console(stderr=True)
         self._data = console()
 
     def head(self, network: str, account: str | None) -> None:
@@ -67,12 +68,12 @@ class Screen:
 
                 yield move
         else:
-            last = [""]
+            last, lines = [""], console(stderr=True)
 
             def tell(text: str, done: float | None = None, total: float | None = None) -> None:
                 if text != last[0]:
                     last[0] = text
-                    self.say(text)
+                    lines.print(text)
 
             yield tell
 

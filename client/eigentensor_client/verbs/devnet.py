@@ -1,17 +1,24 @@
 """`eigentensor devnet`: a local network until Ctrl-C."""
 
-from typing import Annotated
+from contextlib import ExitStack
+from typing import Annotated, Any
 
 import typer
 
 from eigentensor.chain import from_wei
 from eigentensor_client.accounts import CLIENT, choose_account
-from eigentensor_client.devnet import CLIENT_TOKENS, devnet, start_operators
+from eigentensor_client.devnet import CLIENT_TOKENS, Devnet, Party, devnet, start_operators
 from eigentensor_client.processes import ended_by_signals
-from eigentensor_client.screen import Screen
+from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
 app = typer.Typer(rich_markup_mode=None)
+
+NEXT = """
+ready; in other terminals:
+  eigentensor program capture client/examples/digits.py
+  eigentensor ps
+Ctrl-C ends everything."""
 
 
 @app.command("devnet")
@@ -24,36 +31,35 @@ def run(
 ) -> None:
     """Start a local network: chain, contracts, aggregator and operators. Ctrl-C ends all of it."""
     screen = Screen(as_json=json)
-    with ended_by_signals(), screen.work() as bar:
-        bar("starting the chain, deploying the contracts, starting the aggregator")
-        with devnet(block_time=block_time, rpc_port=port, gateway_port=gateway_port) as net:
-            screen.head(net.network.name, choose_account(net.network).address)
+    with ended_by_signals(), ExitStack() as stack:
+        with screen.work() as bar:
+            bar("starting the chain, deploying the contracts, starting the aggregator")
+            net = stack.enter_context(devnet(block_time=block_time, rpc_port=port, gateway_port=gateway_port))
             bar(f"starting {operators} operators")
             parties = start_operators(net, operators)
-            deployment = net.network.deployment
-            fields = {
-                "rpc_url": net.network.rpc_url,
-                "gateway_url": net.network.gateway_url,
-                "network": str(net.path),
-                "client": choose_account(net.network).address,
-                "operators": [party.address for party in parties],
-                "logs": str(net.folder / "logs"),
-                "deployment": deployment.to_json(),
-            }
-            tokens = f"{from_wei(CLIENT_TOKENS)} {deployment.token_symbol}"
-            lines = [
-                f"chain     {net.network.rpc_url}, a block every {block_time:g} s",
-                f"market    {deployment.task_market}",
-                f"gateway   {net.network.gateway_url}",
-                *(f"{party.name:<10}{party.address}" for party in parties),
-                f"client    {fields['client']} with {tokens} (anvil's published key {CLIENT}: worth nothing)",
-                f"logs      {net.folder / 'logs'}",
-                "",
-                "ready; in other terminals:",
-                "  eigentensor program capture client/examples/digits.py",
-                "  eigentensor ps",
-                "Ctrl-C ends everything.",
-            ]
-            screen.result("eigentensor.devnet/1", fields, *lines)
-            bar("running")
-            net.processes.wait(chain=net.anvil.process)
+        screen.head(net.network.name, choose_account(net.network).address)
+        screen.result("eigentensor.devnet/1", *_shown(net, parties, block_time))
+        net.processes.wait(chain=net.anvil.process)
+
+
+def _shown(net: Devnet, parties: list[Party], block_time: float) -> tuple[Any, ...]:
+    deployment, client = net.network.deployment, choose_account(net.network).address
+    fields = {
+        "rpc_url": net.network.rpc_url,
+        "gateway_url": net.network.gateway_url,
+        "network": str(net.path),
+        "client": client,
+        "operators": [party.address for party in parties],
+        "logs": str(net.folder / "logs"),
+        "deployment": deployment.to_json(),
+    }
+    tokens = f"{from_wei(CLIENT_TOKENS)} {deployment.token_symbol}"
+    rows = [
+        ["chain", f"{net.network.rpc_url}, a block every {block_time:g} s"],
+        ["market", deployment.task_market],
+        ["gateway", net.network.gateway_url],
+        *([party.name, party.address] for party in parties),
+        ["client", f"{client} with {tokens} (anvil's published key {CLIENT}: worth nothing)"],
+        ["logs", str(net.folder / "logs")],
+    ]
+    return fields, table(("", ""), rows), NEXT
