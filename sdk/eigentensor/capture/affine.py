@@ -99,6 +99,11 @@ UNKNOWN = 1 << 62
 
 
 def _bounds(atom: Node) -> tuple[int, int]:
+    if atom.op in (Op.WHERE, Op.MAX, Op.MIN):  # one of two values
+        (a, b), (c, d) = (interval(affine(s)) for s in atom.src[-2:])
+        return min(a, c), max(b, d)
+    if atom.op is Op.CAST and atom.src[0].dtype is DType.BOOL:
+        return 0, 1
     if atom.op is Op.RANGE:
         return 0, max(atom.arg.extent - 1, 0)
     if atom.op is Op.VAR:

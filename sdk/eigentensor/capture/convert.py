@@ -1,6 +1,7 @@
 """tinygrad's scheduled kernels → expressions. Weak types become what their user demands."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 from tinygrad.codegen.decomp.op import threefry2x32
@@ -9,8 +10,9 @@ from tinygrad.uop.ops import Ops
 
 from eigentensor.capture import functions
 from eigentensor.capture.adapter import origin
+from eigentensor.capture.affine import affine, interval
 from eigentensor.capture.constants import constant
-from eigentensor.capture.kernel import add, bitcast, cast, index, located, where
+from eigentensor.capture.kernel import INT32_MAX, add, bitcast, cast, index, located, where
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
@@ -153,9 +155,16 @@ class Conversion:
 
     def _reduce(self, u: Any, dtype: DType) -> Node:
         ranges = [r for r in sorted(dict.fromkeys(u.src[1:]), key=lambda r: r.arg) if self.axis(r).extent != 1]
-        term = self(u.src[0], DType.INT64 if dtype is DType.INDEX else dtype)
         extents = tuple(self(r.src[0], DType.INDEX) for r in ranges)
-        return reduction(_REDUCE[u.arg[0]], tuple(map(self.axis, ranges)), term, extents=extents) if ranges else term
+        axes = tuple(map(self.axis, ranges))
+        if dtype is not DType.INDEX:
+            term = self(u.src[0], dtype)
+            return reduction(_REDUCE[u.arg[0]], axes, term, extents=extents) if ranges else term
+        term = self(u.src[0], DType.INDEX)
+        low, high = interval(affine(term))
+        if max(-low, high) * (prod(axis.extent for axis in axes) if u.arg[0] is Ops.ADD else 1) > INT32_MAX:
+            raise CaptureError("a sum of indices may exceed int32", fix="compute it in a tensor of integers")
+        return cast(DType.INDEX, reduction(_REDUCE[u.arg[0]], axes, cast(DType.INT64, term), extents=extents))
 
     def _cast(self, u: Any, dtype: DType) -> Node:
         source = u.src[0]
