@@ -13,6 +13,7 @@ library Float32 {
     uint256 internal constant NAN = 0x7FC00000;
     uint256 internal constant ONE = 0x3F800000;
 
+    /// @dev x is the larger size, then x of 64 bits and y on the same scale, then their sum.
     function add(uint256 a, uint256 b) internal pure returns (uint256) {
         unchecked {
             uint256 x = a & MAGNITUDE;
@@ -76,6 +77,8 @@ library Float32 {
     }
 
     /// @notice a·b + c, rounded once.
+    /// @dev x is the product and z the addend, each of 48 bits; then x the one with the larger power 2^k, b how much larger
+    /// it is, and z on the scale of x·2^80; then x their sum. a is the sign, c where the signs differ.
     function fusedMultiplyAdd(uint256 a, uint256 b, uint256 c) internal pure returns (uint256) {
         unchecked {
             uint256 x = a & MAGNITUDE;
@@ -195,30 +198,6 @@ library Float32 {
         }
     }
 
-    /// @notice IEEE 754-2019 maximum: NaN wins, -0 < +0.
-    function maximum(uint256 a, uint256 b) internal pure returns (uint256) {
-        if (isNan(a) || isNan(b)) return NAN;
-        return _place(a) < _place(b) ? b : a;
-    }
-
-    /// @notice IEEE 754-2019 minimum: NaN wins, -0 < +0.
-    function minimum(uint256 a, uint256 b) internal pure returns (uint256) {
-        if (isNan(a) || isNan(b)) return NAN;
-        return _place(a) < _place(b) ? a : b;
-    }
-
-    /// @notice a < b; -0 = +0, false if one is NaN.
-    function less(uint256 a, uint256 b) internal pure returns (bool) {
-        if (isNan(a) || isNan(b) || (a | b) & MAGNITUDE == 0) return false;
-        return _place(a) < _place(b);
-    }
-
-    /// @notice a = b; -0 = +0, false if one is NaN. Its opposite is "not equal", true if one is NaN.
-    function equal(uint256 a, uint256 b) internal pure returns (bool) {
-        if (isNan(a) || isNan(b)) return false;
-        return a == b || (a | b) & MAGNITUDE == 0;
-    }
-
     function isNan(uint256 a) internal pure returns (bool) {
         return a & MAGNITUDE > INFINITY;
     }
@@ -237,8 +216,8 @@ library Float32 {
         }
     }
 
-    /// @dev The pattern nearest to m·2^(k - 149), ties to even, where n >= 24 is the highest bit of m and k may be
-    /// negative. The lowest bit of m may stand for whatever is below it.
+    /// @dev The pattern nearest to m·2^(k - 149), ties to even; k may be negative. n is the highest bit of m, at least 24
+    /// unless all is below 2^-149. The lowest bit of m may stand for whatever is below it.
     function _rounded(uint256 sign, uint256 m, uint256 k, uint256 n) private pure returns (uint256 pattern) {
         assembly ("memory-safe") {
             n := sub(n, 23)
@@ -251,13 +230,6 @@ library Float32 {
             pattern := add(shl(23, k), m)
             if gt(pattern, 0x7f800000) { pattern := 0x7f800000 }
             pattern := or(sign, pattern)
-        }
-    }
-
-    /// @dev A number's place in the order that has -0 below +0.
-    function _place(uint256 a) private pure returns (int256 place) {
-        assembly ("memory-safe") {
-            place := xor(and(a, 0x7fffffff), sub(0, shr(31, a)))
         }
     }
 }

@@ -4,6 +4,7 @@ pragma solidity ^0.8.30;
 import {Convert} from "./Convert.sol";
 import {DTypes} from "./DTypes.sol";
 import {Float32} from "./Float32.sol";
+import {Float32Order} from "./Float32Order.sol";
 import {Half} from "./Half.sol";
 import {Integers} from "./Integers.sol";
 import {Ops} from "./Ops.sol";
@@ -36,16 +37,16 @@ library Scalar {
             else if (op == Ops.DIV) result = Float32.divide(a, b);
             else revert NoOperation(op, dtype);
         } else if (op < Ops.CDIV) {
-            if (op == Ops.MAX) result = Float32.maximum(a, b);
-            else if (op == Ops.MIN) result = Float32.minimum(a, b);
+            if (op == Ops.MAX) result = Float32Order.maximum(a, b);
+            else if (op == Ops.MIN) result = Float32Order.minimum(a, b);
             else if (op == Ops.SQRT) result = Float32.squareRoot(a);
             else if (op == Ops.RECIPROCAL) result = Float32.reciprocal(a);
             else if (op == Ops.TRUNC) result = Float32.truncate(a);
             else revert NoOperation(op, dtype);
         } else {
-            if (op == Ops.CMPLT) return _bit(Float32.less(a, b));
-            if (op == Ops.CMPEQ) return _bit(Float32.equal(a, b));
-            if (op == Ops.CMPNE) return _bit(!Float32.equal(a, b));
+            if (op == Ops.CMPLT) return _bit(Float32Order.less(a, b));
+            if (op == Ops.CMPEQ) return _bit(Float32Order.equal(a, b));
+            if (op == Ops.CMPNE) return _bit(!Float32Order.equal(a, b));
             revert NoOperation(op, dtype);
         }
         if (half) result = Half.narrow(dtype, result);
@@ -53,15 +54,19 @@ library Scalar {
 
     /// @notice Where a reduction by ADD, MUL, MAX, MIN or MULACC starts.
     function identity(uint256 op, uint256 dtype) internal pure returns (uint256) {
-        bool float = Convert.isFloat(dtype);
-        bool stored = Integers.width(dtype) != 0 && dtype != DTypes.INDEX;
-        if (!stored || (op == Ops.MULACC && dtype != DTypes.FLOAT32)) revert NoOperation(op, dtype);
-        if (op == Ops.ADD || op == Ops.MULACC) return 0;
-        if (op == Ops.MUL) return Convert.cast(DTypes.BOOL, dtype, 1);
-        if (op != Ops.MAX && op != Ops.MIN) revert NoOperation(op, dtype);
-        if (float) return Half.narrow(dtype, op == Ops.MAX ? Float32.SIGN | Float32.INFINITY : Float32.INFINITY);
-        (int256 low, int256 high) = Integers.limits(dtype);
-        return uint256(op == Ops.MAX ? low : high);
+        bool known =
+            op == Ops.MULACC ? dtype == DTypes.FLOAT32 : (DTypes.ALL >> dtype) & 1 != 0 && dtype != DTypes.INDEX;
+        if (known) {
+            if (op == Ops.ADD || op == Ops.MULACC) return 0;
+            if (op == Ops.MUL) return Convert.cast(DTypes.BOOL, dtype, 1);
+            if (op == Ops.MAX || op == Ops.MIN) {
+                uint256 sign = op == Ops.MAX ? Float32.SIGN : 0;
+                if (Convert.isFloat(dtype)) return Half.narrow(dtype, sign | Float32.INFINITY);
+                (int256 low, int256 high) = Integers.limits(dtype);
+                return uint256(op == Ops.MAX ? low : high);
+            }
+        }
+        revert NoOperation(op, dtype);
     }
 
     /// @dev Of bools, integers and indices.

@@ -5,6 +5,7 @@ import {Test} from "forge-std/Test.sol";
 import {Convert} from "../../src/libraries/Convert.sol";
 import {DTypes} from "../../src/libraries/DTypes.sol";
 import {Float32} from "../../src/libraries/Float32.sol";
+import {Float32Order} from "../../src/libraries/Float32Order.sol";
 import {Half} from "../../src/libraries/Half.sol";
 import {Integers} from "../../src/libraries/Integers.sol";
 
@@ -53,14 +54,15 @@ contract ScalarFuzzTest is Test {
     }
 
     function testFuzz_Order_IsTotalButForNaN(uint32 a, uint32 b) public pure {
-        uint256 holds = (Float32.less(a, b) ? 1 : 0) + (Float32.less(b, a) ? 1 : 0) + (Float32.equal(a, b) ? 1 : 0);
+        uint256 holds =
+            (Float32Order.less(a, b) ? 1 : 0) + (Float32Order.less(b, a) ? 1 : 0) + (Float32Order.equal(a, b) ? 1 : 0);
         bool ordered = !Float32.isNan(a) && !Float32.isNan(b);
         assertEq(holds, ordered ? 1 : 0, "one of three");
-        uint256 larger = Float32.maximum(a, b);
+        uint256 larger = Float32Order.maximum(a, b);
         if (ordered) {
             assertTrue(larger == a || larger == b, "one of both");
-            assertFalse(Float32.less(larger, a) || Float32.less(larger, b), "not below either");
-            assertEq(Float32.minimum(a ^ SIGN, b ^ SIGN), larger ^ SIGN, "mirrored");
+            assertFalse(Float32Order.less(larger, a) || Float32Order.less(larger, b), "not below either");
+            assertEq(Float32Order.minimum(a ^ SIGN, b ^ SIGN), larger ^ SIGN, "mirrored");
         } else {
             assertEq(larger, Float32.NAN, "NaN wins");
         }
@@ -69,7 +71,7 @@ contract ScalarFuzzTest is Test {
     function testFuzz_Truncate_AgreesWithTheCast(uint32 a) public pure {
         uint256 x = _moderate(a);
         uint256 whole = Convert.cast(DTypes.FLOAT32, DTypes.INT64, x);
-        assertTrue(Float32.equal(Float32.truncate(x), Convert.cast(DTypes.INT64, DTypes.FLOAT32, whole)));
+        assertTrue(Float32Order.equal(Float32.truncate(x), Convert.cast(DTypes.INT64, DTypes.FLOAT32, whole)));
     }
 
     function testFuzz_Cast_NarrowingAWidenedHalfIsExact(uint16 a) public pure {

@@ -5,6 +5,7 @@ import {Test} from "forge-std/Test.sol";
 import {Convert} from "../../src/libraries/Convert.sol";
 import {DTypes} from "../../src/libraries/DTypes.sol";
 import {Float32} from "../../src/libraries/Float32.sol";
+import {Float32Order} from "../../src/libraries/Float32Order.sol";
 import {Half} from "../../src/libraries/Half.sol";
 import {Ops} from "../../src/libraries/Ops.sol";
 import {Scalar} from "../../src/libraries/Scalar.sol";
@@ -127,15 +128,15 @@ contract ScalarGasTest is Test {
     }
 
     function _maximum(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.maximum(a, b);
+        return Float32Order.maximum(a, b);
     }
 
     function _less(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.less(a, b) ? 1 : 0;
+        return Float32Order.less(a, b) ? 1 : 0;
     }
 
     function _equal(uint256 a, uint256 b, uint256) private pure returns (uint256) {
-        return Float32.equal(a, b) ? 1 : 0;
+        return Float32Order.equal(a, b) ? 1 : 0;
     }
 
     function _toFloat16(uint256 a, uint256, uint256) private pure returns (uint256) {

@@ -118,6 +118,25 @@ contract ScalarTest is Test, ScalarBatch {
         assertEq(Scalar.identity(Ops.MUL, bools) + Scalar.identity(Ops.MIN, bools), 2, "true");
     }
 
+    function test_Identity_RefusesWhatIsNoReduction() public {
+        uint256[2][6] memory refused = [
+            [Ops.MULACC, DTypes.BFLOAT16],
+            [Ops.MULACC, DTypes.INT32],
+            [Ops.ADD, DTypes.INDEX],
+            [Ops.MAX, DTypes.INDEX],
+            [Ops.SUB, DTypes.FLOAT32],
+            [Ops.MUL, DTypes.FLOAT32 + 1]
+        ];
+        for (uint256 i; i < refused.length; ++i) {
+            vm.expectRevert(abi.encodeWithSelector(Scalar.NoOperation.selector, refused[i][0], refused[i][1]));
+            this.identity(refused[i][0], refused[i][1]);
+        }
+    }
+
+    function identity(uint256 op, uint256 dtype) external pure returns (uint256) {
+        return Scalar.identity(op, dtype);
+    }
+
     function evaluated(uint256 op, uint256 dtype) external pure returns (uint256) {
         return Scalar.evaluate(op, dtype, 1, 1, 1);
     }
