@@ -122,6 +122,25 @@ def test_anybody_posts_a_signed_order_and_the_operators_that_it_names_may_accept
     assert client.task_at(order_uuid(order, domain)).executor == operator.address
 
 
+def test_an_operator_works_off_many_tasks_in_four_messages(
+    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    orders = [order_of() for _ in range(3)]
+    domain = client.deployment.domain
+    tasks = [order_uuid(order, domain) for order in orders]
+    client.post_many(orders)
+    sent = operator.transaction_count(operator.address)
+    operator.accept_many(operator.address, orders)
+    operator.commit_many(
+        operator.address, tasks, [commitment(domain, task, operator.address, 0, ROOT, SALT) for task in tasks]
+    )
+    operator.reveal_many([Opening(task, ROOT, SALT) for task in tasks])
+    anvil.mine_past(max(map(client.deadline_of, tasks)))
+    closed = operator.close_many(orders).events
+    assert [event.task for event in closed if isinstance(event, Closed)] == tasks
+    assert operator.transaction_count(operator.address) == sent + 4
+
+
 def test_joining_takes_only_the_steps_that_are_missing(operator: Chain) -> None:
     def steps(cap: str) -> list[tuple[str, bool]]:
         amounts = {"collateral_cap": to_wei(cap), "stake": to_wei("2"), "collateral": to_wei("5")}

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,9 +107,6 @@ class Network:
     @property
     def is_local(self) -> bool:
         return self.deployment.chain_id in LOCAL_CHAINS
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"deployment": self.deployment.to_json()}
 
 
 #: Chains on which keys that everybody knows may be used.
