@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -48,7 +49,7 @@ class Running:
             errors="replace",
             env=dict(environment),
             start_new_session=True,  # a Ctrl-C in the terminal reaches us alone: we decide who ends in which order
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
         self._reader = threading.Thread(target=self._read, name=f"log-{name}", daemon=True)
         self._reader.start()
