@@ -85,4 +85,4 @@ def test_rules_of_the_format_are_errors_of_the_format_and_others_are_not() -> No
 
 def test_the_bound_on_gas_cannot_be_broken_without_that_on_witnesses() -> None:
     most_loads = limits.WITNESS // 1_024
-    assert 100_000 + 40 * limits.WITNESS + 1_500 * limits.INSTRUCTIONS + 15_000 * most_loads <= limits.GAS
+    assert 100_000 + 40 * limits.WITNESS + 2_500 * limits.INSTRUCTIONS + 15_000 * most_loads <= limits.GAS

@@ -114,4 +114,4 @@ def test_costs_are_those_of_the_table() -> None:
     # Per element: three steps of twelve instructions and the stored REDUCE; ten instructions.
     assert cost.evaluations == 8 * (3 * 12 + 1) + 8 * 10
     assert cost.largest_witness == 152 + 2 * 1024 + 24 * 32 + 2048
-    assert cost.largest_gas == 100_000 + 40 * cost.largest_witness + 1_500 * 12 + 15_000 * 2
+    assert cost.largest_gas == 100_000 + 40 * cost.largest_witness + 2_500 * 12 + 15_000 * 2

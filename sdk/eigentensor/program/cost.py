@@ -106,7 +106,7 @@ def _judge(body: Body, reduction: int | None, roots: tuple[int, ...]) -> Step:
     loaded = [body.parameters[body.instructions[n].a] for n in numbers if body.instructions[n].op is Op.LOAD]
     witness = record_bytes(body) + 32 * RECORD_LEVELS + 2048
     witness += sum(LEAF + 32 * depth(parameter.elements, parameter.dtype.size) for parameter in loaded)
-    gas = 100_000 + 40 * witness + 1_500 * instructions + 15_000 * len(loaded)
+    gas = 100_000 + 40 * witness + 2_500 * instructions + 15_000 * len(loaded)
     return Step(reduction, instructions, witness, gas)
 
 

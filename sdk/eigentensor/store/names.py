@@ -9,12 +9,12 @@ from typing import Any, Self
 from eigentensor.errors import BlobCorrupt, BlobNotFound, ProgramError, TensorFileError
 from eigentensor.merkle import outputs_root, program_root, variables_root
 from eigentensor.program import decode
+from eigentensor.program.limits import PROGRAM_BYTES
 from eigentensor.store.parts import RESULTS, VARIABLES, decode_results, decode_variables
 from eigentensor.store.pieces import Pieces
 from eigentensor.store.tensors import bindings_root
 
 _PROGRAM_MAGIC = b"EIGT"
-_PROGRAM_LIMIT = 64 << 20
 _PARTS_LIMIT = 64 << 10
 
 
@@ -74,7 +74,7 @@ def describe(path: Path, pieces: Pieces | None = None) -> tuple[Names, Pieces]:
 def _computed(path: Path, size: int) -> tuple[Kind, bytes | None]:
     with path.open("rb") as file:
         magic = file.read(4)
-        limit = _PROGRAM_LIMIT if magic == _PROGRAM_MAGIC else _PARTS_LIMIT
+        limit = PROGRAM_BYTES if magic == _PROGRAM_MAGIC else _PARTS_LIMIT
         data = magic + file.read() if size <= limit else b""
     try:
         if data and magic == _PROGRAM_MAGIC:
