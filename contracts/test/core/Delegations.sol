@@ -133,7 +133,8 @@ abstract contract Delegations is IDelegationManager, Pausable, Permissioned {
     function _increase(address staker, IStrategy strategy, uint256 previous, uint256 added) internal {
         uint256 magnitude = _magnitude(staker, strategy);
         if (magnitude == 0) revert FullySlashed();
-        uint256 factor = Slashing.scalingFactorAfter(depositScalingFactor(staker, strategy), previous, added, magnitude);
+        uint256 factor = depositScalingFactor(staker, strategy);
+        factor = Slashing.scalingFactorAfter(factor, previous, added, magnitude);
         _scalingFactors[staker][strategy] = factor;
         emit DepositScalingFactorUpdated(staker, address(strategy), factor);
         address operator = delegatedTo[staker];

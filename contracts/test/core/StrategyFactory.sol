@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {Clones} from "@openzeppelin/contracts/proxy/Clones.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 import {Strategy} from "./Strategy.sol";
@@ -14,16 +15,18 @@ contract StrategyFactory {
     error StrategyAlreadyExists();
 
     StrategyManager public immutable strategyManager;
+    address private immutable _IMPLEMENTATION;
 
     mapping(IERC20 token => IStrategy) public deployedStrategies;
 
     constructor(StrategyManager strategyManager_) {
         strategyManager = strategyManager_;
+        _IMPLEMENTATION = address(new Strategy(address(strategyManager_)));
     }
 
     function deployNewStrategy(IERC20 token) external returns (IStrategy strategy) {
         if (address(deployedStrategies[token]) != address(0)) revert StrategyAlreadyExists();
-        strategy = new Strategy(address(strategyManager), token);
+        strategy = IStrategy(Clones.cloneWithImmutableArgs(_IMPLEMENTATION, abi.encode(token)));
         deployedStrategies[token] = strategy;
         emit StrategySetForToken(token, strategy);
         IStrategy[] memory strategies = new IStrategy[](1);

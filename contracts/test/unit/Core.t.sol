@@ -1,120 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {
-    CreateSetParamsV2,
-    DeregisterParams,
-    IAVSRegistrar,
-    IStrategy,
-    OperatorSet,
-    RegisterParams
-} from "../../src/interfaces/IEigenLayer.sol";
-import {AllocationManager} from "../core/AllocationManager.sol";
+import {IStrategy, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
+import {DelegationManager} from "../core/DelegationManager.sol";
 import {Delegations} from "../core/Delegations.sol";
 import {LocalCore} from "../core/LocalCore.sol";
 import {Memberships} from "../core/Memberships.sol";
-import {OperatorSets} from "../core/OperatorSets.sol";
-import {Permissioned} from "../core/PermissionController.sol";
+import {SlashedShares} from "../core/SlashedShares.sol";
 import {Strategy} from "../core/Strategy.sol";
+import {StrategyFactory} from "../core/StrategyFactory.sol";
 import {StrategyManager} from "../core/StrategyManager.sol";
+import {SignatureWithExpiry} from "../core/Types.sol";
 import {Fixture} from "../Fixture.sol";
 
-/// @title The stand-in answers as EigenLayer's core does
-/// @dev The test itself is an AVS and its registrar.
-contract CoreTest is Fixture, IAVSRegistrar {
-    error Rejected();
-
-    bool private rejecting;
-    AllocationManager private am;
-
-    function setUp() public override {
-        super.setUp();
-        am = core.allocationManager;
-    }
-
-    function registerOperator(address who, address avs, uint32[] calldata ids, bytes calldata) external view {
-        if (rejecting) revert Rejected();
-        assertTrue(am.isMemberOfOperatorSet(who, OperatorSet(avs, ids[0])), "the core books before it calls back");
-    }
-
-    function deregisterOperator(address, address, uint32[] calldata) external view {
-        if (rejecting) revert Rejected();
-    }
-
-    function supportsAVS(address) external pure returns (bool) {
-        return true;
-    }
-
-    function test_CreateOperatorSets_ChecksInTheCoresOrder() public {
-        CreateSetParamsV2[] memory sets = new CreateSetParamsV2[](1);
-        sets[0] = CreateSetParamsV2(7, new address[](2), address(0));
-        vm.prank(anybody);
-        vm.expectRevert(Permissioned.InvalidPermissions.selector);
-        am.createOperatorSets(address(this), sets);
-        vm.expectRevert(OperatorSets.NonexistentAVSMetadata.selector);
-        am.createOperatorSets(address(this), sets);
-        am.updateAVSMetadataURI(address(this), "");
-        vm.expectRevert(OperatorSets.StrategyAlreadyInOperatorSet.selector);
-        am.createOperatorSets(address(this), sets);
-        sets[0].strategies = new address[](1);
-        vm.expectRevert(OperatorSets.InputAddressZero.selector);
-        am.createOperatorSets(address(this), sets);
-        sets[0].slasher = anybody;
-        am.createOperatorSets(address(this), sets);
-        vm.expectRevert(OperatorSets.InvalidOperatorSet.selector);
-        am.createOperatorSets(address(this), sets);
-        assertEq(am.getSlasher(OperatorSet(address(this), 8)), address(0), "unknown set");
-    }
-
-    function test_RegisterForOperatorSets_ChecksInTheCoresOrder() public {
-        RegisterParams memory params = _set();
-        vm.prank(anybody);
-        vm.expectRevert(Permissioned.InvalidPermissions.selector);
-        am.registerForOperatorSets(operator, params);
-        vm.prank(anybody);
-        vm.expectRevert(Memberships.InvalidOperator.selector);
-        am.registerForOperatorSets(anybody, params);
-        vm.startPrank(operator);
-        params.operatorSetIds[0] = 8;
-        vm.expectRevert(OperatorSets.InvalidOperatorSet.selector);
-        am.registerForOperatorSets(operator, params);
-        params.operatorSetIds[0] = 7;
-        rejecting = true;
-        vm.expectRevert(Rejected.selector);
-        am.registerForOperatorSets(operator, params);
-        rejecting = false;
-        am.registerForOperatorSets(operator, params);
-        vm.expectRevert(Memberships.AlreadyMemberOfSet.selector);
-        am.registerForOperatorSets(operator, params);
-    }
-
-    function test_Deregister_LeavesTheOperatorSlashableForTheDelay() public {
-        RegisterParams memory params = _set();
-        OperatorSet memory set = OperatorSet(address(this), 7);
-        DeregisterParams memory leave = DeregisterParams(operator, address(this), params.operatorSetIds);
-        vm.prank(operator);
-        am.registerForOperatorSets(operator, params);
-        vm.prank(anybody);
-        vm.expectRevert(Memberships.InvalidCaller.selector);
-        am.deregisterFromOperatorSets(leave);
-        rejecting = true;
-        vm.expectRevert(Rejected.selector);
-        am.deregisterFromOperatorSets(leave);
-        rejecting = false;
-        am.deregisterFromOperatorSets(leave); // the AVS itself may
-        vm.expectRevert(Memberships.NotMemberOfSet.selector);
-        am.deregisterFromOperatorSets(leave);
-
-        assertFalse(am.isMemberOfOperatorSet(operator, set), "member");
-        vm.roll(block.number + LocalCore.DELAY);
-        assertTrue(am.isOperatorSlashable(operator, set), "in the last block");
-        vm.prank(operator);
-        vm.expectRevert(Memberships.AlreadyMemberOfSet.selector);
-        am.registerForOperatorSets(operator, params);
-        vm.roll(block.number + 1);
-        assertFalse(am.isOperatorSlashable(operator, set), "after it");
-        vm.prank(operator);
-        am.registerForOperatorSets(operator, params);
+/// @title What the stand-in core does on a local chain beside the cases that test/conformance takes from EigenLayer's
+contract CoreTest is Fixture {
+    function test_Deploy_HasTheDelaysOfALocalChain() public view {
+        assertEq(core.allocationManager.DEALLOCATION_DELAY(), LocalCore.DELAY, "deallocation");
+        assertEq(core.delegationManager.minWithdrawalDelayBlocks(), LocalCore.DELAY, "withdrawal");
+        assertEq(core.strategyManager.SLASH_RESOLUTION_DELAY_BLOCKS(), 20, "slash resolution");
+        assertEq(address(core.strategy.underlyingToken()), address(token), "token");
     }
 
     function test_RegisterAsOperator_CountsEarlierAndLaterDeposits() public {
@@ -128,29 +33,46 @@ contract CoreTest is Fixture, IAVSRegistrar {
         assertEq(core.delegationManager.operatorShares(staker, core.strategy), 1 ether, "earlier");
         core.strategyManager.depositIntoStrategy(core.strategy, token, 2 ether);
         assertEq(core.delegationManager.operatorShares(staker, core.strategy), 3 ether, "later");
-        vm.expectRevert(Delegations.ActivelyDelegated.selector);
-        core.delegationManager.registerAsOperator(address(0), 10, "");
-        (bool isSet, uint32 delay) = am.getAllocationDelay(staker);
-        assertTrue(isSet, "delay is set");
-        assertEq(delay, 10, "delay");
+    }
+
+    function test_RevertWhen_AnOperatorWantsToApproveItsStakers() public {
+        vm.expectRevert(Delegations.ApproversAreAbsent.selector);
+        core.delegationManager.registerAsOperator(anybody, 0, "");
     }
 
     function test_RevertWhen_TheStrategyIsNotWhitelisted() public {
-        IStrategy strategy = new Strategy(address(core.strategyManager), token);
         vm.expectRevert(StrategyManager.StrategyNotWhitelisted.selector);
-        core.strategyManager.depositIntoStrategy(strategy, token, 1);
+        core.strategyManager.depositIntoStrategy(IStrategy(anybody), token, 1);
+    }
+
+    function test_RevertWhen_ATokenHasItsStrategy() public {
+        vm.expectRevert(StrategyFactory.StrategyAlreadyExists.selector);
+        core.strategyFactory.deployNewStrategy(token);
     }
 
     function test_RevertWhen_SomebodyElseBooksForTheCore() public {
+        OperatorSet memory set = OperatorSet(anybody, 1);
         vm.startPrank(anybody);
         vm.expectRevert(Strategy.OnlyStrategyManager.selector);
         core.strategy.deposit(token, 1);
+        vm.expectRevert(Strategy.OnlyStrategyManager.selector);
+        core.strategy.withdraw(anybody, token, 1);
         vm.expectRevert(Delegations.OnlyStrategyManagerOrEigenPodManager.selector);
         core.delegationManager.increaseDelegatedShares(anybody, core.strategy, 0, 1);
+        vm.expectRevert(DelegationManager.OnlyAllocationManager.selector);
+        core.delegationManager.slashOperatorShares(operator, set, 1, core.strategy, 1e18, 0);
         vm.expectRevert(StrategyManager.OnlyStrategyWhitelister.selector);
         core.strategyManager.addStrategiesToDepositWhitelist(new IStrategy[](0));
+        vm.expectRevert(SlashedShares.OnlyDelegationManager.selector);
+        core.strategyManager.addShares(anybody, core.strategy, 1);
+        vm.expectRevert(SlashedShares.OnlyDelegationManager.selector);
+        core.strategyManager.removeDepositShares(operator, core.strategy, 1);
+        vm.expectRevert(SlashedShares.OnlyDelegationManager.selector);
+        core.strategyManager.withdrawSharesAsTokens(anybody, core.strategy, token, 1);
+        vm.expectRevert(SlashedShares.OnlyDelegationManager.selector);
+        core.strategyManager.increaseBurnOrRedistributableShares(set, 1, core.strategy, 1);
         vm.expectRevert(Memberships.InvalidCaller.selector);
-        am.setAllocationDelay(operator, 1);
+        core.allocationManager.setAllocationDelay(operator, 1);
     }
 
     /// @dev Donated tokens raise what a share is worth, against 10^3 virtual shares and wei.
@@ -166,13 +88,19 @@ contract CoreTest is Fixture, IAVSRegistrar {
         core.strategyManager.depositIntoStrategy(core.strategy, token, 1);
     }
 
-    function _set() private returns (RegisterParams memory params) {
-        CreateSetParamsV2[] memory sets = new CreateSetParamsV2[](1);
-        sets[0] = CreateSetParamsV2(7, new address[](0), address(this));
-        am.updateAVSMetadataURI(address(this), "");
-        am.createOperatorSets(address(this), sets);
-        uint32[] memory ids = new uint32[](1);
-        ids[0] = 7;
-        return RegisterParams(address(this), ids, "");
+    function test_Redelegate_QueuesWhatTheFormerOperatorHad() public {
+        address staker = makeAddr("staker");
+        token.mint(staker, 5 ether);
+        vm.startPrank(staker);
+        token.approve(address(core.strategyManager), 5 ether);
+        core.strategyManager.depositIntoStrategy(core.strategy, token, 5 ether);
+        SignatureWithExpiry memory none;
+        core.delegationManager.delegateTo(operator, none, 0);
+        assertEq(core.delegationManager.operatorShares(operator, core.strategy), 6 ether, "delegated");
+        bytes32[] memory roots = core.delegationManager.redelegate(rival, none, 0);
+        assertEq(core.delegationManager.getQueuedWithdrawalRoots(staker), roots, "queued");
+        assertEq(core.delegationManager.delegatedTo(staker), rival, "redelegated");
+        assertEq(core.delegationManager.operatorShares(operator, core.strategy), 1 ether, "left");
+        assertEq(core.delegationManager.operatorShares(rival, core.strategy), 1 ether, "not yet deposited again");
     }
 }

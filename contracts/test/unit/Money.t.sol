@@ -5,7 +5,6 @@ import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/Reentrancy
 import {TaskMarket} from "../../src/TaskMarket.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
-import {Strategy} from "../core/Strategy.sol";
 import {TestToken} from "../core/TestToken.sol";
 import {Fixture} from "../Fixture.sol";
 
@@ -104,7 +103,7 @@ contract MoneyTest is Fixture {
 
     function _marketOf() private returns (TaskMarket other, CallingToken calling) {
         calling = new CallingToken();
-        IStrategy strategy = new Strategy(address(core.strategyManager), calling);
+        IStrategy strategy = core.strategyFactory.deployNewStrategy(calling);
         vm.mockCall(address(manager), abi.encodeWithSignature("strategy()"), abi.encode(strategy));
         other = new TaskMarket(manager, market.game(), p);
         vm.clearMockedCalls();
