@@ -53,7 +53,7 @@ def test_all_end_when_the_block_fails(tmp_path: Path) -> None:
 
 def test_a_process_that_ignores_the_request_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eigentensor_client.processes.PATIENCE", 0.2)
-    stubborn = """
+    deaf = """
     import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print('up', flush=True)
@@ -61,7 +61,7 @@ def test_a_process_that_ignores_the_request_is_ended(tmp_path: Path, monkeypatch
         signal.pause()
     """
     with Processes(tmp_path) as processes:
-        process = processes.start("stubborn", python(stubborn), ready="up")
+        process = processes.start("deaf", python(deaf), ready="up")
         process.wait_ready()
     assert process.wait() == -signal.SIGKILL
 
