@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def test_a_second_executable_compiles_nothing(tmp_path: Path) -> None:
     first = Executable(product(5, 7, 9), cache=Cache(tmp_path))
     second = Executable(product(5, 7, 9), cache=Cache(tmp_path))
     assert (first.compiled, second.compiled) == (3, 0)  # two bodies and the driver
+
+
+def test_without_a_compiler_kernels_come_from_the_cache_or_not_at_all(tmp_path: Path) -> None:
+    without = replace(toolchain.local(), command=())
+    with pytest.raises(ExecutionError, match="3 kernels are not in the cache"):
+        Executable(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without)
+    Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    assert Executable(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without).compiled == 0
 
 
 def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path: Path) -> None:

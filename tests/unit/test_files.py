@@ -54,7 +54,7 @@ def test_a_wrong_input_is_refused(folder: Path, word: str, error: type[Exception
 
 def test_variables_are_whole_numbers() -> None:
     assert read_variables(["n=-3", "m=4"]) == {"n": -3, "m": 4}
-    with pytest.raises(BindingError, match="n=1.5"):
+    with pytest.raises(BindingError, match=r"n=1.5"):
         read_variables(["n=1.5"])
 
 

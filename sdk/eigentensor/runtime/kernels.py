@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import sched_getaffinity
 
+from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
 from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.toolchain import HERE, Toolchain
@@ -35,6 +36,11 @@ def prepare(
         return code
 
     missing = [key for key, code in found.items() if code is None]
+    if missing and compiler is None and not toolchain.command:
+        raise ExecutionError(
+            f"{len(missing)} kernels are not in the cache, and there is no compiler here",
+            fix="The runtime has changed since it started: restart the process that uses it.",
+        )
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
         try:
             new = dict(zip(missing, pool.map(compiled, missing), strict=True))

@@ -30,7 +30,10 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator."""
+    """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator.
+
+    Without a command it names and finds what is compiled, and compiles nothing.
+    """
 
     identity: str
     target: Target

@@ -1,4 +1,4 @@
-"""Operators as tests and demos need them: each plays one part, through the chain alone. The product has none of this."""
+"""Operators as tests and demos need them: each plays one part, by the chain alone. The product has none of this."""
 
 from eigentensor.chain import Admission, Chain, Order, Receipt
 
