@@ -12,6 +12,7 @@ import {StrategyManager} from "./StrategyManager.sol";
 import {Delays} from "./Types.sol";
 
 /// @title The stand-in core of a local chain, deployed as a whole
+/// @dev As in the core, a slash panics on a chain that is younger than the withdrawal delay.
 library LocalCore {
     Vm private constant VM = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
     uint32 internal constant DELAY = 1_000;
