@@ -6,6 +6,12 @@ import {DelegationManager} from "../core/DelegationManager.sol";
 import {Delegations} from "../core/Delegations.sol";
 import {LocalCore} from "../core/LocalCore.sol";
 import {Memberships} from "../core/Memberships.sol";
+import {
+    EarnerTreeMerkleLeaf,
+    RewardsCoordinator,
+    RewardsMerkleClaim,
+    TokenTreeMerkleLeaf
+} from "../core/RewardsCoordinator.sol";
 import {SlashedShares} from "../core/SlashedShares.sol";
 import {Strategy} from "../core/Strategy.sol";
 import {StrategyFactory} from "../core/StrategyFactory.sol";
@@ -102,5 +108,39 @@ contract CoreTest is Fixture {
         assertEq(core.delegationManager.delegatedTo(staker), rival, "redelegated");
         assertEq(core.delegationManager.operatorShares(operator, core.strategy), 1 ether, "left");
         assertEq(core.delegationManager.operatorShares(rival, core.strategy), 1 ether, "not yet deposited again");
+    }
+
+    function test_ProcessClaim_ClimbsFromEachLeaf() public {
+        RewardsCoordinator rewards = new RewardsCoordinator(
+            core.allocationManager, core.strategyManager, core.permissionController, address(this), 0
+        );
+        vm.warp(1_900_000_000);
+        token.mint(address(rewards), 10);
+        RewardsMerkleClaim memory claim;
+        claim.tokenIndices = new uint32[](1);
+        claim.tokenTreeProofs = new bytes[](1);
+        claim.tokenLeaves = new TokenTreeMerkleLeaf[](1);
+        bytes32[4] memory leaves;
+        for (uint160 i; i < 4; ++i) {
+            bytes32 tokenLeaf = rewards.calculateTokenLeafHash(TokenTreeMerkleLeaf(token, i + 1));
+            leaves[i] = rewards.calculateEarnerLeafHash(EarnerTreeMerkleLeaf(address(i + 1), tokenLeaf));
+        }
+        bytes32[2] memory nodes =
+            [keccak256(bytes.concat(leaves[0], leaves[1])), keccak256(bytes.concat(leaves[2], leaves[3]))];
+        rewards.submitRoot(keccak256(bytes.concat(nodes[0], nodes[1])), uint32(block.timestamp) - 1);
+        for (uint32 i; i < 4; ++i) {
+            claim.tokenLeaves[0] = TokenTreeMerkleLeaf(token, i + 1);
+            claim.earnerLeaf.earner = address(uint160(i) + 1);
+            claim.earnerLeaf.earnerTokenRoot = rewards.calculateTokenLeafHash(claim.tokenLeaves[0]);
+            claim.earnerTreeProof = bytes.concat(leaves[i ^ 1], nodes[(i >> 1) ^ 1]);
+            claim.earnerIndex = i ^ 1;
+            vm.startPrank(claim.earnerLeaf.earner);
+            vm.expectRevert(RewardsCoordinator.InvalidClaimProof.selector);
+            rewards.processClaim(claim, client);
+            claim.earnerIndex = i;
+            rewards.processClaim(claim, client);
+            vm.stopPrank();
+        }
+        assertEq(token.balanceOf(client), 10, "all claimed");
     }
 }
