@@ -9,6 +9,7 @@ EigenTensorError
 ├── ExecutionError          a program could not be compiled or run here
 │   ├── SandboxError        no sandbox, or the sandbox ended the program
 │   └── LimitError          time, memory, processes or files ran out
+├── WitnessError            a witness of one step is incomplete, malformed, or of another claim
 ├── StoreError              blobs
 │   ├── BlobNotFound
 │   ├── BlobCorrupt         bytes are not what their name says
@@ -98,6 +99,12 @@ class LimitError(ExecutionError):
 
 class WrongBits(ExecutionError):
     """A device computed an element otherwise than the reference: it must not be trusted with anything."""
+
+    exit_code = 8
+
+
+class WitnessError(EigenTensorError):
+    """A witness from which no verdict follows: something is missing, left over, or leads to other roots."""
 
     exit_code = 8
 

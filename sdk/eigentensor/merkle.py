@@ -144,8 +144,17 @@ def tensor_root_of(dtype: DType, elements: int, root: bytes) -> bytes:
 
 def bindings_root(tensors: Mapping[str, bytes]) -> bytes:
     """Root of tensor roots by name."""
-    leaves = [_hash(4, _text(name), tensors[name]) for name in sorted(tensors)]
-    return _hash(5, pack(">I", len(leaves)), tree_root(leaves))
+    leaves = [binding(name, tensors[name]) for name in sorted(tensors)]
+    return bindings_root_of(len(leaves), tree_root(leaves))
+
+
+def binding(name: str, root: bytes) -> bytes:
+    """Leaf of the tree over tensor roots by name."""
+    return _hash(4, _text(name), root)
+
+
+def bindings_root_of(count: int, root: bytes) -> bytes:
+    return _hash(5, pack(">I", count), root)
 
 
 def outputs_root(outputs: bytes, states: bytes) -> bytes:
@@ -155,7 +164,7 @@ def outputs_root(outputs: bytes, states: bytes) -> bytes:
 
 def role_root(program: Program, role: Role, tensors: Mapping[str, Array]) -> bytes:
     """Bindings root of the inputs, weights or states among some tensors."""
-    return bindings_root({name: _array_root(b.dtype, tensors[name]) for name, b in program.named(role).items()})
+    return bindings_root({name: array_root(b.dtype, tensors[name]) for name, b in program.named(role).items()})
 
 
 def results_root(program: Program, results: Results) -> bytes:
@@ -163,7 +172,7 @@ def results_root(program: Program, results: Results) -> bytes:
 
     def root(tensors: Mapping[str, Array], buffers: Mapping[str, int]) -> bytes:
         return bindings_root(
-            {name: _array_root(program.parameter(n).dtype, tensors[name]) for name, n in buffers.items()}
+            {name: array_root(program.parameter(n).dtype, tensors[name]) for name, n in buffers.items()}
         )
 
     outputs = {name: r.buffer for name, r in program.outputs.items()}
@@ -203,8 +212,17 @@ def open_element(dtype: DType, data: Data, element: int) -> tuple[bytes, Opening
 
 
 def variables_root(variables: Mapping[str, int]) -> bytes:
-    leaves = [_hash(9, _text(name), pack(">i", variables[name])) for name in sorted(variables)]
-    return _hash(10, pack(">I", len(leaves)), tree_root(leaves))
+    leaves = [bound_variable(name, variables[name]) for name in sorted(variables)]
+    return variables_root_of(len(leaves), tree_root(leaves))
+
+
+def bound_variable(name: str, value: int) -> bytes:
+    """Leaf of the tree over bound variables."""
+    return _hash(9, _text(name), pack(">i", value))
+
+
+def variables_root_of(count: int, root: bytes) -> bytes:
+    return _hash(10, pack(">I", count), root)
 
 
 def operators_root(operators: Iterable[bytes]) -> bytes:
@@ -218,8 +236,13 @@ def trace_root(calls: Sequence[bytes], outputs: bytes) -> bytes:
     return tree_root([*calls, outputs])
 
 
-def _array_root(dtype: DType, array: Array) -> bytes:
-    return tensor_root(dtype, np.asarray(array).astype(STORAGE[dtype].newbyteorder("<"), copy=False))
+def array_root(dtype: DType, array: Array) -> bytes:
+    """Tensor root of an array in the storage dtype, whatever the byte order of this machine."""
+    return tensor_root(dtype, little_endian(dtype, array))
+
+
+def little_endian(dtype: DType, array: Array) -> Array:
+    return np.asarray(array).astype(STORAGE[dtype].newbyteorder("<"), copy=False)
 
 
 def _view(data: Data) -> memoryview:

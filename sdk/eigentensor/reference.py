@@ -4,7 +4,7 @@ Elements of a call are independent of each other, so many are computed side by s
 one after the other, in row-major order, from the identity. `eigentensor.numerics` does every operation.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -19,8 +19,10 @@ from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
 from eigentensor.program.binding import Results, bind, collect, iteration_values
 from eigentensor.program.model import Body, Instruction, Program, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.program.structure import extents_of
 
 Values = NDArray[Any]
+Load = Callable[[int, Values, Values | None], Values]
 LANES = 1 << 14  #: values of one instruction that are held at a time
 
 
@@ -68,50 +70,82 @@ def elements(
     """The elements `indices` of the result of one call, from flat buffers and the values of the program's variables."""
     body, arguments, bound = program.bodies[program.calls[call].body], *program.calls[call][1:]
     arrays = [np.empty(0, STORAGE[body.parameters[0].dtype]), *(buffers[i] for i in arguments)]
-    value = _Evaluation(body, arrays, [variables[i] for i in bound], np.asarray(indices, np.int64)).stored()
+
+    def load(parameter: int, element: Values, guard: Values | None) -> Values:
+        return loaded(arrays[parameter], element, guard)
+
+    value = Evaluation(body, load, [variables[i] for i in bound], np.asarray(indices, np.int64)).stored()
     return canonical(body.parameters[0].dtype, np.array(np.broadcast_to(value, np.shape(indices)), order="C"))
 
 
-class _Evaluation:
-    """One body at some elements: the last axis of a value; an axis in front of it are steps of a reduction."""
+class Evaluation:
+    """One body at some elements: the last axis of a value; an axis in front of it are steps of a reduction.
 
-    def __init__(self, body: Body, arrays: Sequence[Values], variables: Sequence[int], indices: Values) -> None:
+    `load` gives elements of a parameter, +0 where the guard is false. `values` are those known of each instruction.
+    """
+
+    def __init__(self, body: Body, load: Load, variables: Sequence[int], indices: Values) -> None:
         self.body = body
-        self.arrays = arrays
+        self.load = load
         self.variables = variables
         self.lanes = indices.shape
         self.ranges: dict[int, Values] = dict(enumerate(np.unravel_index(indices, body.output_ranges or (1,))))
         self.values: dict[int, Values] = {}
-        self.owner = _owners(body)
 
     def stored(self) -> Values:
+        """What is stored, before its NaN is made canonical; all values of instructions outside of steps are known."""
+        owner = _owners(self.body)
         for number, instruction in enumerate(self.body.instructions):
             if instruction.op in REDUCTIONS:
-                self.values[number] = self.reduced(number, instruction)
-            elif self.owner[number] is None:
-                self.values[number] = self.value(instruction)
+                inner = [i for i in range(number) if owner[i] == instruction.c]
+                for total in self.totals(number, inner):
+                    self.values[number] = total
+            elif owner[number] is None:
+                self.evaluate((number,))
         return self.values[len(self.body.instructions) - 1]
 
-    def reduced(self, number: int, reduction: Instruction) -> Values:
-        """All steps of a reduction; terms are computed for many steps at once, then taken one by one."""
-        loops = [i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction.c]
-        extents = [int(self.values[self.body.reduce_ranges[i].extent]) for i in loops]
-        inner = [i for i in range(number) if self.owner[i] == reduction.c]
-        name = reduction.op.name.removeprefix("REDUCE_")
-        total = np.broadcast_to(identity(name, reduction.dtype), self.lanes)
-        for steps in _spans(prod(extents), max(1, LANES // max(1, prod(self.lanes)))):
-            for loop, counter in zip(loops, np.unravel_index(steps, extents), strict=True):
-                self.ranges[len(self.body.output_ranges) + loop] = counter.reshape(-1, 1)
-            for i in inner:
-                self.values[i] = self.value(self.body.instructions[i])
-            terms = [np.broadcast_to(self.values[i], (len(steps), *self.lanes)) for i in reduction.values]
-            for step in range(len(steps)):
-                factors = [term[step] for term in terms]
-                operands = (*factors, total) if reduction.op is Op.REDUCE_MULACC else (total, *factors)
-                total = OPERATIONS[name](reduction.dtype, *operands)
-        return total
+    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
+        """The accumulator of a reduction: its identity, then what it is after each step.
 
-    def value(self, instruction: Instruction) -> Values:
+        `inner` are the instructions of its steps; terms are computed for many steps at once, then taken one by one.
+        """
+        total = np.broadcast_to(self.identity(number), self.lanes)
+        yield total
+        for steps in _spans(prod(self.extents(number)), max(1, LANES // max(1, prod(self.lanes)))):
+            terms = self.terms(number, steps, inner)
+            for step in range(len(steps)):
+                total = self.accumulate(number, [term[step] for term in terms], total)
+                yield total
+
+    def identity(self, number: int) -> Values:
+        reduction = self.body.instructions[number]
+        return identity(reduction.op.name.removeprefix("REDUCE_"), reduction.dtype)
+
+    def extents(self, number: int) -> list[int]:
+        """Trip counts of a reduction's ranges."""
+        return [int(self.values[i]) for i in extents_of(self.body, self.body.instructions[number].c)]
+
+    def terms(self, number: int, steps: Values, inner: Sequence[int]) -> list[Values]:
+        """The term, or the two factors, of a reduction at some of its steps."""
+        reduction, outputs = self.body.instructions[number], len(self.body.output_ranges)
+        loops = [outputs + i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction.c]
+        for loop, counter in zip(loops, np.unravel_index(steps, self.extents(number)), strict=True):
+            self.ranges[loop] = counter.reshape(-1, 1)
+        self.evaluate(inner)
+        return [np.broadcast_to(self.values[i], (len(steps), *self.lanes)) for i in reduction.values]
+
+    def accumulate(self, number: int, factors: Sequence[Values], total: Values) -> Values:
+        """One step of a reduction."""
+        reduction = self.body.instructions[number]
+        operands = (*factors, total) if reduction.op is Op.REDUCE_MULACC else (total, *factors)
+        return OPERATIONS[reduction.op.name.removeprefix("REDUCE_")](reduction.dtype, *operands)
+
+    def evaluate(self, numbers: Iterable[int]) -> None:
+        """Makes values of instructions known, in this order; those that they take are known."""
+        for number in numbers:
+            self.values[number] = self._value(self.body.instructions[number])
+
+    def _value(self, instruction: Instruction) -> Values:
         op, dtype, a = instruction[:3]
         if op is Op.CONST:
             return _constant(instruction)
@@ -121,7 +155,7 @@ class _Evaluation:
             return np.asarray(self.variables[a], np.int64)
         if op is Op.LOAD:
             guard = None if instruction.c == NO_GUARD else self.values[instruction.c]
-            return _loaded(self.arrays[a], self.values[instruction.b], guard)
+            return self.load(a, self.values[instruction.b], guard)
         operands = [self.values[i] for i in instruction.values]
         source = self.body.instructions[instruction.values[-1]].dtype
         if op is Op.CAST:
@@ -156,7 +190,7 @@ def _constant(instruction: Instruction) -> Values:
     return from_pattern(dtype, pattern)
 
 
-def _loaded(array: Values, element: Values, guard: Values | None) -> Values:
+def loaded(array: Values, element: Values, guard: Values | None) -> Values:
     """array[element]; +0 where the guard is false, whatever the element is there."""
     if guard is None:
         return np.asarray(array[element])

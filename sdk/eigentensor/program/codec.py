@@ -1,5 +1,6 @@
 """A program as bytes: the one encoding of sdk/README.md. Nothing is made from a count before the bytes are there."""
 
+from collections.abc import Mapping, Sequence
 from struct import Struct, pack
 from typing import Any
 
@@ -37,6 +38,8 @@ _EXTENT = Struct("<I")
 _REDUCE = Struct("<HBB")
 _INSTRUCTION = Struct("<BBHHH")
 _RESULT = Struct("<BBBBI")
+
+_Bodies = Sequence[Body] | Mapping[int, Body]
 
 _OPS = {int(op): op for op in Op}
 _DTYPES = {int(dtype): dtype for dtype in DType}
@@ -94,6 +97,17 @@ def split(data: bytes) -> tuple[bytes, list[bytes]]:
     if position != end:
         raise _format_error("length", "program", f"{end - position} bytes follow the last record")
     return data[: HEADER.size], records
+
+
+def read_record(kind: str, record: bytes, bodies: _Bodies = ()) -> Any:
+    """The part of a program that a record alone is, read but not checked; a call needs the body that it names.
+
+    `kind` is variable, buffer, body, call or result. Raises FormatError.
+    """
+    reader = _Reader(record, kind)
+    found = _READ[kind](reader, bodies)
+    reader.end()
+    return found
 
 
 def _counts(data: bytes) -> tuple[list[int], int]:
@@ -195,7 +209,7 @@ def _variable(v: Variable) -> bytes:
     return _VARIABLE.pack(v.minimum, v.maximum, v.stride, len(name)) + name
 
 
-def _read_variable(reader: _Reader, _: list[Body]) -> Variable:
+def _read_variable(reader: _Reader, _: _Bodies) -> Variable:
     minimum, maximum, stride, size = reader.take(_VARIABLE)
     return Variable(reader.name(size), minimum, maximum, stride)
 
@@ -205,7 +219,7 @@ def _buffer(b: Buffer) -> bytes:
     return _BUFFER.pack(b.role, b.dtype, len(b.shape), len(name)) + pack(f"<{len(b.shape)}I", *b.shape) + name + b.data
 
 
-def _read_buffer(reader: _Reader, _: list[Body]) -> Buffer:
+def _read_buffer(reader: _Reader, _: _Bodies) -> Buffer:
     role, dtype, dimensions, size = reader.take(_BUFFER)
     shape = tuple(extent for (extent,) in reader.many(_EXTENT, dimensions))
     name = reader.name(size)
@@ -226,7 +240,7 @@ def _body(b: Body) -> bytes:
     )
 
 
-def _read_body(reader: _Reader, _: list[Body]) -> Body:
+def _read_body(reader: _Reader, _: _Bodies) -> Body:
     instructions, parameters, variables, output_ranges, reduce_ranges, reductions, zero = reader.take(_BODY)
     reader.zero(zero)
     read_parameters = []
@@ -247,11 +261,12 @@ def _read_body(reader: _Reader, _: list[Body]) -> Body:
     return body
 
 
-def _read_call(reader: _Reader, bodies: list[Body]) -> Call:
+def _read_call(reader: _Reader, bodies: _Bodies) -> Call:
     (number,) = reader.take(_EXTENT)
-    if number >= len(bodies):
-        raise _format_error("codes", reader.where, f"calls body {number} of {len(bodies)}")
-    body = bodies[number]
+    try:
+        body = bodies[number]
+    except LookupError:
+        raise _format_error("codes", reader.where, f"calls body {number} of {len(bodies)}") from None
     variables, arguments = len(body.variables), max(0, len(body.parameters) - 1)
     fields = reader.take(_call_layout(variables, arguments))
     return Call(number, fields[variables:], fields[:variables])
@@ -272,7 +287,7 @@ def _result(r: Result) -> bytes:
     return _RESULT.pack(r.kind, len(r.shape), len(name), 0, r.buffer) + pack(f"<{len(r.shape)}I", *r.shape) + name
 
 
-def _read_result(reader: _Reader, _: list[Body]) -> Result:
+def _read_result(reader: _Reader, _: _Bodies) -> Result:
     kind, dimensions, size, zero, buffer = reader.take(_RESULT)
     reader.zero(zero)
     shape = tuple(extent for (extent,) in reader.many(_EXTENT, dimensions))

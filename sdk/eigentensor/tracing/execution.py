@@ -1,0 +1,118 @@
+"""The trace of an execution: what each executed call wrote, by its tensor root, followed by the outputs root.
+
+Execution is deterministic, so nothing is kept on the honest path: a trace is made again when somebody asks for it, and
+once more with the tensors of the calls that are disputed.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from eigentensor import merkle, reference
+from eigentensor.errors import WitnessError
+from eigentensor.program.binding import Results, bind, iteration_values
+from eigentensor.program.model import Program, Role
+from eigentensor.reference import Values
+from eigentensor.tracing.hashes import Hashes
+
+
+class Execute(Protocol):
+    """`reference.execute`, or whatever gives its bits and lets every call be observed as it does."""
+
+    def __call__(
+        self,
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, Values], None] | None = None,
+    ) -> Results: ...
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An account of one execution. `calls` are the tensor roots of all executed calls, `outputs` is the outputs root.
+
+    `given` are the flat buffers of the program's records, `kept` the flat results of the executed calls asked for.
+    Executed calls are numbered iteration · calls + call.
+    """
+
+    program: Program
+    given: Sequence[Values]
+    variables: Mapping[str, int]
+    calls: tuple[bytes, ...]
+    outputs: bytes
+    kept: Mapping[int, Values]
+
+    @cached_property
+    def trace(self) -> Hashes:
+        return Hashes((*self.calls, self.outputs))
+
+    def source(self, buffer: int, iteration: int) -> int | None:
+        """The executed call whose result a buffer is in an iteration; None if it comes from outside."""
+        first, each = len(self.program.buffers), len(self.program.calls)
+        if buffer >= first:
+            return iteration * each + buffer - first
+        record = self.program.buffers[buffer]
+        if record.role is not Role.STATE or iteration == 0:
+            return None
+        return (iteration - 1) * each + self.program.new_states[record.name].buffer - first
+
+    def needs(self, number: int) -> frozenset[int]:
+        """The executed calls whose results an executed call reads."""
+        iteration, call = divmod(number, len(self.program.calls))
+        sources = (self.source(buffer, iteration) for buffer in self.program.calls[call].arguments)
+        return frozenset(source for source in sources if source is not None)
+
+    def arguments(self, number: int) -> list[Values]:
+        """The flat tensors for parameters 1, 2, … of an executed call. Raises WitnessError if one was not kept."""
+        iteration, call = divmod(number, len(self.program.calls))
+        found = []
+        for buffer in self.program.calls[call].arguments:
+            source = self.source(buffer, iteration)
+            if source is not None and source not in self.kept:
+                raise WitnessError(
+                    f"the result of executed call {source} was not kept", fix=f"Trace again with `needs({number})`."
+                )
+            found.append(self.given[buffer] if source is None else self.kept[source])
+        return found
+
+    def bound(self, number: int) -> tuple[int, ...]:
+        """The values of the body's variables in an executed call."""
+        iteration, call = divmod(number, len(self.program.calls))
+        values = iteration_values(self.program, self.variables, iteration)
+        return tuple(values[i] for i in self.program.calls[call].variables)
+
+
+def retrace(
+    program: Program,
+    tensors: Mapping[str, Any],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    *,
+    keep: Collection[int] = frozenset(),
+    execute: Execute = reference.execute,
+) -> Execution:
+    """Executes a program, remembers the root of each executed call, and the results of those in `keep` alone."""
+    roots: list[bytes] = []
+    kept: dict[int, Values] = {}
+
+    def observe(number: int, result: Values) -> None:
+        call = number % len(program.calls)
+        roots.append(merkle.array_root(program.parameter(len(program.buffers) + call).dtype, result))
+        if number in keep:
+            kept[number] = result.copy()
+
+    results = execute(program, tensors, variables, repeat, observe=observe)
+    given = bind(program, tensors, variables or {}, repeat)
+    return Execution(program, given, variables or {}, tuple(roots), merkle.results_root(program, results), kept)
+
+
+def outputs_of(program: Program, calls: Sequence[bytes]) -> bytes:
+    """The outputs root that the tensor roots of all executed calls imply: what the collect verdict compares with."""
+    last = len(calls) - len(program.calls) - len(program.buffers)
+    outputs = {name: calls[last + r.buffer] for name, r in program.outputs.items()}
+    states = {name: calls[last + r.buffer] for name, r in program.new_states.items()}
+    return merkle.outputs_root(merkle.bindings_root(outputs), merkle.bindings_root(states))

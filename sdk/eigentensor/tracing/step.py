@@ -1,0 +1,130 @@
+"""One element of a call: the results of its reductions, their accumulators, and the value of any one step."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eigentensor.errors import WitnessError
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.floats import canonical, patterns
+from eigentensor.numerics.operations import from_pattern
+from eigentensor.program.model import Body
+from eigentensor.program.ops import REDUCTIONS
+from eigentensor.program.structure import cone, extents_of, reductions
+from eigentensor.reference import Evaluation, Values, loaded
+from eigentensor.tracing.execution import Execution
+
+#: The pattern of an element of a parameter; it is asked in the order of the LOADs, and only where the guard holds.
+Read = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one verdict is about: one step of a reduction of an element, or its final expression (`reduction` None).
+
+    `results` are the patterns that are claimed for the element's reductions, by number; `accumulator` is the pattern
+    before the step.
+    """
+
+    element: int
+    results: tuple[int, ...] = ()
+    reduction: int | None = None
+    step: int = 0
+    accumulator: int = 0
+
+
+def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Read) -> int:
+    """The pattern of the accumulator after the step, or of the stored element, if everything else is as claimed.
+
+    Only the cone of the step is evaluated, by the reference's own operations. Raises WitnessError when the body has no
+    such point.
+    """
+    numbers = reductions(body)
+    if len(point.results) != len(numbers) or not 0 <= point.element < body.parameters[0].elements:
+        raise WitnessError(f"element {point.element} with {len(point.results)} results is none of this body")
+
+    def load(parameter: int, element: Values, guard: Values | None) -> Values:
+        dtype = body.parameters[parameter].dtype
+        if guard is not None and not guard.all():
+            return np.zeros((), STORAGE[dtype])
+        return from_pattern(dtype, read(parameter, int(element.reshape(-1)[0])))
+
+    at = Evaluation(body, load, variables, np.array([point.element]))
+    for number, result in zip(numbers, point.results, strict=True):
+        at.values[number] = from_pattern(body.instructions[number].dtype, result)
+    if point.reduction is None:
+        last = len(body.instructions) - 1
+        at.evaluate(_expression(body, (last,)))
+        return _pattern(body.parameters[0].dtype, at.values[last])
+    if not 0 <= point.reduction < len(numbers):
+        raise WitnessError(f"the body has no reduction {point.reduction}")
+    number = numbers[point.reduction]
+    at.evaluate(_expression(body, extents_of(body, point.reduction)))
+    steps = int(np.prod(at.extents(number), dtype=object))
+    if not 0 <= point.step < steps:
+        raise WitnessError(f"step {point.step} of a reduction that takes {steps}")
+    dtype = body.instructions[number].dtype
+    terms = at.terms(number, np.array([point.step]), _expression(body, body.instructions[number].values))
+    return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], from_pattern(dtype, point.accumulator)))
+
+
+class Element:
+    """An element of an executed call, evaluated over the tensors that an account gives for it."""
+
+    def __init__(self, execution: Execution, number: int, element: int) -> None:
+        self.body = execution.program.bodies[execution.program.calls[number % len(execution.program.calls)].body]
+        self.number = number
+        self.element = element
+        self.variables = execution.bound(number)
+        self._arrays = execution.arguments(number)
+        self._evaluation = Evaluation(self.body, self._load, self.variables, np.array([element]))
+        self._stored = self._evaluation.stored()
+
+    @property
+    def stored(self) -> int:
+        """The pattern that the call writes."""
+        return _pattern(self.body.parameters[0].dtype, self._stored)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The patterns of the element's reductions."""
+        return tuple(
+            _pattern(self.body.instructions[n].dtype, self._evaluation.values[n]) for n in reductions(self.body)
+        )
+
+    def length(self, reduction: int) -> int:
+        """The steps that a reduction takes; none leave it at its identity."""
+        return int(np.prod(self._evaluation.extents(reductions(self.body)[reduction]), dtype=object))
+
+    def accumulators(self, reduction: int, after: Collection[int]) -> dict[int, int]:
+        """The patterns of the accumulator after so many steps; 0 is the identity, `length` the result."""
+        number = reductions(self.body)[reduction]
+        inner = _expression(self.body, self.body.instructions[number].values)
+        again = Evaluation(self.body, self._load, self.variables, np.array([self.element]))
+        again.values |= self._evaluation.values
+        dtype, last = self.body.instructions[number].dtype, max(after, default=0)
+        found: dict[int, int] = {}
+        for steps, total in enumerate(again.totals(number, inner)):
+            if steps in after:
+                found[steps] = _pattern(dtype, total)
+            if steps >= last:
+                break
+        return found
+
+    def read(self, parameter: int, element: int) -> int:
+        """The pattern of an element of an operand."""
+        return _pattern(self.body.parameters[parameter].dtype, self._arrays[parameter - 1][element : element + 1])
+
+    def _load(self, parameter: int, element: Values, guard: Values | None) -> Values:
+        return loaded(self._arrays[parameter - 1], element, guard)
+
+
+def _expression(body: Body, roots: Sequence[int]) -> list[int]:
+    """The cone of some instructions without the reductions in it, whose results are claimed."""
+    return [number for number in cone(body, roots) if body.instructions[number].op not in REDUCTIONS]
+
+
+def _pattern(dtype: DType, value: Values) -> int:
+    flat = np.ascontiguousarray(value).reshape(-1)
+    return int(patterns(dtype, canonical(dtype, flat))[0])

@@ -1,0 +1,190 @@
+"""The witness of one step: everything that its value depends on, opened under the roots of a task and of a claim."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eigentensor import merkle
+from eigentensor.errors import WitnessError
+from eigentensor.merkle import LEAF, Opening
+from eigentensor.program.codec import read_record, split
+from eigentensor.program.model import Body, Role
+from eigentensor.program.ops import DType
+from eigentensor.tracing.execution import Execution
+from eigentensor.tracing.hashes import Hashes
+from eigentensor.tracing.step import Element, Point, evaluate_point
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of the program, and its place in the tree of records under the program root."""
+
+    data: bytes
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where a tensor, or a variable, stands among those that an order names: in a tree of `count` leaves."""
+
+    count: int
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor that the step reads, by parameter, and how its root follows.
+
+    `records`: the buffer's, if it has one; then the new state's result, if it is fed back. `place` is a Binding under
+    the root of its role, an Opening under the trace, or None for a constant, whose elements are in its record.
+    """
+
+    parameter: int
+    root: bytes
+    records: tuple[Record, ...]
+    place: Binding | Opening | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the body: its record, the value that the order binds, and its place under the variables root."""
+
+    record: Record
+    value: int
+    place: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A loaded element: the leaf that holds it, and the leaf's place in the tree of its tensor."""
+
+    parameter: int
+    leaf: bytes
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """`number` is the executed call. Operands stand in the order of the LOADs; constants and false guards have none."""
+
+    header: bytes
+    number: int
+    call: Record
+    body: Record
+    point: Point
+    variables: tuple[Variable, ...]
+    tensors: tuple[Tensor, ...]
+    operands: tuple[Operand, ...]
+
+
+def evaluate_step(witness: Witness) -> int:
+    """The pattern that follows from a witness alone: of the accumulator after the step, or of the stored element.
+
+    The records decide what is evaluated; whether they, the tensors and the variables are those of a claim is for
+    `check_witness`. Raises WitnessError if operands are missing, left over or elsewhere, FormatError for bad records.
+    """
+    body: Body = read_record("body", witness.body.data)
+    tensors = {tensor.parameter: tensor for tensor in witness.tensors}
+    operands = iter(witness.operands)
+
+    def read(parameter: int, element: int) -> int:
+        dtype, elements = body.parameters[parameter]
+        if parameter not in tensors or not 0 <= element < elements:
+            raise WitnessError(f"element {element} of parameter {parameter} is not opened")
+        tensor = tensors[parameter]
+        if tensor.place is None:
+            return _element(dtype, read_record("buffer", tensor.records[0].data).data, element)
+        return _opened(dtype, tensor, element, operands)
+
+    variables = [_value(witness, variable) for variable in witness.variables]
+    if len(variables) != len(body.variables):
+        raise WitnessError(f"{len(variables)} variables, the body has {len(body.variables)}")
+    value = evaluate_point(body, witness.point, variables, read)
+    if next(operands, None) is not None:
+        raise WitnessError("an operand is left over")
+    return value
+
+
+def witness_of(execution: Execution, encoded: bytes, element: Element, point: Point) -> Witness:
+    """The witness of a point of an element, out of an account and the program's bytes."""
+    header, records = split(encoded)
+    tree = Hashes(tuple(merkle.record_hash(record) for record in records))
+    program = execution.program
+    iteration, call = divmod(element.number, len(program.calls))
+    buffers = len(program.variables)
+    bodies = buffers + len(program.buffers)
+    calls = bodies + len(program.bodies)
+    results = calls + len(program.calls)
+
+    def record(number: int) -> Record:
+        return Record(records[number], tree.opening(number))
+
+    def tensor(parameter: int, root: bytes) -> Tensor:
+        buffer = program.calls[call].arguments[parameter - 1]
+        source = execution.source(buffer, iteration)
+        if buffer >= len(program.buffers) and source is not None:
+            return Tensor(parameter, root, (), execution.trace.opening(source))
+        given, shown = program.buffers[buffer], record(buffers + buffer)
+        if source is not None:
+            new = results + program.results.index(program.new_states[given.name])
+            return Tensor(parameter, root, (shown, record(new)), execution.trace.opening(source))
+        if given.role is Role.CONSTANT:
+            return Tensor(parameter, root, (shown,), None)
+        names = sorted(program.named(given.role))
+        arrays = {b.name: a for b, a in zip(program.buffers, execution.given, strict=True) if b.role is given.role}
+        leaves = [merkle.binding(n, merkle.array_root(program.named(given.role)[n].dtype, arrays[n])) for n in names]
+        place = Binding(len(names), Hashes(tuple(leaves)).opening(names.index(given.name)))
+        return Tensor(parameter, root, (shown,), place)
+
+    def variable(number: int) -> Variable:
+        leaves = Hashes(tuple(merkle.bound_variable(v.name, execution.variables[v.name]) for v in program.variables))
+        place = Binding(len(program.variables), leaves.opening(number))
+        return Variable(record(number), execution.variables[program.variables[number].name], place)
+
+    arguments = execution.arguments(element.number)
+    constants = {
+        parameter
+        for parameter, buffer in enumerate(program.calls[call].arguments, 1)
+        if buffer < len(program.buffers) and program.buffers[buffer].role is Role.CONSTANT
+    }
+    used: set[int] = set()
+    operands: list[Operand] = []
+
+    def read(parameter: int, index: int) -> int:
+        used.add(parameter)
+        if parameter not in constants:
+            dtype = element.body.parameters[parameter].dtype
+            data = merkle.little_endian(dtype, arguments[parameter - 1])
+            operands.append(Operand(parameter, *merkle.open_element(dtype, data, index)))
+        return element.read(parameter, index)
+
+    evaluate_point(element.body, point, element.variables, read)
+    roots = {p: merkle.array_root(element.body.parameters[p].dtype, arguments[p - 1]) for p in used}
+    return Witness(
+        header,
+        element.number,
+        record(calls + call),
+        record(bodies + program.calls[call].body),
+        point,
+        tuple(variable(number) for number in program.calls[call].variables),
+        tuple(tensor(parameter, roots[parameter]) for parameter in sorted(used)),
+        tuple(operands),
+    )
+
+
+def _value(witness: Witness, variable: Variable) -> int:
+    """A variable in the iteration of the executed call."""
+    calls = int.from_bytes(witness.header[16:20], "little")
+    stride: int = read_record("variable", variable.record.data).stride
+    return variable.value + witness.number // calls * stride
+
+
+def _opened(dtype: DType, tensor: Tensor, element: int, operands: Iterator[Operand]) -> int:
+    operand = next(operands, None)
+    leaf, within = divmod(element * dtype.size, LEAF)
+    if operand is None or (operand.parameter, operand.opening.number) != (tensor.parameter, leaf):
+        raise WitnessError(f"element {element} of parameter {tensor.parameter} is not opened")
+    return _element(dtype, operand.leaf, within // dtype.size)
+
+
+def _element(dtype: DType, data: bytes, index: int) -> int:
+    return int.from_bytes(data[index * dtype.size : (index + 1) * dtype.size], "little")

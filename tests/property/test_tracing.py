@@ -1,0 +1,198 @@
+"""Traces and witnesses: each step of an honest account is consistent, and some step of every other is not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from eigentensor import merkle, reference
+from eigentensor.errors import WitnessError
+from eigentensor.numerics.floats import patterns
+from eigentensor.program import encode
+from eigentensor.testing.programs import Example, examples, generate
+from eigentensor.tracing import (
+    Claim,
+    Element,
+    Execution,
+    Hashes,
+    Point,
+    check_witness,
+    claim_of,
+    evaluate_step,
+    outputs_of,
+    retrace,
+    witness_of,
+)
+from worked_examples import layer, session
+
+FEW = settings(max_examples=25, deadline=None)
+
+
+def account_of(example: Example) -> Execution:
+    """An account with all tensors."""
+    calls = len(example.program.calls) * example.repeat
+    return retrace(example.program, example.tensors, example.variables, example.repeat, keep=range(calls))
+
+
+def points(element: Element, random: Random) -> Iterator[tuple[Point, int]]:
+    """The final expression of an element and some step of each reduction, with what the account says of them."""
+    results = element.results
+    yield Point(element.element, results), element.stored
+    for reduction, result in enumerate(results):
+        length = element.length(reduction)
+        if length:
+            step = random.randrange(length)
+            borders = element.accumulators(reduction, {0, step, step + 1, length})
+            assert borders[length] == result
+            yield Point(element.element, results, reduction, step, borders[step]), borders[step + 1]
+
+
+def written(account: Execution, number: int) -> list[int]:
+    program = account.program
+    dtype = program.parameter(len(program.buffers) + number % len(program.calls)).dtype
+    return [int(pattern) for pattern in patterns(dtype, account.kept[number])]
+
+
+def judged(account: Execution, encoded: bytes, claim: Claim, element: Element, point: Point) -> int:
+    witness = witness_of(account, encoded, element, point)
+    check_witness(witness, claim)
+    return evaluate_step(witness)
+
+
+@FEW
+@given(examples())
+def test_every_step_of_an_honest_account_follows_from_its_witness(example: Example) -> None:
+    account, encoded, random = account_of(example), encode(example.program), Random(1)
+    claim = claim_of(account, encoded)
+    assert outputs_of(example.program, account.calls) == account.outputs
+    for number in range(len(account.calls)):
+        values = written(account, number)
+        for chosen in random.sample(range(len(values)), min(2, len(values))):
+            element = Element(account, number, chosen)
+            assert element.stored == values[chosen]
+            for point, expected in points(element, random):
+                assert judged(account, encoded, claim, element, point) == expected
+
+
+def inconsistent(account: Execution, number: int) -> list[int]:
+    """The elements of an executed call whose claimed patterns do not follow from the claimed operands."""
+    claimed = written(account, number)
+    return [e for e, pattern in enumerate(claimed) if Element(account, number, e).stored != pattern]
+
+
+@pytest.mark.parametrize("example", [layer(), session()], ids=["layer", "session"])
+def test_each_single_flipped_bit_of_each_tensor_of_a_trace_makes_its_element_inconsistent(example: Example) -> None:
+    honest = account_of(example)
+    assert not any(inconsistent(honest, number) for number in honest.kept)
+    for number, tensor in honest.kept.items():
+        for bit in range(8 * tensor.nbytes):
+            lie = tensor.copy()
+            lie.view(np.uint8)[bit // 8] ^= np.uint8(1 << bit % 8)
+            account = replace(honest, kept={**honest.kept, number: lie})
+            assert inconsistent(account, number) == [bit // (8 * tensor.itemsize)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_bit_flipped_anywhere_in_a_generated_trace_is_found_by_a_witness_of_the_liars_own_account(seed: int) -> None:
+    example, random = generate(seed), Random(seed)
+    honest, encoded = account_of(example), encode(example.program)
+    number = random.choice([n for n, tensor in honest.kept.items() if tensor.size])
+    lie = honest.kept[number].copy()
+    bit = random.randrange(8 * lie.nbytes)
+    lie.view(np.uint8)[bit // 8] ^= np.uint8(1 << bit % 8)
+    chosen = bit // (8 * lie.itemsize)
+    dtype = example.program.parameter(len(example.program.buffers) + number % len(example.program.calls)).dtype
+    calls = (*honest.calls[:number], merkle.array_root(dtype, lie), *honest.calls[number + 1 :])
+    account = replace(honest, kept={**honest.kept, number: lie}, calls=calls)
+    element, claim = Element(account, number, chosen), claim_of(account, encoded)
+    point = Point(chosen, element.results)
+    assert judged(account, encoded, claim, element, point) != written(account, number)[chosen]
+
+
+def test_a_false_result_of_a_reduction_cannot_be_reached_by_true_steps() -> None:
+    account, encoded = account_of(layer()), encode(layer().program)
+    element, claim = Element(account, 0, 5), claim_of(account, encoded)
+    length = element.length(0)
+    borders = element.accumulators(0, range(length + 1))
+    false = (element.results[0] ^ 1,)
+    for lied in range(1, length + 1):
+        told = {step: pattern ^ (step >= lied) for step, pattern in borders.items()}
+        wrong = [
+            step
+            for step in range(length)
+            if judged(account, encoded, claim, element, Point(5, false, 0, step, told[step])) != told[step + 1]
+        ]
+        assert lied - 1 in wrong
+
+
+def test_a_witness_with_anything_changed_is_refused() -> None:
+    example = session()
+    account, encoded = account_of(example), encode(example.program)
+    claim = claim_of(account, encoded)
+    element = Element(account, len(account.calls) - 2, 1)
+    witness = witness_of(account, encoded, element, Point(1, element.results))
+    check_witness(witness, claim)
+    operand, tensor, variable = witness.operands[0], witness.tensors[0], witness.variables[0]
+    leaf = bytes((operand.leaf[0] ^ 1, *operand.leaf[1:]))
+    for changed in (
+        replace(witness, number=0),
+        replace(witness, number=len(account.calls)),
+        replace(witness, header=witness.header[:-1]),
+        replace(witness, header=bytes((*witness.header[:24], 9, *witness.header[25:]))),
+        replace(witness, body=witness.call),
+        replace(witness, operands=(replace(operand, leaf=leaf), *witness.operands[1:])),
+        replace(witness, operands=(replace(operand, leaf=leaf[1:]), *witness.operands[1:])),
+        replace(witness, operands=(replace(operand, parameter=99), *witness.operands[1:])),
+        replace(witness, tensors=(replace(tensor, root=bytes(32)), *witness.tensors[1:])),
+        replace(witness, tensors=(replace(tensor, place=None), *witness.tensors[1:])),
+        replace(witness, tensors=witness.tensors[1:]),
+        replace(witness, variables=(replace(variable, value=variable.value + 1),)),
+        replace(witness, variables=()),
+    ):
+        with pytest.raises(WitnessError):
+            check_witness(changed, claim)
+    for incomplete in (
+        replace(witness, operands=witness.operands[1:]),
+        replace(witness, operands=(*witness.operands, operand)),
+        replace(witness, variables=()),
+        replace(witness, point=Point(99, element.results)),
+        replace(witness, point=Point(1, (0,))),
+        replace(witness, point=Point(1, element.results, 0)),
+    ):
+        with pytest.raises(WitnessError):
+            evaluate_step(incomplete)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 31, 32, 33, 70])
+def test_children_lead_from_the_root_to_every_leaf_and_to_the_padding(count: int) -> None:
+    hashes = Hashes(tuple(bytes([i + 1]) * 32 for i in range(count)))
+    assert hashes.root == merkle.tree_root(hashes.leaves)
+    for width in (2, 4, 32):
+        level, nodes = hashes.depth, [hashes.root]
+        while level > 0:
+            opened = [hashes.children(level, i, width) for i in range(len(nodes))]
+            assert [merkle.tree_root(children) for children in opened] == nodes
+            nodes = [node for children in opened for node in children]
+            level -= len(opened[0]).bit_length() - 1
+        assert nodes == [*hashes.leaves, *[merkle.NOTHING] * (len(nodes) - count)]
+    for i in range(count):
+        assert hashes.opening(i).root(hashes.leaves[i]) == hashes.root
+    with pytest.raises(IndexError):
+        hashes.node(0, 1 << hashes.depth)
+
+
+def test_only_the_tensors_that_are_asked_for_are_kept() -> None:
+    example = session()
+    account = retrace(example.program, example.tensors, example.variables, example.repeat)
+    assert not account.kept
+    last = len(account.calls) - 1
+    with pytest.raises(WitnessError, match="not kept"):
+        Element(account, last, 0)
+    again = retrace(example.program, example.tensors, example.variables, example.repeat, keep=account.needs(last))
+    assert again.kept.keys() == account.needs(last)
+    results = reference.execute(example.program, example.tensors, example.variables, example.repeat)
+    value = int(patterns(example.program.parameter(4).dtype, results.outputs["output"].reshape(-1))[0])
+    assert Element(again, last, 0).stored == value
