@@ -128,6 +128,30 @@ def test_a_false_result_of_a_reduction_cannot_be_reached_by_true_steps() -> None
         assert lied - 1 in wrong
 
 
+def test_witnesses_reach_tensors_of_every_origin() -> None:
+    example = session()
+    account, encoded = account_of(example), encode(example.program)
+    claim, origins = claim_of(account, encoded), set()
+    for number in account.kept:
+        for chosen in range(len(account.kept[number])):
+            element = Element(account, number, chosen)
+            for point, expected in points(element, Random(chosen)):
+                witness = witness_of(account, encoded, element, point)
+                check_witness(witness, claim)
+                assert evaluate_step(witness) == expected
+                origins |= {(len(tensor.records), type(tensor.place).__name__) for tensor in witness.tensors}
+    assert origins == {(0, "Opening"), (1, "Binding"), (1, "NoneType"), (2, "Opening")}
+
+
+def test_a_claimed_value_has_one_pattern() -> None:
+    account, encoded = account_of(layer()), encode(layer().program)
+    element = Element(account, 0, 5)
+    witness = witness_of(account, encoded, element, Point(5, element.results))
+    for pattern in (0x7FC00001, 0xFFC00000, 1 << 32, -1):
+        with pytest.raises(WitnessError):
+            evaluate_step(replace(witness, point=Point(5, (pattern,))))
+
+
 def test_a_witness_with_anything_changed_is_refused() -> None:
     example = session()
     account, encoded = account_of(example), encode(example.program)
@@ -150,6 +174,8 @@ def test_a_witness_with_anything_changed_is_refused() -> None:
         replace(witness, tensors=(replace(tensor, place=None), *witness.tensors[1:])),
         replace(witness, tensors=witness.tensors[1:]),
         replace(witness, variables=(replace(variable, value=variable.value + 1),)),
+        replace(witness, variables=(replace(variable, value=1 << 40),)),
+        replace(witness, variables=(replace(variable, place=replace(variable.place, count=1 << 40)),)),
         replace(witness, variables=()),
     ):
         with pytest.raises(WitnessError):
@@ -161,6 +187,7 @@ def test_a_witness_with_anything_changed_is_refused() -> None:
         replace(witness, point=Point(99, element.results)),
         replace(witness, point=Point(1, (0,))),
         replace(witness, point=Point(1, element.results, 0)),
+        replace(witness, header=b""),
     ):
         with pytest.raises(WitnessError):
             evaluate_step(incomplete)

@@ -50,6 +50,15 @@ class Execution:
     def trace(self) -> Hashes:
         return Hashes((*self.calls, self.outputs))
 
+    @cached_property
+    def bound_tensors(self) -> dict[Role, dict[str, bytes]]:
+        """The tensor roots of the inputs, weights and states by name."""
+        found: dict[Role, dict[str, bytes]] = {Role.INPUT: {}, Role.WEIGHT: {}, Role.STATE: {}}
+        for buffer, array in zip(self.program.buffers, self.given, strict=True):
+            if buffer.role is not Role.CONSTANT:
+                found[buffer.role][buffer.name] = merkle.array_root(buffer.dtype, array)
+        return found
+
     def source(self, buffer: int, iteration: int) -> int | None:
         """The executed call whose result a buffer is in an iteration; None if it comes from outside."""
         first, each = len(self.program.buffers), len(self.program.calls)

@@ -27,19 +27,14 @@ class Claim:
 
 def claim_of(execution: Execution, encoded: bytes) -> Claim:
     """The roots of an account."""
-    program = execution.program
-
-    def root(role: Role) -> bytes:
-        pairs = zip(program.buffers, execution.given, strict=True)
-        return merkle.role_root(program, role, {b.name: array for b, array in pairs if b.role is role})
-
+    roots = {role: merkle.bindings_root(bound) for role, bound in execution.bound_tensors.items()}
     return Claim(
         program=merkle.program_root(encoded),
-        inputs=root(Role.INPUT),
-        weights=root(Role.WEIGHT),
-        states=root(Role.STATE),
+        inputs=roots[Role.INPUT],
+        weights=roots[Role.WEIGHT],
+        states=roots[Role.STATE],
         variables=merkle.variables_root(execution.variables),
-        repeat=len(execution.calls) // len(program.calls),
+        repeat=len(execution.calls) // len(execution.program.calls),
         trace=execution.trace.root,
     )
 
@@ -86,6 +81,7 @@ class _Check:
         _require(len(call.variables) == len(self.witness.variables), "the number of variables")
         for number, variable in zip(call.variables, self.witness.variables, strict=True):
             record = self.read("variable", variable.record, number)
+            _require(record.minimum <= variable.value <= record.maximum, "a variable's value")
             leaf = merkle.bound_variable(record.name, variable.value)
             root = _climb(leaf, variable.place.opening, variable.place.count, "a variable")
             _require(merkle.variables_root_of(variable.place.count, root) == self.claim.variables, "a variable")
@@ -137,7 +133,7 @@ class _Check:
 
 def _climb(leaf: bytes, opening: Opening, count: int, what: str) -> bytes:
     """The root above a leaf of a tree with `count` leaves, whose depth and numbers are thereby fixed."""
-    _require(0 <= opening.number < count and len(opening.path) == (count - 1).bit_length(), what)
+    _require(0 <= opening.number < count < 1 << 32 and len(opening.path) == (count - 1).bit_length(), what)
     return opening.root(leaf)
 
 

@@ -52,7 +52,7 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
 
     at = Evaluation(body, load, variables, np.array([point.element]))
     for number, result in zip(numbers, point.results, strict=True):
-        at.values[number] = from_pattern(body.instructions[number].dtype, result)
+        at.values[number] = _claimed(body.instructions[number].dtype, result)
     if point.reduction is None:
         last = len(body.instructions) - 1
         at.evaluate(_expression(body, (last,)))
@@ -66,7 +66,7 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
         raise WitnessError(f"step {point.step} of a reduction that takes {steps}")
     dtype = body.instructions[number].dtype
     terms = at.terms(number, np.array([point.step]), _expression(body, body.instructions[number].values))
-    return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], from_pattern(dtype, point.accumulator)))
+    return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], _claimed(dtype, point.accumulator)))
 
 
 class Element:
@@ -123,6 +123,14 @@ class Element:
 def _expression(body: Body, roots: Sequence[int]) -> list[int]:
     """The cone of some instructions without the reductions in it, whose results are claimed."""
     return [number for number in cone(body, roots) if body.instructions[number].op not in REDUCTIONS]
+
+
+def _claimed(dtype: DType, pattern: int) -> Values:
+    """The value of a pattern that somebody claims: of the dtype's width, and of its one NaN."""
+    value = from_pattern(dtype, pattern)
+    if _pattern(dtype, value) != pattern:
+        raise WitnessError(f"{pattern:#x} is no canonical {dtype.name.lower()}")
+    return value
 
 
 def _pattern(dtype: DType, value: Values) -> int:

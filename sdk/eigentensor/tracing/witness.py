@@ -34,8 +34,9 @@ class Binding:
 class Tensor:
     """A tensor that the step reads, by parameter, and how its root follows.
 
-    `records`: the buffer's, if it has one; then the new state's result, if it is fed back. `place` is a Binding under
-    the root of its role, an Opening under the trace, or None for a constant, whose elements are in its record.
+    `root` is empty for a constant. `records`: the buffer's, if it has one; then the new state's result, if it is fed
+    back. `place` is a Binding under the root of its role, an Opening under the trace, or None for a constant, whose
+    elements are in its record.
     """
 
     parameter: int
@@ -118,22 +119,22 @@ def witness_of(execution: Execution, encoded: bytes, element: Element, point: Po
     def record(number: int) -> Record:
         return Record(records[number], tree.opening(number))
 
-    def tensor(parameter: int, root: bytes) -> Tensor:
+    def tensor(parameter: int) -> Tensor:
         buffer = program.calls[call].arguments[parameter - 1]
         source = execution.source(buffer, iteration)
-        if buffer >= len(program.buffers) and source is not None:
-            return Tensor(parameter, root, (), execution.trace.opening(source))
-        given, shown = program.buffers[buffer], record(buffers + buffer)
         if source is not None:
-            new = results + program.results.index(program.new_states[given.name])
-            return Tensor(parameter, root, (shown, record(new)), execution.trace.opening(source))
+            shown: tuple[Record, ...] = ()
+            if buffer < len(program.buffers):
+                new = program.new_states[program.buffers[buffer].name]
+                shown = record(buffers + buffer), record(results + program.results.index(new))
+            return Tensor(parameter, execution.calls[source], shown, execution.trace.opening(source))
+        given = program.buffers[buffer]
         if given.role is Role.CONSTANT:
-            return Tensor(parameter, root, (shown,), None)
-        names = sorted(program.named(given.role))
-        arrays = {b.name: a for b, a in zip(program.buffers, execution.given, strict=True) if b.role is given.role}
-        leaves = [merkle.binding(n, merkle.array_root(program.named(given.role)[n].dtype, arrays[n])) for n in names]
-        place = Binding(len(names), Hashes(tuple(leaves)).opening(names.index(given.name)))
-        return Tensor(parameter, root, (shown,), place)
+            return Tensor(parameter, b"", (record(buffers + buffer),), None)
+        bound = execution.bound_tensors[given.role]
+        leaves = Hashes(tuple(merkle.binding(name, bound[name]) for name in sorted(bound)))
+        place = Binding(len(bound), leaves.opening(sorted(bound).index(given.name)))
+        return Tensor(parameter, bound[given.name], (record(buffers + buffer),), place)
 
     def variable(number: int) -> Variable:
         leaves = Hashes(tuple(merkle.bound_variable(v.name, execution.variables[v.name]) for v in program.variables))
@@ -158,7 +159,6 @@ def witness_of(execution: Execution, encoded: bytes, element: Element, point: Po
         return element.read(parameter, index)
 
     evaluate_point(element.body, point, element.variables, read)
-    roots = {p: merkle.array_root(element.body.parameters[p].dtype, arguments[p - 1]) for p in used}
     return Witness(
         header,
         element.number,
@@ -166,7 +166,7 @@ def witness_of(execution: Execution, encoded: bytes, element: Element, point: Po
         record(bodies + program.calls[call].body),
         point,
         tuple(variable(number) for number in program.calls[call].variables),
-        tuple(tensor(parameter, roots[parameter]) for parameter in sorted(used)),
+        tuple(tensor(parameter) for parameter in sorted(used)),
         tuple(operands),
     )
 
@@ -174,6 +174,8 @@ def witness_of(execution: Execution, encoded: bytes, element: Element, point: Po
 def _value(witness: Witness, variable: Variable) -> int:
     """A variable in the iteration of the executed call."""
     calls = int.from_bytes(witness.header[16:20], "little")
+    if not calls:
+        raise WitnessError("a header without calls")
     stride: int = read_record("variable", variable.record.data).stride
     return variable.value + witness.number // calls * stride
 
