@@ -38,4 +38,9 @@ library Ops {
     uint256 internal constant WHERE = 43;
     uint256 internal constant CAST = 44;
     uint256 internal constant BITCAST = 45;
+
+    /// @dev Bit o says whether there is an operation o.
+    uint256 internal constant ALL = 0x3F1FF77F1F1E;
+    /// @dev Bits 2o and 2o + 1: how many operands of operation o are instructions, from the first; of LOAD none is told.
+    uint256 internal constant ARITIES = 0x5EA02AAAA152BAA02550000;
 }
