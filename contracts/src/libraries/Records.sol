@@ -91,15 +91,15 @@ library Records {
     /// @notice Reads an instruction that there is into memory that is there: a body has many.
     function read(Body memory from, uint256 number, Instruction memory into) internal pure {
         uint256 word = _instruction(from, number);
-        (uint256 op, uint256 c) = (word >> 248, _third(word));
-        unchecked {
-            into.op = op;
-            into.dtype = word >> 240 & 0xFF;
-            into.a = word >> 232 & 0xFF | (word >> 216 & 0xFF00);
-            into.b = word >> 216 & 0xFF | (word >> 200 & 0xFF00);
-            into.c = c;
-            if (op == Ops.LOAD) into.values = c == NO_GUARD ? 2 : 6;
-            else into.values = ~(type(uint256).max << (Ops.ARITIES >> 2 * op & 3));
+        uint256 values = ~(type(uint256).max << (Ops.ARITIES >> 2 * (word >> 248) & 3));
+        if (word >> 248 == Ops.LOAD) values = _third(word) == NO_GUARD ? 2 : 6;
+        assembly ("memory-safe") {
+            mstore(into, byte(0, word))
+            mstore(add(into, 32), byte(1, word))
+            mstore(add(into, 64), or(byte(2, word), shl(8, byte(3, word))))
+            mstore(add(into, 96), or(byte(4, word), shl(8, byte(5, word))))
+            mstore(add(into, 128), or(byte(6, word), shl(8, byte(7, word))))
+            mstore(add(into, 160), values)
         }
     }
 

@@ -42,8 +42,8 @@ library Step {
     }
 
     uint256 internal constant FINAL = type(uint256).max;
-    bytes1 private constant NEEDED = 0x01;
-    bytes1 private constant KNOWN = 0x02;
+    uint256 private constant NEEDED = 1;
+    uint256 private constant KNOWN = 2;
 
     /// @notice The pattern of the accumulator after the step, or of the stored element. Reverts if the record has no such
     /// point, if its cone is not as `sdk/README.md` says, or if openings are missing, wrong or left over.
@@ -154,7 +154,7 @@ library Step {
         uint256 first = last + 1;
         unchecked {
             for (uint256 n = last + 1; n-- != 0;) {
-                if (marks[n] != NEEDED) continue;
+                if (_mark(marks, n) != NEEDED) continue;
                 first = n;
                 Records.read(e.body, n, i);
                 Records.check(e.body, n, i);
@@ -164,16 +164,35 @@ library Step {
                 if (i.values & 4 != 0) _need(marks, i.c);
             }
             for (uint256 n = first; n <= last; ++n) {
-                if (marks[n] != NEEDED) continue;
+                if (_mark(marks, n) != NEEDED) continue;
                 Records.read(e.body, n, i);
                 e.values[n] = i.op < Ops.ADD ? _leaf(e, i, n) : _result(e, i, n);
-                marks[n] = KNOWN;
+                _setMark(marks, n, KNOWN);
             }
         }
     }
 
-    function _need(bytes memory marks, uint256 number) private pure {
-        if (marks[number] == 0) marks[number] = NEEDED;
+    function _need(bytes memory marks, uint256 n) private pure {
+        if (_mark(marks, n) == 0) _setMark(marks, n, NEEDED);
+    }
+
+    /// @dev Without a check of bounds, like `_known`: operands stand before their instruction.
+    function _mark(bytes memory marks, uint256 n) private pure returns (uint256 mark) {
+        assembly ("memory-safe") {
+            mark := byte(0, mload(add(add(marks, 32), n)))
+        }
+    }
+
+    function _setMark(bytes memory marks, uint256 n, uint256 mark) private pure {
+        assembly ("memory-safe") {
+            mstore8(add(add(marks, 32), n), mark)
+        }
+    }
+
+    function _known(uint256[] memory values, uint256 n) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := mload(add(add(values, 32), shl(5, n)))
+        }
     }
 
     /// @dev The value of what takes no other values, or is claimed, or loaded.
@@ -190,7 +209,7 @@ library Step {
     function _result(Evaluation memory e, Records.Instruction memory i, uint256 n) private pure returns (uint256) {
         (uint256 op, uint256 dtype, uint256 values) = (i.op, i.dtype, i.values);
         uint256 source = Records.dtypeOf(e.body, i.a);
-        uint256 a = e.values[i.a];
+        uint256 a = _known(e.values, i.a);
         if (op == Ops.CAST) return Convert.cast(source, dtype, a);
         if (op == Ops.BITCAST) return Convert.bitcast(source, dtype, a);
         bool fits;
@@ -205,7 +224,7 @@ library Step {
         if (values & 2 != 0 && Records.dtypeOf(e.body, i.b) != dtype) fits = false;
         if (values & 4 != 0 && Records.dtypeOf(e.body, i.c) != dtype) fits = false;
         if (!fits) revert WrongType(n);
-        return Scalar.evaluate(op, dtype, a, e.values[i.b], e.values[i.c]);
+        return Scalar.evaluate(op, dtype, a, _known(e.values, i.b), _known(e.values, i.c));
     }
 
     function _load(Evaluation memory e, Records.Instruction memory i, uint256 n) private pure returns (uint256) {
