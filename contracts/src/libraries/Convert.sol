@@ -6,6 +6,9 @@ import {Float32} from "./Float32.sol";
 import {Half} from "./Half.sol";
 import {Integers} from "./Integers.sol";
 
+// A word is read as signed or unsigned as the type asks: its bits stay; and powers of two are shifts.
+// forge-lint: disable-start(unsafe-typecast,incorrect-shift)
+
 /// @title CAST and BITCAST between all element types, and values as they are stored
 /// @notice Mirrors Python's `eigentensor.numerics.conversion`. Values are held as in `Scalar`.
 library Convert {
@@ -83,3 +86,4 @@ library Convert {
         }
     }
 }
+// forge-lint: disable-end(unsafe-typecast,incorrect-shift)

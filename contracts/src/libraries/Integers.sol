@@ -3,6 +3,9 @@ pragma solidity ^0.8.30;
 
 import {DTypes} from "./DTypes.sol";
 
+// A word is read as signed or unsigned as the operation asks: its bits stay; and powers of two are shifts.
+// forge-lint: disable-start(unsafe-typecast,incorrect-shift)
+
 /// @title Machine integers: two's complement, wrapping, total
 /// @notice Mirrors Python's `eigentensor.numerics.integers`. A bool, an integer or an index is its value, in two's complement
 /// of 256 bits: so comparisons, quotients and shifts need no type, and only what may leave the type is wrapped.
@@ -118,3 +121,4 @@ library Integers {
         return int256(a) < int256(b);
     }
 }
+// forge-lint: disable-end(unsafe-typecast,incorrect-shift)
