@@ -6,7 +6,6 @@ import pytest
 
 from captured_graphs import graphs
 from eigentensor.numerics.floats import patterns
-from eigentensor.program import encode
 from eigentensor.tracing import Element, Point, check_witness, claim_of, evaluate_step, outputs_of, retrace, witness_of
 
 GRAPHS = ("digits", "softmax", "embedding", "decoder step", "matmul of half", "cross-entropy with its gradient")
@@ -16,11 +15,11 @@ GRAPHS = ("digits", "softmax", "embedding", "decoder step", "matmul of half", "c
 def test_steps_of_captured_graphs_follow_from_their_witnesses(name: str) -> None:
     graph, random = graphs()[name], Random(name)
     captured = graph.captured()
-    program, encoded = captured.program, encode(captured.program)
+    program = captured.program
     variables = {v.name: v.minimum + 1 for v in program.variables}
     calls = range(len(program.calls))
     account = retrace(program, graph.bound(captured), variables, keep=calls)
-    claim = claim_of(account, encoded)
+    claim = claim_of(account)
     assert outputs_of(program, account.calls) == account.outputs
     for number in random.sample(calls, min(8, len(calls))):
         written = patterns(program.parameter(len(program.buffers) + number).dtype, account.kept[number])
@@ -33,6 +32,6 @@ def test_steps_of_captured_graphs_follow_from_their_witnesses(name: str) -> None
             borders = element.accumulators(reduction, {step, step + 1})
             expected[Point(chosen, element.results, reduction, step, borders[step])] = borders[step + 1]
         for point, value in expected.items():
-            witness = witness_of(account, encoded, element, point)
+            witness = witness_of(account, element, point)
             check_witness(witness, claim)
             assert evaluate_step(witness) == value

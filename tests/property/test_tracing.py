@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from eigentensor import merkle, reference
 from eigentensor.errors import WitnessError
 from eigentensor.numerics.floats import patterns
-from eigentensor.program import encode
 from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import (
     Claim,
@@ -56,8 +55,8 @@ def written(account: Execution, number: int) -> list[int]:
     return [int(pattern) for pattern in patterns(dtype, account.kept[number])]
 
 
-def judged(account: Execution, encoded: bytes, claim: Claim, element: Element, point: Point) -> int:
-    witness = witness_of(account, encoded, element, point)
+def judged(account: Execution, claim: Claim, element: Element, point: Point) -> int:
+    witness = witness_of(account, element, point)
     check_witness(witness, claim)
     return evaluate_step(witness)
 
@@ -65,8 +64,8 @@ def judged(account: Execution, encoded: bytes, claim: Claim, element: Element, p
 @FEW
 @given(examples())
 def test_every_step_of_an_honest_account_follows_from_its_witness(example: Example) -> None:
-    account, encoded, random = account_of(example), encode(example.program), Random(1)
-    claim = claim_of(account, encoded)
+    account, random = account_of(example), Random(1)
+    claim = claim_of(account)
     assert outputs_of(example.program, account.calls) == account.outputs
     for number in range(len(account.calls)):
         values = written(account, number)
@@ -74,7 +73,7 @@ def test_every_step_of_an_honest_account_follows_from_its_witness(example: Examp
             element = Element(account, number, chosen)
             assert element.stored == values[chosen]
             for point, expected in points(element, random):
-                assert judged(account, encoded, claim, element, point) == expected
+                assert judged(account, claim, element, point) == expected
 
 
 def inconsistent(account: Execution, number: int) -> list[int]:
@@ -98,7 +97,7 @@ def test_each_single_flipped_bit_of_each_tensor_of_a_trace_makes_its_element_inc
 @pytest.mark.parametrize("seed", range(12))
 def test_a_bit_flipped_anywhere_in_a_generated_trace_is_found_by_a_witness_of_the_liars_own_account(seed: int) -> None:
     example, random = generate(seed), Random(seed)
-    honest, encoded = account_of(example), encode(example.program)
+    honest = account_of(example)
     number = random.choice([n for n, tensor in honest.kept.items() if tensor.size])
     lie = honest.kept[number].copy()
     bit = random.randrange(8 * lie.nbytes)
@@ -107,14 +106,14 @@ def test_a_bit_flipped_anywhere_in_a_generated_trace_is_found_by_a_witness_of_th
     dtype = example.program.parameter(len(example.program.buffers) + number % len(example.program.calls)).dtype
     calls = (*honest.calls[:number], merkle.array_root(dtype, lie), *honest.calls[number + 1 :])
     account = replace(honest, kept={**honest.kept, number: lie}, calls=calls)
-    element, claim = Element(account, number, chosen), claim_of(account, encoded)
+    element, claim = Element(account, number, chosen), claim_of(account)
     point = Point(chosen, element.results)
-    assert judged(account, encoded, claim, element, point) != written(account, number)[chosen]
+    assert judged(account, claim, element, point) != written(account, number)[chosen]
 
 
 def test_a_false_result_of_a_reduction_cannot_be_reached_by_true_steps() -> None:
-    account, encoded = account_of(layer()), encode(layer().program)
-    element, claim = Element(account, 0, 5), claim_of(account, encoded)
+    account = account_of(layer())
+    element, claim = Element(account, 0, 5), claim_of(account)
     length = element.length(0)
     borders = element.accumulators(0, range(length + 1))
     false = (element.results[0] ^ 1,)
@@ -123,20 +122,20 @@ def test_a_false_result_of_a_reduction_cannot_be_reached_by_true_steps() -> None
         wrong = [
             step
             for step in range(length)
-            if judged(account, encoded, claim, element, Point(5, false, 0, step, told[step])) != told[step + 1]
+            if judged(account, claim, element, Point(5, false, 0, step, told[step])) != told[step + 1]
         ]
         assert lied - 1 in wrong
 
 
 def test_witnesses_reach_tensors_of_every_origin() -> None:
     example = session()
-    account, encoded = account_of(example), encode(example.program)
-    claim, origins = claim_of(account, encoded), set()
+    account = account_of(example)
+    claim, origins = claim_of(account), set()
     for number in account.kept:
         for chosen in range(len(account.kept[number])):
             element = Element(account, number, chosen)
             for point, expected in points(element, Random(chosen)):
-                witness = witness_of(account, encoded, element, point)
+                witness = witness_of(account, element, point)
                 check_witness(witness, claim)
                 assert evaluate_step(witness) == expected
                 origins |= {(len(tensor.records), type(tensor.place).__name__) for tensor in witness.tensors}
@@ -144,9 +143,9 @@ def test_witnesses_reach_tensors_of_every_origin() -> None:
 
 
 def test_a_claimed_value_has_one_pattern() -> None:
-    account, encoded = account_of(layer()), encode(layer().program)
+    account = account_of(layer())
     element = Element(account, 0, 5)
-    witness = witness_of(account, encoded, element, Point(5, element.results))
+    witness = witness_of(account, element, Point(5, element.results))
     for pattern in (0x7FC00001, 0xFFC00000, 1 << 32, -1):
         with pytest.raises(WitnessError):
             evaluate_step(replace(witness, point=Point(5, (pattern,))))
@@ -154,10 +153,10 @@ def test_a_claimed_value_has_one_pattern() -> None:
 
 def test_a_witness_with_anything_changed_is_refused() -> None:
     example = session()
-    account, encoded = account_of(example), encode(example.program)
-    claim = claim_of(account, encoded)
+    account = account_of(example)
+    claim = claim_of(account)
     element = Element(account, len(account.calls) - 2, 1)
-    witness = witness_of(account, encoded, element, Point(1, element.results))
+    witness = witness_of(account, element, Point(1, element.results))
     check_witness(witness, claim)
     operand, tensor, variable = witness.operands[0], witness.tensors[0], witness.variables[0]
     leaf = bytes((operand.leaf[0] ^ 1, *operand.leaf[1:]))

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 from eigentensor import merkle, reference
 from eigentensor.errors import WitnessError
+from eigentensor.merkle import LEAF
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results, bind, iteration_values
+from eigentensor.program.codec import split, to_bytes
 from eigentensor.program.model import Program, Role
 from eigentensor.reference import Values
 from eigentensor.tracing.hashes import Hashes
@@ -29,6 +32,31 @@ class Execute(Protocol):
         *,
         observe: Callable[[int, Values], None] | None = None,
     ) -> Results: ...
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A flat tensor, and the tree over its leaves, which is hashed once, when it is first asked for."""
+
+    dtype: DType
+    array: Values
+
+    @cached_property
+    def leaves(self) -> Hashes:
+        return Hashes(tuple(merkle.leaf_hashes(self._data)))
+
+    @cached_property
+    def root(self) -> bytes:
+        """The tensor root."""
+        return merkle.tensor_root_of(self.dtype, len(self.array), self.leaves.root)
+
+    def leaf(self, index: int) -> bytes:
+        """The 1,024 bytes of a leaf; the last one is filled with zeros."""
+        return bytes(self._data[index * LEAF : (index + 1) * LEAF]).ljust(LEAF, b"\0")
+
+    @cached_property
+    def _data(self) -> memoryview:
+        return merkle.little_endian(self.dtype, self.array).view("u1").data
 
 
 @dataclass(frozen=True)
@@ -51,13 +79,44 @@ class Execution:
         return Hashes((*self.calls, self.outputs))
 
     @cached_property
+    def encoded(self) -> tuple[bytes, tuple[bytes, ...]]:
+        """The program's header and its records."""
+        header, records = split(to_bytes(self.program))
+        return header, tuple(records)
+
+    @cached_property
+    def records(self) -> Hashes:
+        """The tree over the program's records."""
+        return Hashes(tuple(merkle.record_hash(record) for record in self.encoded[1]))
+
+    @cached_property
     def bound_tensors(self) -> dict[Role, dict[str, bytes]]:
         """The tensor roots of the inputs, weights and states by name."""
         found: dict[Role, dict[str, bytes]] = {Role.INPUT: {}, Role.WEIGHT: {}, Role.STATE: {}}
-        for buffer, array in zip(self.program.buffers, self.given, strict=True):
+        for number, buffer in enumerate(self.program.buffers):
             if buffer.role is not Role.CONSTANT:
-                found[buffer.role][buffer.name] = merkle.array_root(buffer.dtype, array)
+                found[buffer.role][buffer.name] = self.flat(number, 0).root
         return found
+
+    def flat(self, buffer: int, iteration: int) -> Flat:
+        """A buffer in an iteration. Raises WitnessError if it is a result that was not kept."""
+        source = self.source(buffer, iteration)
+        key = ("given", buffer) if source is None else ("kept", source)
+        if key not in self._flats:
+            if source is not None and source not in self.kept:
+                raise WitnessError(f"the result of executed call {source} was not kept", fix="Trace again and keep it.")
+            array = self.given[buffer] if source is None else self.kept[source]
+            self._flats[key] = Flat(self.program.parameter(buffer).dtype, array)
+        return self._flats[key]
+
+    def written(self, number: int) -> Flat:
+        """The result of an executed call. Raises WitnessError if it was not kept."""
+        iteration, call = divmod(number, len(self.program.calls))
+        return self.flat(len(self.program.buffers) + call, iteration)
+
+    @cached_property
+    def _flats(self) -> dict[tuple[str, int], Flat]:
+        return {}
 
     def source(self, buffer: int, iteration: int) -> int | None:
         """The executed call whose result a buffer is in an iteration; None if it comes from outside."""
@@ -75,18 +134,10 @@ class Execution:
         sources = (self.source(buffer, iteration) for buffer in self.program.calls[call].arguments)
         return frozenset(source for source in sources if source is not None)
 
-    def arguments(self, number: int) -> list[Values]:
-        """The flat tensors for parameters 1, 2, … of an executed call. Raises WitnessError if one was not kept."""
+    def arguments(self, number: int) -> list[Flat]:
+        """The tensors for parameters 1, 2, … of an executed call. Raises WitnessError if one was not kept."""
         iteration, call = divmod(number, len(self.program.calls))
-        found = []
-        for buffer in self.program.calls[call].arguments:
-            source = self.source(buffer, iteration)
-            if source is not None and source not in self.kept:
-                raise WitnessError(
-                    f"the result of executed call {source} was not kept", fix=f"Trace again with `needs({number})`."
-                )
-            found.append(self.given[buffer] if source is None else self.kept[source])
-        return found
+        return [self.flat(buffer, iteration) for buffer in self.program.calls[call].arguments]
 
     def bound(self, number: int) -> tuple[int, ...]:
         """The values of the body's variables in an executed call."""

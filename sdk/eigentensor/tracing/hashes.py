@@ -2,21 +2,26 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
-from eigentensor.merkle import NOTHING, Opening, path, tree_root
+from eigentensor.merkle import NOTHING, Opening
 
-WIDTH = 32  #: children that one move of a dispute opens
+WIDTH = 32  #: children that one move of a dispute opens at least, where there are as many
+_SIZE = 32
 
 
 @dataclass(frozen=True)
 class Hashes:
-    """The leaf hashes of a tensor, or of a trace: tensor roots of all executed calls, then the outputs root."""
+    """The leaf hashes of a tensor, or of a trace: tensor roots of all executed calls, then the outputs root.
+
+    All levels are kept once they are asked for, so each node is hashed once: 64 bytes for each leaf.
+    """
 
     leaves: tuple[bytes, ...]
 
     @cached_property
     def root(self) -> bytes:
-        return tree_root(self.leaves)
+        return self._levels[-1]
 
     @property
     def depth(self) -> int:
@@ -25,14 +30,16 @@ class Hashes:
 
     def opening(self, index: int) -> Opening:
         """Where a leaf stands. Raises IndexError if there is no such leaf; padding has none."""
-        return Opening(index, path(self.leaves, index))
+        if not 0 <= index < len(self.leaves):
+            raise IndexError(f"leaf {index} of {len(self.leaves)}")
+        return Opening(index, tuple(self.node(level, (index >> level) ^ 1) for level in range(self.depth)))
 
     def node(self, level: int, index: int) -> bytes:
         """The node that covers the leaves from index · 2^level on, those of the padding included."""
         if not (0 <= level <= self.depth and 0 <= index < 1 << self.depth - level):
             raise IndexError(f"node {index} of level {level} in a tree of {self.depth} levels")
-        covered = self.leaves[index << level : (index + 1) << level]
-        return tree_root([*covered, *[NOTHING] * ((1 << level) - len(covered))])
+        found = self._levels[level][index * _SIZE : (index + 1) * _SIZE]
+        return found or self._padding[level]
 
     def children(self, level: int, index: int, width: int = WIDTH) -> tuple[bytes, ...]:
         """The nodes log2(width) levels below one, or its leaves if these are nearer; their `tree_root` is the node.
@@ -42,3 +49,23 @@ class Hashes:
         below = max(0, level - (width.bit_length() - 1))
         number = 1 << level - below
         return tuple(self.node(below, index * number + i) for i in range(number))
+
+    @cached_property
+    def _padding(self) -> list[bytes]:
+        """The node of each level that covers padding alone."""
+        found = [NOTHING]
+        for _ in range(self.depth):
+            found.append(sha256(b"\x01" + found[-1] + found[-1]).digest())
+        return found
+
+    @cached_property
+    def _levels(self) -> list[bytes]:
+        """The nodes of each level one after the other, without those of padding alone."""
+        found = [b"".join(self.leaves) or NOTHING]
+        for level in range(self.depth):
+            below = found[-1]
+            if len(below) % (2 * _SIZE):
+                below += self._padding[level]
+            pairs = range(0, len(below), 2 * _SIZE)
+            found.append(b"".join([sha256(b"\x01" + below[i : i + 2 * _SIZE]).digest() for i in pairs]))
+        return found

@@ -14,7 +14,7 @@ from eigentensor.tracing.witness import Binding, Record, Tensor, Witness
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The roots that a task gives (program, inputs, weights, states, variables), its repeat, and the claimed trace."""
+    """The roots that a task gives (program, inputs, weights, states, variables), its repeat, and what is claimed."""
 
     program: bytes
     inputs: bytes
@@ -23,19 +23,21 @@ class Claim:
     variables: bytes
     repeat: int
     trace: bytes
+    outputs: bytes
 
 
-def claim_of(execution: Execution, encoded: bytes) -> Claim:
+def claim_of(execution: Execution) -> Claim:
     """The roots of an account."""
     roots = {role: merkle.bindings_root(bound) for role, bound in execution.bound_tensors.items()}
     return Claim(
-        program=merkle.program_root(encoded),
+        program=merkle.program_root_of(execution.encoded[0], execution.records.root),
         inputs=roots[Role.INPUT],
         weights=roots[Role.WEIGHT],
         states=roots[Role.STATE],
         variables=merkle.variables_root(execution.variables),
         repeat=len(execution.calls) // len(execution.program.calls),
         trace=execution.trace.root,
+        outputs=execution.outputs,
     )
 
 

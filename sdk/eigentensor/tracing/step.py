@@ -77,7 +77,7 @@ class Element:
         self.number = number
         self.element = element
         self.variables = execution.bound(number)
-        self._arrays = execution.arguments(number)
+        self._arrays = [argument.array for argument in execution.arguments(number)]
         self._evaluation = Evaluation(self.body, self._load, self.variables, np.array([element]))
         self._stored = self._evaluation.stored()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eigentensor import merkle
 from eigentensor.errors import WitnessError
 from eigentensor.merkle import LEAF, Opening
-from eigentensor.program.codec import read_record, split
+from eigentensor.program.codec import read_record
 from eigentensor.program.model import Body, Role
 from eigentensor.program.ops import DType
 from eigentensor.tracing.execution import Execution
@@ -105,11 +105,10 @@ def evaluate_step(witness: Witness) -> int:
     return value
 
 
-def witness_of(execution: Execution, encoded: bytes, element: Element, point: Point) -> Witness:
-    """The witness of a point of an element, out of an account and the program's bytes."""
-    header, records = split(encoded)
-    tree = Hashes(tuple(merkle.record_hash(record) for record in records))
-    program = execution.program
+def witness_of(execution: Execution, element: Element, point: Point) -> Witness:
+    """The witness of a point of an element, out of an account."""
+    header, records = execution.encoded
+    tree, program = execution.records, execution.program
     iteration, call = divmod(element.number, len(program.calls))
     buffers = len(program.variables)
     bodies = buffers + len(program.buffers)
@@ -153,9 +152,9 @@ def witness_of(execution: Execution, encoded: bytes, element: Element, point: Po
     def read(parameter: int, index: int) -> int:
         used.add(parameter)
         if parameter not in constants:
-            dtype = element.body.parameters[parameter].dtype
-            data = merkle.little_endian(dtype, arguments[parameter - 1])
-            operands.append(Operand(parameter, *merkle.open_element(dtype, data, index)))
+            flat = arguments[parameter - 1]
+            leaf = index * flat.dtype.size // LEAF
+            operands.append(Operand(parameter, flat.leaf(leaf), flat.leaves.opening(leaf)))
         return element.read(parameter, index)
 
     evaluate_point(element.body, point, element.variables, read)
