@@ -10,6 +10,9 @@ EigenTensorError
 │   ├── SandboxError        no sandbox, or the sandbox ended the program
 │   └── LimitError          time, memory, processes or files ran out
 ├── WitnessError            a witness of one step is incomplete, malformed, or of another claim
+├── DisputeError            the game about a result
+│   ├── NotDisputable       a program that is too large for it
+│   └── IllegalMove         a move that the rules refuse in this position
 ├── StoreError              blobs
 │   ├── BlobNotFound
 │   ├── BlobCorrupt         bytes are not what their name says
@@ -22,10 +25,12 @@ EigenTensorError
 │   ├── Unreachable
 │   └── NotMined            a transaction found no place in the chain in time
 ├── TaskError               the life of a task, as its client sees it
-│   ├── ChecksNotAvailable  nobody re-executes results yet
+│   ├── TermsRefused        an order that the market would not take
 │   ├── TaskNotFound
 │   ├── NobodyAccepted      expired, escrow back
 │   ├── ExecutorFailed      accepted, then no result in time; escrow back
+│   ├── ExecutorConvicted   wrong or silent where it was checked; escrow back, stake slashed
+│   ├── NotChecked          there is a result, but no verifier confirms it
 │   ├── TaskCancelled       by the client, escrow back
 │   ├── NotYet              the wait was over before the task got there
 │   └── WrongResult         the bytes are not what the executor revealed
@@ -109,6 +114,18 @@ class WitnessError(EigenTensorError):
     exit_code = 8
 
 
+class DisputeError(EigenTensorError):
+    exit_code = 11
+
+
+class NotDisputable(DisputeError):
+    """Nobody could be convicted of a wrong result of this program: it is neither posted nor accepted."""
+
+
+class IllegalMove(DisputeError):
+    """The contract would revert."""
+
+
 class StoreError(EigenTensorError):
     exit_code = 10
 
@@ -170,7 +187,7 @@ class TaskError(EigenTensorError):
     pass
 
 
-class ChecksNotAvailable(TaskError):
+class TermsRefused(TaskError):
     exit_code = 11
 
 
@@ -184,6 +201,14 @@ class NobodyAccepted(TaskError):
 
 class ExecutorFailed(TaskError):
     exit_code = 6
+
+
+class ExecutorConvicted(TaskError):
+    exit_code = 12
+
+
+class NotChecked(TaskError):
+    exit_code = 13
 
 
 class TaskCancelled(TaskError):
