@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
 WAD = 10**18
 
 
@@ -26,6 +29,15 @@ class Parameters:
     eta: int
     g_def: int
     g_miss: int
+    check_floor: int
+    phi: int
+    sybils: int
+    stake_margin: int
+    min_stake: int
+    g_chk: int
+    g_chunk: int
+    other_seats: int
+    confirmations: int
 
     @classmethod
     def from_json(cls, values: Mapping[str, int | str]) -> Self:
@@ -58,14 +70,49 @@ def block_of_price(min_price: int, max_price: int, ramp_start: int, ramp_length:
     return ramp_start + -(-(wanted - min_price) * ramp_length // rise)
 
 
+def escrow(max_price: int, verifiers: int, check_fee: int) -> int:
+    """What a client pays in with its order, and pays at most."""
+    return max_price + verifiers * check_fee
+
+
+def check_fee_bound(p: Parameters, max_price: int) -> int:
+    """The lowest fee of a verifier that an order with this highest price may offer."""
+    return max_price * p.phi // WAD + p.g_chk
+
+
+def detection(rate: int, verifiers: int, sybils: int) -> int:
+    """a: the probability (WAD) of a check that is not the executor's own, of which `sybils` is its share of seats."""
+    own = WAD
+    for _ in range(verifiers):
+        own = -(-own * sybils // WAD)
+    return rate * (WAD - own) // WAD
+
+
+def stake(p: Parameters, price_: int, value_at_risk: int, rate: int, verifiers: int) -> int:
+    """s: what a conviction takes of the executor's stake; it is locked as long as the task can be disputed."""
+    a = detection(rate, verifiers, p.sybils)
+    gain = p.stake_margin * (price_ + value_at_risk) * (WAD - a)
+    return max(p.min_stake, -(-2 * gain // (WAD * a)))
+
+
 def reward(p: Parameters, price_: int) -> int:
     """W: what a conviction pays to whoever brought it about."""
     return p.g_def + 2 * price_
 
 
-def collateral(p: Parameters, price_: int) -> int:
+def collateral(p: Parameters, price_: int, verifiers: int, check_fee: int) -> int:
     """K: what the executor holds in the market for one task."""
-    return 2 * reward(p, price_)
+    return 2 * reward(p, price_) + verifiers * check_fee
+
+
+def bond(p: Parameters, price_: int) -> int:
+    """B: what a challenger deposits, and a verifier with each answer."""
+    return -(-11 * bond_share(p, price_) // 10)
+
+
+def bond_share(p: Parameters, price_: int) -> int:
+    """What the executor gets of a lost bond; the rest is burned."""
+    return p.g_def + 2 * price_
 
 
 def penalty(p: Parameters, price_: int) -> int:
@@ -73,9 +120,33 @@ def penalty(p: Parameters, price_: int) -> int:
     return min(reward(p, price_), price_ * p.eta // WAD + p.g_miss)
 
 
+def seed_block(committed_at: int, lag: int, grid: int) -> int:
+    """S: the block whose randomness decides about a commit of block `committed_at`."""
+    return -(-(committed_at + lag) // grid) * grid
+
+
+def is_drawn(mix: bytes, task: bytes, rate: int) -> bool:
+    """Whether a task is checked: `mix` is the seed block's, `rate` the order's."""
+    return _draw(["bytes32", "bytes32", "string"], mix, task, "draw") % WAD < rate
+
+
+def seat_of(mix: bytes, task: bytes, index: int, seats: int) -> int:
+    """The place in the list of seats, of which there were `seats` at the commit, that may send answer `index`."""
+    return _draw(["bytes32", "bytes32", "uint256"], mix, task, index) % seats
+
+
+def _draw(types: list[str], *values: bytes | int | str) -> int:
+    return int.from_bytes(keccak(encode(types, values)), "big")
+
+
+def check_window(p: Parameters, exec_: int) -> int:
+    """Blocks from the seed block to the last block of an answer."""
+    return exec_ + p.check
+
+
 def reveal_window(p: Parameters, exec_: int) -> int:
     """Blocks from the seed block to the last block of the executor's reveal."""
-    return max(exec_ + p.check, p.record) + p.reveal
+    return max(check_window(p, exec_), p.record) + p.reveal
 
 
 def challenge_window(p: Parameters, exec_: int) -> int:
@@ -83,7 +154,12 @@ def challenge_window(p: Parameters, exec_: int) -> int:
     return exec_ + p.challenge
 
 
+def clock(p: Parameters, exec_: int) -> int:
+    """Blocks of one player's clock in a dispute, and of a demand."""
+    return exec_ + p.clock
+
+
 def lifetime(p: Parameters, exec_: int) -> int:
     """END − accept: blocks from the acceptance to the end of everything that can happen to the task."""
     until_revealed = exec_ + p.lag + p.grid + reveal_window(p, exec_)
-    return until_revealed + challenge_window(p, exec_) + 2 * (exec_ + p.clock) + p.margin
+    return until_revealed + challenge_window(p, exec_) + 2 * clock(p, exec_) + p.margin

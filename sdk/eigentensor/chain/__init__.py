@@ -6,36 +6,68 @@ from eigentensor.chain.chain import Admission, Chain, Opening
 from eigentensor.chain.decline import Decline
 from eigentensor.chain.events import (
     Accepted,
+    Answered,
+    BondReturned,
     Cancelled,
+    Challenged,
     Closed,
     Committed,
+    Convicted,
+    Demanded,
     Deposited,
     Event,
     Expired,
+    Exposed,
     Failed,
+    GameEnded,
+    Locked,
     OperatorJoined,
     OperatorLeft,
     Place,
     Posted,
     Revealed,
+    SeatsSet,
+    Seeded,
+    Settled,
+    Shown,
     SignerSet,
+    Slashed,
     TaskEvent,
+    Unlocked,
     Withdrawn,
 )
+from eigentensor.chain.history import Changes
 from eigentensor.chain.keys import anvil_account, load_account, save_account
 from eigentensor.chain.network import Deployment, Network
+from eigentensor.chain.node import Head
 from eigentensor.chain.onboarding import Step, joining
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
-from eigentensor.chain.reader import Balance, Changes, Head, Reader, State, Task
+from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
 from eigentensor.chain.units import from_wei, to_wei
+from eigentensor.chain.views import (
+    Answer,
+    Balance,
+    Cause,
+    Challenge,
+    Conviction,
+    Leaf,
+    LeafProof,
+    Seat,
+    Stage,
+    State,
+    Task,
+)
 
 __all__ = [
-    "NONE", "Accepted", "Admission", "Balance", "Cancelled", "Chain", "Changes", "Closed", "Committed", "Decline",
-    "Deployment", "Deposited", "Domain", "Event", "Expired", "Failed", "Head", "Message", "Network", "Opening",
-    "OperatorJoined", "OperatorLeft", "Order", "Place", "Posted", "Reader", "Receipt", "Revealed", "Sender",
-    "SignerSet", "State", "Step", "Task", "TaskEvent", "Withdrawn", "anvil_account", "commitment", "from_wei",
-    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
+    "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Cancelled", "Cause",
+    "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction",
+    "Decline", "Demanded", "Deployment", "Deposited", "Domain", "Event", "Expired", "Exposed", "Failed",
+    "GameEnded", "Head", "Leaf", "LeafProof", "Locked", "Message", "Network", "Opening", "OperatorJoined",
+    "OperatorLeft", "Order", "Place", "Posted", "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded",
+    "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "State", "Step", "Task", "TaskEvent",
+    "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei", "joining", "load_account",
+    "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

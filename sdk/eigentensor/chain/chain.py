@@ -1,20 +1,12 @@
-"""Every message of the market and of the service manager, typed, sent once, with what it brought about."""
+"""Every message of the market, typed, sent once, with what it brought about."""
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import astuple, dataclass
 
-from eth_account.signers.local import LocalAccount
-from web3.contract import Contract
-
-from eigentensor.chain.journal import Journal
-from eigentensor.chain.keys import check_account
-from eigentensor.chain.network import Network, state_folder
 from eigentensor.chain.order import Order
-from eigentensor.chain.reader import Reader
-from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.sender import Receipt
+from eigentensor.chain.stake import Staker
+from eigentensor.chain.views import Leaf, LeafProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,62 +28,8 @@ class Opening:
     slot: int = 0
 
 
-class Chain(Reader):
-    """One market, and an account that acts in it.
-
-    Messages that make sense once (those of a task; the others under a `once` key) are never sent twice: repeating one
-    after a crash or a reorganisation waits for, or takes up, what was sent. They raise what `Sender.send` raises.
-    """
-
-    def __init__(
-        self,
-        network: Network,
-        account: LocalAccount,
-        journal: Path | None = None,
-        *,
-        timeout: float = 10,
-        patience: float = 30,
-        deadline: float = 600,
-    ) -> None:
-        """The journal lies in the user's state folder unless a path is given. Asks the node which chain it is."""
-        super().__init__(network, timeout=timeout)
-        check_account(account, network)
-        self.check()
-        self.account = account
-        self.journal = Journal(journal or self._default_journal())
-        self.sender = Sender(self, account, self.journal, patience=patience, deadline=deadline)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.journal.close()
-
-    @property
-    def address(self) -> str:
-        return self.sender.address
-
-    # ---- Money ----
-
-    def approve(self, spender: str, amount: int, *, once: str | None = None) -> Receipt:
-        """Lets `spender` take `amount` of the account's tokens."""
-        return self._send(self.token, "approve", self._address(spender), amount, once=once)
-
-    def mint(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
-        """Makes test tokens: only on a local chain, whose token anybody mints."""
-        return self._send(self.token, "mint", self._address(to), amount, once=once)
-
-    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Receipt:
-        """Pays tokens into the market for `account`; approves what the market may not take yet."""
-        self.ensure_allowance(self.deployment.task_market, amount)
-        return self._send(self.market, "deposit", self._address(account), amount, once=once)
-
-    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
-        return self._send(self.market, "withdraw", self._address(to), amount, once=once)
-
-    def ensure_allowance(self, spender: str, amount: int) -> None:
-        if self.allowance(self.address, spender) < amount:
-            self.approve(spender, amount)
+class Chain(Staker):
+    """One market, and an account that acts in it: as client, operator, signer, challenger, or anybody."""
 
     # ---- Orders ----
 
@@ -130,57 +68,67 @@ class Chain(Reader):
     def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> Receipt:
         return self._send_once(self.market, "commitMany", self._address(operator), list(tasks), list(commitments))
 
-    def reveal(self, opening: Opening) -> Receipt:
-        return self._send_once(self.market, "reveal", _opening(opening))
+    # ---- Checks ----
 
-    def reveal_many(self, openings: Sequence[Opening]) -> Receipt:
-        return self._send_once(self.market, "revealMany", [_opening(o) for o in openings])
+    def seed(self, block: int) -> Receipt:
+        """Records the randomness of a block for all tasks that wait for it."""
+        return self._send_once(self.market, "seed", block, self.header(block))
+
+    def answer(self, operator: str, order: Order, index: int, commitment: bytes) -> Receipt:
+        """The hidden result of the drawn verifier `operator`; holds its bond."""
+        arguments = (self._address(operator), order.as_tuple(), index, commitment)
+        return self._send_once(self.market, "answer", *arguments)
+
+    def expose(self, order: Order, opening: Opening) -> Receipt:
+        """Opens somebody's commitment before its time, for half of what that costs its owner."""
+        return self._send_once(self.market, "expose", order.as_tuple(), _opening(opening))
+
+    def reveal(self, order: Order, opening: Opening) -> Receipt:
+        """Opens a commitment: the executor's result, or a verifier's answer, which opens a game if it differs."""
+        return self._send_once(self.market, "reveal", order.as_tuple(), _opening(opening))
+
+    def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> Receipt:
+        arguments = ([o.as_tuple() for o in orders], [_opening(o) for o in openings])
+        return self._send_once(self.market, "revealMany", *arguments)
+
+    def challenge(self, challenger: str, order: Order, *, once: str | None = None) -> Receipt:
+        """Claims that the revealed result is wrong; holds a bond and opens a game. `once` tells repeated ones apart."""
+        message = self._message(self.market, "challenge", self._address(challenger), order.as_tuple())
+        return self.sender.send(message, once)
+
+    def demand(self, order: Order, leaves: Sequence[Leaf]) -> Receipt:
+        """The client, once: the executor must show these leaves of the outputs. Prepays for each."""
+        return self._send_once(self.market, "demand", order.as_tuple(), [astuple(leaf) for leaf in leaves])
+
+    def show(self, order: Order, leaves: Sequence[Leaf], proofs: Sequence[LeafProof]) -> Receipt:
+        """Shows what `demand` asked for."""
+        arguments = ([astuple(leaf) for leaf in leaves], [astuple(proof) for proof in proofs])
+        return self._send_once(self.market, "show", order.as_tuple(), *arguments)
 
     # ---- Ends ----
 
-    def fail(self, order: Order) -> Receipt:
-        return self._send_once(self.market, "fail", order.as_tuple())
-
     def close(self, order: Order) -> Receipt:
+        """Ends a task whose deadline is over, as it must end: final, failed or convicted."""
         return self._send_once(self.market, "close", order.as_tuple())
 
     def close_many(self, orders: Sequence[Order]) -> Receipt:
         return self._send_once(self.market, "closeMany", [o.as_tuple() for o in orders])
 
-    # ---- Operators ----
+    def settle(self, order: Order, index: int) -> Receipt:
+        """Pays what answer `index` of an ended task gets."""
+        return self._send_once(self.market, "settle", order.as_tuple(), index)
 
-    def set_signer(self, signer: str, collateral_cap: int, *, once: str | None = None) -> Receipt:
-        """Names the account's hot signer, and what it may hold as collateral."""
-        return self._send(self.manager, "setSigner", self._address(signer), collateral_cap, once=once)
+    def refund(self, order: Order, game_id: int) -> Receipt:
+        """Pays back the bond of a challenger whose game was open when another one convicted the executor."""
+        return self._send_once(self.market, "refund", order.as_tuple(), game_id)
 
-    def register_as_operator(self) -> Receipt:
-        """Makes the account an operator of EigenLayer that stakes for itself. There is no way back."""
-        zero = self._address("0x" + "00" * 20)
-        return self._send_once(self.delegation_manager, "registerAsOperator", zero, 0, "")
+    def slash(self, order: Order) -> Receipt:
+        """Slashes the stake of a convicted executor. Refused while EigenLayer is paused: try again."""
+        return self._send_once(self.market, "slash", order.as_tuple())
 
-    def deposit_stake(self, amount: int, *, once: str | None = None) -> Receipt:
-        """Deposits tokens as stake into the market's strategy; approves what the strategy manager may not take yet."""
-        self.ensure_allowance(self.deployment.strategy_manager, amount)
-        arguments = (self._address(self.deployment.strategy), self._address(self.deployment.token), amount)
-        return self._send(self.strategy_manager, "depositIntoStrategy", *arguments, once=once)
-
-    def join_operator_set(self) -> Receipt:
-        """Registers the account, an operator of EigenLayer, for the market's operator set."""
-        avs = self._address(self.deployment.service_manager)
-        arguments = (self._address(self.address), (avs, [self._call(self.manager, "OPERATOR_SET")], b""))
-        return self._send(self.allocation_manager, "registerForOperatorSets", *arguments)
-
-    def _send_once(self, contract: Contract, function: str, *arguments: Any) -> Receipt:
-        return self.sender.send(self._message(contract, function, *arguments))
-
-    def _send(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Receipt:
-        return self.sender.send(self._message(contract, function, *arguments), once or uuid.uuid4().hex)
-
-    def _message(self, contract: Contract, function: str, *arguments: Any) -> Message:
-        return Message(function, contract.address, bytes.fromhex(contract.encode_abi(function, list(arguments))[2:]))
-
-    def _default_journal(self) -> Path:
-        return state_folder() / "journals" / f"{self.genesis()[:8].hex()}-{self.account.address.lower()}.sqlite"
+    def pay_bounty(self, slash_id: int) -> Receipt:
+        """Pays out what a slash took, once EigenLayer has released it."""
+        return self._send_once(self.bounty, "pay", slash_id)
 
 
 def _admission(admission: Admission | None) -> tuple[int, int, list[bytes]]:

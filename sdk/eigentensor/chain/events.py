@@ -1,18 +1,12 @@
 """What happened on chain, as values."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any, Self
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from typing import Any, Self, cast, get_args, get_origin
 
-from eth_utils.abi import event_abi_to_log_topic
-from web3 import Web3
-from web3.contract.contract import ContractEvent
-from web3.types import LogReceipt
-
-from eigentensor.chain.contracts import abi
 from eigentensor.chain.order import Order
+from eigentensor.chain.views import Cause, Leaf
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,9 +68,55 @@ class Committed(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Seeded(Event):
+    seed_block: int
+    mix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(TaskEvent):
+    index: int
+    operator: str
+    commitment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed(TaskEvent):
+    slot: int
+    caller: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class Revealed(TaskEvent):
     slot: int
     outputs_root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Challenged(TaskEvent):
+    game_id: int
+    challenger: str
+    bond: int
+
+
+@dataclass(frozen=True, slots=True)
+class GameEnded(TaskEvent):
+    game_id: int
+    challenger: str
+    executor_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded(TaskEvent):
+    leaves: tuple[Leaf, ...]
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(TaskEvent):
+    number: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +129,34 @@ class Failed(TaskEvent):
 class Closed(TaskEvent):
     paid: int
     refund: int
+
+
+@dataclass(frozen=True, slots=True)
+class Convicted(TaskEvent):
+    cause: Cause
+    winner: str
+    refund: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slashed(TaskEvent):
+    slash_id: int
+    shares: int
+    caller: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(TaskEvent):
+    slot: int
+    account: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class BondReturned(TaskEvent):
+    game_id: int
+    challenger: str
+    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,56 +188,53 @@ class SignerSet(Event):
     operator: str
     signer: str
     collateral_cap: int
+    stake_cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatsSet(Event):
+    operator: str
+    seats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Locked(TaskEvent):
+    operator: str
+    shares: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocked(TaskEvent):
+    pass
 
 
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        Posted, Cancelled, Expired, Accepted, Committed, Revealed, Failed, Closed,
-        Deposited, Withdrawn, OperatorJoined, OperatorLeft, SignerSet,
+        Posted, Cancelled, Expired, Accepted, Committed, Seeded, Answered, Exposed, Revealed, Challenged, GameEnded,
+        Demanded, Shown, Failed, Closed, Convicted, Slashed, Settled, BondReturned, Deposited, Withdrawn,
+        OperatorJoined, OperatorLeft, SignerSet, SeatsSet, Locked, Unlocked,
     )
 }  # fmt: skip
-
-
-def decode_log(log: LogReceipt) -> Event | None:
-    """The event of a log of the market or the service manager; None for other kinds of logs."""
-    known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
-    if known is None:
-        return None
-    arguments = known.process_log(log)["args"]
-    place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
-    return KINDS[known.event_name](place, **{_snake(name): _plain(value) for name, value in arguments.items()})
-
-
-@cache
-def _events() -> dict[bytes, ContractEvent]:
-    contracts = [Web3().eth.contract(abi=abi(name)) for name in ("TaskMarket", "ServiceManager")]
-    return {
-        bytes(event_abi_to_log_topic(entry)): contract.events[entry["name"]]()
-        for contract in contracts
-        for entry in contract.abi
-        if entry["type"] == "event" and entry["name"] in KINDS
-    }
-
-
-def _snake(name: str) -> str:
-    return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return bytes(value)
-    if isinstance(value, Mapping):
-        return Order(**{_snake(name): _plain(field) for name, field in value.items()})
-    return value
 
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return "0x" + value.hex()
+    if isinstance(value, Order):
+        return value.to_json()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, IntEnum):
+        return value.name.lower()
     if isinstance(value, int):
         return str(value)
-    return value.to_json() if isinstance(value, Order) else value
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    if is_dataclass(value):
+        return {f.name: _to_json(getattr(value, f.name)) for f in fields(value)}
+    return value
 
 
 def _from_json(kind: Any, value: Any) -> Any:
@@ -177,4 +242,10 @@ def _from_json(kind: Any, value: Any) -> Any:
         return Order.from_json(value)
     if kind is bytes:
         return bytes.fromhex(value[2:])
+    if get_origin(kind) is tuple:
+        return tuple(_from_json(get_args(kind)[0], item) for item in value)
+    if is_dataclass(kind):
+        return cast(type, kind)(**{f.name: _from_json(f.type, value[f.name]) for f in fields(kind)})
+    if isinstance(kind, type) and issubclass(kind, IntEnum):
+        return kind[value.upper()]
     return int(value) if kind is int else value

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 
 _SCHEMA = """
@@ -96,11 +97,11 @@ class Journal:
             ).fetchall()
         return [intent for (key,) in rows if (intent := self.get(key)) is not None]
 
-    def next_nonce(self) -> int:
-        """One more than the highest nonce that is waiting; 0 if none is."""
-        query = "SELECT max(nonce) + 1 FROM intents WHERE status = 'pending'"
+    def free_nonce(self, least: int) -> int:
+        """The lowest nonce from `least` on that no waiting intent has."""
         with self._lock:
-            return int(self._connection.execute(query).fetchone()[0] or 0)
+            taken = {n for (n,) in self._connection.execute("SELECT nonce FROM intents WHERE status = 'pending'")}
+        return next(nonce for nonce in count(least) if nonce not in taken)
 
     def begin(self, key: str, name: str, nonce: int) -> None:
         """Writes an intent as pending under a nonce, in place of an earlier one that came to nothing."""

@@ -24,6 +24,9 @@ class Deployment:
     chain_id: int
     block: int
     task_market: str
+    dispute_game: str
+    referee: str
+    bounty: str
     service_manager: str
     allocation_manager: str
     delegation_manager: str
@@ -49,6 +52,9 @@ class Deployment:
                 chain_id=int(values["chainId"]),
                 block=int(values["block"]),
                 task_market=_address(values["taskMarket"]),
+                dispute_game=_address(values["disputeGame"]),
+                referee=_address(values["referee"]),
+                bounty=_address(values["bounty"]),
                 service_manager=_address(values["serviceManager"]),
                 allocation_manager=_address(core["allocationManager"]),
                 delegation_manager=_address(core["delegationManager"]),

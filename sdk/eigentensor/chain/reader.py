@@ -1,151 +1,21 @@
-"""Reading a market: views, balances, events."""
+"""Reading a market: its tasks, checks, money and operators."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from itertools import pairwise
-from typing import Any
-
-from eth_typing import ChecksumAddress
-from web3 import HTTPProvider, Web3
-from web3.contract import Contract
-from web3.exceptions import BlockNotFound, TransactionNotFound
-from web3.types import BlockIdentifier, TxReceipt
-
-from eigentensor.chain.contracts import abi, talking_to
-from eigentensor.chain.events import Event, decode_log
-from eigentensor.chain.network import Network
-from eigentensor.errors import ChainError
-
-#: Blocks whose logs are asked for at once.
-SPAN = 2_000
+from eigentensor.chain.history import History
+from eigentensor.chain.order import Order
+from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Seat, Stage, State, Task
 
 
-class State(IntEnum):
-    """Where a task stands; ITaskMarket.sol."""
-
-    NONE = 0
-    OPEN = 1
-    ACCEPTED = 2
-    COMMITTED = 3
-    REVEALED = 4
-    FINAL = 5
-    CONVICTED = 6
-    CANCELLED = 7
-    EXPIRED = 8
-    FAILED = 9
-
-    @property
-    def is_terminal(self) -> bool:
-        return self >= State.FINAL
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What the chain remembers of a task; see `Task` in ITaskMarket.sol."""
-
-    executor: str
-    state: State
-    accepted_at: int
-    since: int
-    exec: int
-    claim: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """What an account has in the market, in wei: free to withdraw, and held as collateral."""
-
-    balance: int
-    collateral: int
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    number: int
-    hash: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What is new since `known`: first forget everything above block `rolled_back_to` (None: nothing), then add.
-
-    `heads` are to be remembered and given to the next call. `complete` is False when there is more already.
-    """
-
-    rolled_back_to: int | None
-    events: tuple[Event, ...]
-    heads: tuple[Head, ...]
-    complete: bool
-
-
-class Reader:
-    """One market on one chain, read only. Raises Unreachable without an answer, Reverted when a view refuses."""
-
-    def __init__(self, network: Network, *, timeout: float = 10) -> None:
-        self.network = network
-        self.deployment = network.deployment
-        self.web3 = Web3(HTTPProvider(network.rpc_url, request_kwargs={"timeout": timeout}))
-        d = self.deployment
-        self.market = self._contract("TaskMarket", d.task_market)
-        self.manager = self._contract("ServiceManager", d.service_manager)
-        self.allocation_manager = self._contract("AllocationManager", d.allocation_manager)
-        self.delegation_manager = self._contract("DelegationManager", d.delegation_manager)
-        self.strategy_manager = self._contract("StrategyManager", d.strategy_manager)
-        self.strategy = self._contract("Strategy", d.strategy)
-        self.token = self._contract("TestToken", d.token)
-
-    def check(self) -> None:
-        """Raises ChainError unless the node's chain is the network's and the market is on it."""
-        with talking_to(self.network.rpc_url):
-            chain_id = self.web3.eth.chain_id
-            code = self.web3.eth.get_code(self._address(self.deployment.task_market))
-        if chain_id != self.deployment.chain_id or not code:
-            raise ChainError(
-                f"the node at {self.network.rpc_url} (chain {chain_id}) does not have the market "
-                f"{self.deployment.task_market} of network {self.network.name!r} (chain {self.deployment.chain_id})",
-                fix="The local network was started anew, or the network file is of another chain.",
-            )
-
-    # ---- The chain ----
-
-    def head(self) -> Head:
-        """The newest block."""
-        return self._head("latest")
-
-    def genesis(self) -> bytes:
-        """The hash of block 0: a local chain that was started anew has another one."""
-        return self._head(0).hash
-
-    def block_number(self) -> int:
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.block_number
-
-    def ether_of(self, account: str) -> int:
-        """Wei of the chain's own coin, which pays for gas."""
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_balance(self._address(account))
-
-    def receipt(self, transaction: bytes) -> TxReceipt | None:
-        """The receipt of a transaction that is in the chain; None if it is not."""
-        with talking_to(self.network.rpc_url):
-            try:
-                return self.web3.eth.get_transaction_receipt(Web3.to_hex(transaction))
-            except TransactionNotFound:
-                return None
-
-    def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
-        with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_transaction_count(self._address(account), block)
+class Reader(History):
+    """One market on one chain, read only."""
 
     # ---- The market ----
 
     def task_at(self, task: bytes) -> Task:
-        executor, state, accepted_at, since, exec_, claim = self._call(self.market, "taskAt", task)
-        return Task(executor, State(state), accepted_at, since, exec_, bytes(claim))
+        executor, state, accepted_at, since, exec_, claim, *checks = self._call(self.market, "taskAt", task)
+        return Task(executor, State(state), accepted_at, since, exec_, bytes(claim), *checks)
 
     def deadline_of(self, task: bytes) -> int:
-        """The last block of what the task waits for: `fail` and `close` come after it. 0 if there is none."""
+        """The last block of what the task waits for; anybody may `close` it afterwards. 0 if there is none."""
         return int(self._call(self.market, "deadlineOf", task))
 
     def outputs_root_of(self, task: bytes) -> bytes:
@@ -154,6 +24,42 @@ class Reader:
 
     def balance_of(self, account: str) -> Balance:
         return Balance(*self._call(self.market, "accountOf", self._address(account)))
+
+    # ---- Checks ----
+
+    def seed_of(self, block: int) -> bytes | None:
+        """The randomness that was recorded of a block; None: nobody has recorded it yet."""
+        mix = bytes(self._call(self.market, "seedOf", block))
+        return mix if any(mix) else None
+
+    def seed_block_of(self, task: bytes) -> int:
+        """The block whose randomness decides about the task; 0 before it is committed."""
+        return int(self._call(self.market, "seedBlockOf", task))
+
+    def is_drawn(self, order: Order) -> bool | None:
+        """Whether the order's task is checked; None: not known yet."""
+        known, drawn = self._call(self.market, "isDrawn", order.as_tuple())
+        return bool(drawn) if known else None
+
+    def seat_of(self, task: bytes, index: int) -> Seat:
+        """Whose answer `index` is, once the task's seed is known."""
+        return self.seat_at(int(self._call(self.market, "seatOf", task, index)))
+
+    def answer_of(self, task: bytes, index: int) -> Answer:
+        operator, stage, claim = self._call(self.market, "answerOf", task, index)
+        return Answer(str(operator), Stage(stage), bytes(claim))
+
+    def answers_by(self, task: bytes) -> int:
+        """The last block in which verifiers open their answers."""
+        return int(self._call(self.market, "answersBy", task))
+
+    def challenge_of(self, task: bytes, game_id: int) -> Challenge:
+        """Whose bond is at stake in a game."""
+        return Challenge(*self._call(self.market, "gameOf", task, game_id))
+
+    def conviction_of(self, task: bytes) -> Conviction:
+        cause, winner, slashed = self._call(self.market, "convictionOf", task)
+        return Conviction(Cause(cause), str(winner), bool(slashed))
 
     # ---- Tokens, operators ----
 
@@ -171,10 +77,38 @@ class Reader:
         """Whether the operator is in the market's operator set."""
         return bool(self._call(self.manager, "isMember", self._address(operator)))
 
-    def signer_of(self, operator: str) -> tuple[str, int]:
-        """The operator's hot signer (the zero address: none) and its cap on collateral."""
-        signer, cap = self._call(self.manager, "signerOf", self._address(operator))
-        return str(signer), int(cap)
+    def signer_of(self, operator: str) -> tuple[str, int, int]:
+        """The operator's hot signer (the zero address: none), its caps on collateral (wei) and stake (shares)."""
+        signer, collateral_cap, stake_cap = self._call(self.manager, "signerOf", self._address(operator))
+        return str(signer), int(collateral_cap), int(stake_cap)
+
+    def may_act(self, account: str, sender: str) -> bool:
+        """Whether `sender` is the account or its registered signer."""
+        return bool(self._call(self.market, "mayAct", self._address(account), self._address(sender)))
+
+    def seat_count(self) -> int:
+        """How many seats were ever given out."""
+        return int(self._call(self.manager, "seatCount"))
+
+    def seat_at(self, place: int) -> Seat:
+        operator, since = self._call(self.manager, "seatAt", place)
+        return Seat(str(operator), int(since))
+
+    def seats_of(self, operator: str) -> int:
+        """How many seats an operator has."""
+        return int(self._call(self.manager, "seatsOf", self._address(operator)))
+
+    def other_seats(self, operator: str) -> int:
+        """How many seats all others have."""
+        return int(self._call(self.manager, "otherSeats", self._address(operator)))
+
+    def free_stake(self, operator: str, end: int) -> int:
+        """Shares of the operator that no task holds and that can be slashed until block `end`, whatever happens."""
+        return int(self._call(self.manager, "freeStake", self._address(operator), end))
+
+    def locked_stake(self, operator: str) -> int:
+        """Shares of the operator that its tasks hold."""
+        return int(self._call(self.manager, "lockedStake", self._address(operator)))
 
     def stake_of(self, operator: str) -> int:
         """What is delegated to the operator in the market's strategy, in wei of the token, rounded down."""
@@ -185,66 +119,3 @@ class Reader:
     def stake_delay(self) -> int:
         """Blocks for which present stake can be slashed."""
         return int(self._call(self.manager, "stakeDelay"))
-
-    # ---- Events ----
-
-    def events(self, from_block: int, to_block: int | None = None) -> Iterator[Event]:
-        """Everything that happened in these blocks (to the newest by default), in order. It does not wait for more."""
-        last = self.block_number() if to_block is None else to_block
-        for start in range(from_block, last + 1, SPAN):
-            yield from self._logs(start, min(start + SPAN - 1, last))
-
-    def changes(self, known: Sequence[Head] = ()) -> Changes:
-        """What happened since the caller asked last, reorganisations included.
-
-        `known` are the heads that earlier calls returned, ascending; older ones may be dropped, a reorganisation deeper
-        than all of them starts again from the deployment. A call covers a bounded number of blocks.
-        """
-        first = self.deployment.block
-        ancestor = next((h for h in reversed(known) if self._is_canonical(h)), None)
-        base = ancestor.number if ancestor else first - 1
-        rolled_back = base if known and ancestor != known[-1] else None
-        while True:
-            newest = self.head()
-            to = min(newest.number, base + SPAN)
-            last = newest if to == newest.number else self._head(to)
-            if to <= base:
-                return Changes(rolled_back, (), (), complete=True)
-            events = tuple(self._logs(base + 1, to))
-            # If the last block is still the same, so were all before it while the logs were read.
-            if self._is_canonical(last):
-                break
-        places = [Head(e.place.block, e.place.block_hash) for e in events]
-        heads = [a for a, b in pairwise([*places, last]) if a != b]
-        return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
-
-    def _logs(self, start: int, stop: int) -> list[Event]:
-        addresses = [self._address(self.deployment.task_market), self._address(self.deployment.service_manager)]
-        with talking_to(self.network.rpc_url):
-            logs = self.web3.eth.get_logs({"fromBlock": start, "toBlock": stop, "address": addresses})
-        return [event for log in logs if (event := decode_log(log)) is not None]
-
-    def _head(self, block: BlockIdentifier) -> Head:
-        with talking_to(self.network.rpc_url):
-            found = self.web3.eth.get_block(block)
-        return Head(found["number"], bytes(found["hash"]))
-
-    def _is_canonical(self, head: Head) -> bool:
-        with talking_to(self.network.rpc_url):
-            try:
-                return bytes(self.web3.eth.get_block(head.number)["hash"]) == head.hash
-            except BlockNotFound:
-                return False
-
-    # ---- Calls ----
-
-    def _call(self, contract: Contract, function: str, *arguments: Any) -> Any:
-        with talking_to(self.network.rpc_url):
-            return contract.functions[function](*arguments).call()
-
-    def _contract(self, name: str, address: str) -> Contract:
-        return self.web3.eth.contract(self._address(address), abi=abi(name))
-
-    @staticmethod
-    def _address(account: str) -> ChecksumAddress:
-        return Web3.to_checksum_address(account)

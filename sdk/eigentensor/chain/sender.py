@@ -11,12 +11,14 @@ from web3 import Web3
 from web3.types import TxParams, TxReceipt
 
 from eigentensor.chain.contracts import reverted, talking_to
-from eigentensor.chain.events import Event, decode_log
+from eigentensor.chain.events import Event
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
+from eigentensor.chain.logs import decode_log
 from eigentensor.chain.reader import Reader
 from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 
 _GAS_MARGIN = 1.25
+_GAS_OF_NOTHING = 21_000
 _RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
 
 
@@ -117,6 +119,7 @@ class Sender:
                     fix="The same command takes it up again.",
                 )
             if time.time() - intent.attempts[-1].sent_at > self._patience:
+                self._fill(intent)
                 self._replace(intent)
             time.sleep(self._poll)
 
@@ -138,21 +141,24 @@ class Sender:
         fee, tip = self._fees()
         with self._journal.exclusive():
             # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
-            nonce = max(self._reader.transaction_count(self.address, "pending"), self._journal.next_nonce())
+            nonce = self._journal.free_nonce(self._reader.transaction_count(self.address, "pending"))
             self._journal.begin(key, message.name, nonce)
-            fields: dict[str, Any] = {
-                "type": 2,
-                "chainId": self._reader.deployment.chain_id,
-                "nonce": nonce,
-                "gas": int(gas * _GAS_MARGIN),
-                "to": message.to,
-                "value": 0,
-                "data": message.data,
-            }
-            self._sign(key, fields, fee, tip)
+            self._sign(key, self._fields(nonce, message, int(gas * _GAS_MARGIN)), fee, tip)
         begun = self._journal.get(key)
         assert begun is not None
         return begun
+
+    def _fill(self, intent: Intent) -> None:
+        """Closes the hole that a message leaves which no node took, if the intent waits behind one."""
+        fee, tip = self._fees()
+        with self._journal.exclusive():
+            nonce = self._reader.transaction_count(self.address, "pending")
+            if nonce >= intent.nonce or self._journal.free_nonce(nonce) != nonce:
+                return
+            nothing = Message("nothing", self.address, b"")
+            self._journal.begin(f"nothing {nonce}", nothing.name, nonce)
+            attempt = self._sign(f"nothing {nonce}", self._fields(nonce, nothing, _GAS_OF_NOTHING), fee, tip)
+        self._broadcast(attempt)
 
     def _replace(self, intent: Intent) -> None:
         last = intent.attempts[-1]
@@ -167,6 +173,17 @@ class Sender:
         attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee, tip, time.time())
         self._journal.attempt(key, attempt.hash, attempt.raw, fee, tip)
         return attempt
+
+    def _fields(self, nonce: int, message: Message, gas: int) -> dict[str, Any]:
+        return {
+            "type": 2,
+            "chainId": self._reader.deployment.chain_id,
+            "nonce": nonce,
+            "gas": gas,
+            "to": message.to,
+            "value": 0,
+            "data": message.data,
+        }
 
     def _broadcast(self, attempt: Attempt) -> None:
         if self._reader.receipt(attempt.hash) is not None:

@@ -1,0 +1,82 @@
+"""An account that acts in a market: its money, and how its messages are sent once."""
+
+import uuid
+from pathlib import Path
+from typing import Any, Self
+
+from eth_account.signers.local import LocalAccount
+from web3.contract import Contract
+
+from eigentensor.chain.journal import Journal
+from eigentensor.chain.keys import check_account
+from eigentensor.chain.network import Network, state_folder
+from eigentensor.chain.reader import Reader
+from eigentensor.chain.sender import Message, Receipt, Sender
+
+
+class Account(Reader):
+    """One market, and an account that acts in it.
+
+    Messages that make sense once (those of a task; the others under a `once` key) are never sent twice: repeating one
+    after a crash or a reorganisation waits for, or takes up, what was sent. They raise what `Sender.send` raises.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        account: LocalAccount,
+        journal: Path | None = None,
+        *,
+        timeout: float = 10,
+        patience: float = 30,
+        deadline: float = 600,
+    ) -> None:
+        """The journal lies in the user's state folder unless a path is given. Asks the node which chain it is."""
+        super().__init__(network, timeout=timeout)
+        check_account(account, network)
+        self.check()
+        self.account = account
+        self.journal = Journal(journal or self._default_journal())
+        self.sender = Sender(self, account, self.journal, patience=patience, deadline=deadline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.journal.close()
+
+    @property
+    def address(self) -> str:
+        return self.sender.address
+
+    def approve(self, spender: str, amount: int, *, once: str | None = None) -> Receipt:
+        """Lets `spender` take `amount` of the account's tokens."""
+        return self._send(self.token, "approve", self._address(spender), amount, once=once)
+
+    def mint(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
+        """Makes test tokens: only on a local chain, whose token anybody mints."""
+        return self._send(self.token, "mint", self._address(to), amount, once=once)
+
+    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Receipt:
+        """Pays tokens into the market for `account`; approves what the market may not take yet."""
+        self.ensure_allowance(self.deployment.task_market, amount)
+        return self._send(self.market, "deposit", self._address(account), amount, once=once)
+
+    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
+        return self._send(self.market, "withdraw", self._address(to), amount, once=once)
+
+    def ensure_allowance(self, spender: str, amount: int) -> None:
+        if self.allowance(self.address, spender) < amount:
+            self.approve(spender, amount)
+
+    def _send_once(self, contract: Contract, function: str, *arguments: Any) -> Receipt:
+        return self.sender.send(self._message(contract, function, *arguments))
+
+    def _send(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Receipt:
+        return self.sender.send(self._message(contract, function, *arguments), once or uuid.uuid4().hex)
+
+    def _message(self, contract: Contract, function: str, *arguments: Any) -> Message:
+        return Message(function, contract.address, bytes.fromhex(contract.encode_abi(function, list(arguments))[2:]))
+
+    def _default_journal(self) -> Path:
+        return state_folder() / "journals" / f"{self.genesis()[:8].hex()}-{self.account.address.lower()}.sqlite"

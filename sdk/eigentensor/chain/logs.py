@@ -1,0 +1,62 @@
+"""Logs of the market's contracts, decoded into events."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import IntEnum
+from functools import cache
+from typing import Any, get_args
+
+from eth_utils.abi import event_abi_to_log_topic
+from web3 import Web3
+from web3.contract.contract import ContractEvent
+from web3.types import LogReceipt
+
+from eigentensor.chain.contracts import abi
+from eigentensor.chain.events import KINDS, Event, Place
+
+#: The contracts whose events are known.
+SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")
+
+
+def decode_log(log: LogReceipt) -> Event | None:
+    """The event of a log of one of the market's contracts; None for other kinds of logs."""
+    known = _events().get(bytes(log["topics"][0])) if log["topics"] else None
+    if known is None:
+        return None
+    arguments = known.process_log(log)["args"]
+    place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
+    event: Event = _build(KINDS[known.event_name], arguments, place=place)
+    return event
+
+
+@cache
+def _events() -> dict[bytes, ContractEvent]:
+    contracts = [Web3().eth.contract(abi=abi(name)) for name in SOURCES]
+    return {
+        bytes(event_abi_to_log_topic(entry)): contract.events[entry["name"]]()
+        for contract in contracts
+        for entry in contract.abi
+        if entry["type"] == "event" and entry["name"] in KINDS
+    }
+
+
+def _build(kind: Any, values: Mapping[str, Any], **more: Any) -> Any:
+    """A dataclass from a struct or an event, whose fields Solidity spells in its own way."""
+    types = {f.name: f.type for f in fields(kind)}
+    named = {_snake(name): value for name, value in values.items()}
+    return kind(**more, **{name: _plain(types[name], value) for name, value in named.items()})
+
+
+def _plain(kind: Any, value: Any) -> Any:
+    if isinstance(value, bytes):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return _build(kind, value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(get_args(kind)[0], item) for item in value)
+    return kind(value) if isinstance(kind, type) and issubclass(kind, IntEnum) else value
+
+
+def _snake(name: str) -> str:
+    return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()

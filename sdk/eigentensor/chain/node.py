@@ -1,0 +1,110 @@
+"""One node of one chain, and the contracts of one market on it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eth_typing import ChecksumAddress
+from web3 import HTTPProvider, Web3
+from web3.contract import Contract
+from web3.exceptions import BlockNotFound, TransactionNotFound
+from web3.types import BlockIdentifier, TxReceipt
+
+from eigentensor.chain.contracts import abi, talking_to
+from eigentensor.chain.header import encode_header
+from eigentensor.chain.network import Network
+from eigentensor.errors import ChainError
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    number: int
+    hash: bytes
+
+
+class Node:
+    """Raises Unreachable without an answer, Reverted when a view refuses."""
+
+    def __init__(self, network: Network, *, timeout: float = 10) -> None:
+        self.network = network
+        self.deployment = network.deployment
+        self.web3 = Web3(HTTPProvider(network.rpc_url, request_kwargs={"timeout": timeout}))
+        d = self.deployment
+        self.market = self._contract("TaskMarket", d.task_market)
+        self.disputes = self._contract("DisputeGame", d.dispute_game)
+        self.referee = self._contract("Referee", d.referee)
+        self.manager = self._contract("ServiceManager", d.service_manager)
+        self.bounty = self._contract("Bounty", d.bounty)
+        self.allocation_manager = self._contract("AllocationManager", d.allocation_manager)
+        self.delegation_manager = self._contract("DelegationManager", d.delegation_manager)
+        self.strategy_manager = self._contract("StrategyManager", d.strategy_manager)
+        self.strategy = self._contract("Strategy", d.strategy)
+        self.token = self._contract("TestToken", d.token)
+
+    def check(self) -> None:
+        """Raises ChainError unless the node's chain is the network's and the market is on it."""
+        with talking_to(self.network.rpc_url):
+            chain_id = self.web3.eth.chain_id
+            code = self.web3.eth.get_code(self._address(self.deployment.task_market))
+        if chain_id != self.deployment.chain_id or not code:
+            raise ChainError(
+                f"the node at {self.network.rpc_url} (chain {chain_id}) does not have the market "
+                f"{self.deployment.task_market} of network {self.network.name!r} (chain {self.deployment.chain_id})",
+                fix="The local network was started anew, or the network file is of another chain.",
+            )
+
+    def head(self) -> Head:
+        """The newest block."""
+        return self._head("latest")
+
+    def genesis(self) -> bytes:
+        """The hash of the first block: a local chain that was started anew has another one."""
+        return self._head("earliest").hash
+
+    def block_number(self) -> int:
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.block_number
+
+    def header(self, block: int) -> bytes:
+        """A block's header as RLP. Raises ChainError if there is no such block, or its fork is not known."""
+        with talking_to(self.network.rpc_url):
+            return encode_header(self.web3.eth.get_block(block))
+
+    def ether_of(self, account: str) -> int:
+        """Wei of the chain's own coin, which pays for gas."""
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.get_balance(self._address(account))
+
+    def receipt(self, transaction: bytes) -> TxReceipt | None:
+        """The receipt of a transaction that is in the chain; None if it is not."""
+        with talking_to(self.network.rpc_url):
+            try:
+                return self.web3.eth.get_transaction_receipt(Web3.to_hex(transaction))
+            except TransactionNotFound:
+                return None
+
+    def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.get_transaction_count(self._address(account), block)
+
+    def _head(self, block: BlockIdentifier) -> Head:
+        with talking_to(self.network.rpc_url):
+            found = self.web3.eth.get_block(block)
+        return Head(found["number"], bytes(found["hash"]))
+
+    def _is_canonical(self, head: Head) -> bool:
+        with talking_to(self.network.rpc_url):
+            try:
+                return bytes(self.web3.eth.get_block(head.number)["hash"]) == head.hash
+            except BlockNotFound:
+                return False
+
+    def _call(self, contract: Contract, function: str, *arguments: Any) -> Any:
+        with talking_to(self.network.rpc_url):
+            return contract.functions[function](*arguments).call()
+
+    def _contract(self, name: str, address: str) -> Contract:
+        return self.web3.eth.contract(self._address(address), abi=abi(name))
+
+    @staticmethod
+    def _address(account: str) -> ChecksumAddress:
+        return Web3.to_checksum_address(account)

@@ -1,0 +1,131 @@
+"""What the chain remembers, as values; ITaskMarket.sol and IServiceManager.sol by the same names."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class State(IntEnum):
+    """Where a task stands."""
+
+    NONE = 0
+    OPEN = 1
+    ACCEPTED = 2
+    COMMITTED = 3
+    REVEALED = 4
+    FINAL = 5
+    CONVICTED = 6
+    CANCELLED = 7
+    EXPIRED = 8
+    FAILED = 9
+
+    @property
+    def is_terminal(self) -> bool:
+        return self >= State.FINAL
+
+
+class Cause(IntEnum):
+    """Why an executor is convicted: it lost a game, was drawn and did not reveal, or did not show what was demanded."""
+
+    NONE = 0
+    VERDICT = 1
+    SILENCE = 2
+    DEMAND = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the chain remembers of a task; see `Task` in ITaskMarket.sol. The last three are bitmaps over answers."""
+
+    executor: str
+    state: State
+    accepted_at: int
+    since: int
+    exec: int
+    claim: bytes
+    committed_at: int
+    seats: int
+    answered: int
+    agreed: int
+    differed: int
+
+
+class Stage(IntEnum):
+    """Where an answer stands. LOST: its bond went in a lost game; EXPOSED: somebody opened it too early."""
+
+    NONE = 0
+    HIDDEN = 1
+    AGREED = 2
+    DIFFERED = 3
+    LOST = 4
+    EXPOSED = 5
+    PAID = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a drawn verifier said: its commitment while that is hidden, its outputs root then."""
+
+    operator: str
+    stage: Stage
+    claim: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A bond at stake in a game: the challenger's own (slot 0), or that of answer `slot - 1`.
+
+    `ended`: the game ended before the task did, or the bond was returned.
+    """
+
+    challenger: str
+    slot: int
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conviction:
+    """Why a task is Convicted, who won the deciding game (the zero address: nobody), and whether stake is slashed."""
+
+    cause: Cause
+    winner: str
+    slashed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of a result that a client wants to see: `tensor` counts outputs (or new states) by name."""
+
+    state: bool
+    tensor: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeafProof:
+    """Shows a leaf under an outputs root, or that there is none; see `LeafProof` in ITaskMarket.sol."""
+
+    other: bytes
+    count: int
+    name: bytes
+    binding: tuple[bytes, ...]
+    dtype: int
+    elements: int
+    tree: bytes
+    data: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What an account has in the market, in wei: free to withdraw, and held as collateral or bonds."""
+
+    balance: int
+    collateral: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A place in the list of verifiers. Nobody's (the zero address): its operator has left it."""
+
+    operator: str
+    since: int
