@@ -24,10 +24,12 @@ VERBS = {
     "ps": ("task", "ps", "The account's tasks, newest first."),
     "get": ("task", "get", "Fetch the verified result of a task."),
     "task": ("task", "app", "One task: show, explain, cancel."),
+    "challenge": ("challenge", "app", "Games about results: list, show who did what, and what follows."),
     "program": ("program", "app", "Program files: capture, check, show."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
 }
 PARTS = {
+    "watch": "Re-execute what others executed, and challenge what differs.",
     "operator": "Execute strangers' programs for money: join, run, status.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }

@@ -9,24 +9,27 @@ from typing import Any, Self
 
 from eth_account.signers.local import LocalAccount
 
-from eigentensor import economics, merkle
-from eigentensor.chain import Chain, Network, Order, State, TaskEvent, from_wei, order_uuid
+from eigentensor import economics
+from eigentensor.chain import Chain, Network, Order, State, from_wei, order_uuid
+from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BlobCorrupt,
     BlobNotFound,
+    EigenTensorError,
     InsufficientFunds,
+    NotDisputable,
     NotYet,
     Reverted,
     StoreError,
     TaskNotFound,
 )
 from eigentensor.program import Program
-from eigentensor.program.codec import decode, encode
-from eigentensor.program.cost import costs
+from eigentensor.program.codec import decode
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor_client import orders
+from eigentensor_client import orders, stages, views
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.orders import Terms, Work
+from eigentensor_client.plans import plan
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.transfer import Tell, bound, download, silent, upload
 
@@ -71,29 +74,22 @@ class Client:
     # ---- Before paying ----
 
     def plan(self, work: Work, terms: Terms) -> Plan:
-        """What the work would cost on these terms. Raises BindingError if it could not be executed at all."""
+        """What the work would cost on these terms. Raises what `check` raises."""
+        self.check(work, terms)
+        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
+        return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
+
+    def check(self, work: Work, terms: Terms) -> None:
+        """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
+        could not be convicted), TermsRefused (the market would not take it)."""
         bound(work)
-        cost, encoded = costs(work.program), encode(work.program)
-        parameters = self.network.deployment.parameters
-        return Plan(
-            program=merkle.program_root(encoded).hex(),
-            calls=cost.calls * work.repeat,
-            evaluations=cost.evaluations * work.repeat,
-            upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
-            memory=cost.all_bytes,
-            results=cost.result_bytes,
-            repeat=work.repeat,
-            min_price=terms.max_price if terms.min_price is None else terms.min_price,
-            max_price=terms.max_price,
-            collateral=economics.collateral(parameters, terms.max_price),
-            penalty=economics.penalty(parameters, terms.max_price),
-            exec=terms.exec,
-            accept_within=terms.accept_within,
-            final_after=economics.challenge_window(parameters, terms.exec),
-            balance=self.chain.balance_of(self.address).balance,
-            tokens=self.chain.tokens_of(self.address),
-            operators=self._operators(),
-        )
+        orders.check_terms(self._parameters, terms)
+        if (reason := refuse(work.program, work.repeat)) is not None:
+            raise NotDisputable(reason)
+
+    @property
+    def _parameters(self) -> economics.Parameters:
+        return self.network.deployment.parameters
 
     def _operators(self) -> int | None:
         try:
@@ -106,32 +102,32 @@ class Client:
     def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
         """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
 
-        Raises BindingError and InsufficientFunds before anything is uploaded or spent.
+        Raises what `check` raises, and InsufficientFunds, before anything is uploaded or spent.
         """
         for work in works:
-            bound(work)
-        self._check_funds(len(works) * terms.max_price)
+            self.check(work, terms)
+        needed = len(works) * orders.escrow(self._parameters, terms)
+        self._check_funds(needed)
         tell("uploading what the gateway does not have")
         all_roots = [upload(self.gateway, work, tell) for work in works]
         block = self.chain.block_number()
         drafts = [
-            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms)
+            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters)
             for work, roots in zip(works, all_roots, strict=True)
         ]
         tell("posting")
-        self._provide(len(works) * terms.max_price)
+        self._provide(needed)
         for start in range(0, len(drafts), POSTS):
             self.chain.post_many(drafts[start : start + POSTS])
-        return [self._view(order) for order in drafts]
+        return [views.view(self.chain, order) for order in drafts]
 
     def _check_funds(self, needed: int) -> None:
         balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
         if balance + tokens < needed:
-            symbol = self.network.deployment.token_symbol
             raise InsufficientFunds(
-                f"{self._amount(needed)} {symbol} are needed for the escrow, {self.address} has "
-                f"{self._amount(balance)} in the market and {self._amount(tokens)} in its wallet",
-                fix="Offer a lower --max-price, or get tokens.",
+                f"{self.amount(needed)} are needed for the escrow, {self.address} has "
+                f"{self.amount(balance)} in the market and {self.amount(tokens)} in its wallet",
+                fix="Offer a lower --max-price, fewer --verifiers, or get tokens.",
             )
         if not self.chain.ether_of(self.address):
             raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
@@ -146,20 +142,20 @@ class Client:
     def wait(
         self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskView:
-        """Waits until the task is `result` or `final`, and moves it on where everybody else is late.
+        """Waits until the task is `result`, `checked` or `final`, and moves it on where everybody else is late.
 
-        Raises ChecksNotAvailable for `checked`, NobodyAccepted, ExecutorFailed, TaskCancelled, and NotYet after
-        `timeout` seconds.
+        Raises NobodyAccepted, ExecutorFailed, ExecutorConvicted, TaskCancelled, NotChecked if it was not drawn or too
+        few verifiers confirm it, and NotYet after `timeout` seconds.
         """
         orders.check_stage(stage)
         started = time.monotonic()
         while True:
-            task = self._view(task.order)
-            if orders.reached(task.state, stage):
-                return self._with_events(task)
-            if (error := orders.failure(task)) is not None:
+            task = views.view(self.chain, task.order)
+            if stages.reached(task, stage):
+                return views.with_events(self.chain, task)
+            if (error := self._failure(task, stage)) is not None:
                 raise error
-            tell(f"{task.words}: waits for {orders.waits_for(task)}")
+            tell(f"{task.words}: waits for {stages.waits_for(task)}")
             self._move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise NotYet(
@@ -168,11 +164,21 @@ class Client:
                 )
             time.sleep(self.poll)
 
+    def _failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
+        if task.state is State.CONVICTED:
+            task = views.with_events(self.chain, task)
+        return stages.failure(task, stage, self.amount)
+
     def _move_on(self, task: TaskView) -> None:
-        send = orders.due(task.state, task.order, task.deadline, task.block)
-        if send:
-            with suppress(Reverted):  # somebody else was faster: the next look shows it
-                {"expire": self.chain.expire, "fail": self.chain.fail, "close": self.chain.close}[send](task.order)
+        send = stages.due(task, self._parameters)
+        with suppress(Reverted):  # somebody else was faster: the next look shows it
+            match send:
+                case "expire":
+                    self.chain.expire(task.order)
+                case "seed":
+                    self.chain.seed(task.seed_block)
+                case "close":
+                    self.chain.close(task.order)
 
     # ---- Results ----
 
@@ -182,7 +188,7 @@ class Client:
         Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
         """
         if task.state not in (State.REVEALED, State.FINAL):
-            raise orders.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
+            raise self._failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
         root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
         results = download(self.gateway, self.program(task.order.program.hex()), root, tell)
         return TaskResult(task, root, results.outputs, results.states)
@@ -202,9 +208,8 @@ class Client:
     def run(
         self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskResult:
-        """Post, wait, fetch, verify."""
-        orders.check_stage(stage)
-        (task,) = self.post([work], terms, tell)
+        """Post, wait, fetch, verify. The stage `checked` makes the terms' check certain."""
+        (task,) = self.post([work], orders.terms_for(stage, terms), tell)
         return self.deliver(self.wait(task, stage, timeout=timeout, tell=tell), tell)
 
     def program(self, uuid: str) -> Program:
@@ -220,7 +225,7 @@ class Client:
         while True:
             page = self.gateway.tasks(client=self.address, **cursor)
             for entry in page["tasks"]:
-                yield self._view(self._order(entry))
+                yield views.view(self.chain, self._order(entry))
             if not page.get("next"):
                 return
             cursor = {"cursor": page["next"]}
@@ -231,23 +236,23 @@ class Client:
         if len(name) == 64:
             self._wait_for_gateway()
             try:
-                return self._with_events(self._view(self._order(self.gateway.task(name))))
+                return views.with_events(self.chain, views.view(self.chain, self._order(self.gateway.task(name))))
             except BlobNotFound:
                 raise TaskNotFound(f"there is no task {name}") from None
         found = [task for task in self.tasks() if task.uuid.startswith(name)]
         if len(found) != 1:
             what = f"{len(found)} tasks of {self.address} begin with {name!r}"
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
-        return self._with_events(found[0])
+        return views.with_events(self.chain, found[0])
 
     def cancel(self, task: TaskView) -> TaskView:
         """Takes back an order that nobody accepted; the whole escrow returns to the balance.
 
         Raises TaskError if the task is not open any more.
         """
-        orders.check_open(self._view(task.order))
+        stages.check_open(views.view(self.chain, task.order))
         self.chain.cancel(task.order)
-        return self._with_events(self._view(task.order))
+        return views.with_events(self.chain, views.view(self.chain, task.order))
 
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway."""
@@ -265,25 +270,7 @@ class Client:
             raise BlobCorrupt(f"the gateway gave another order for task {entry['task']}")
         return order
 
-    def _view(self, order: Order) -> TaskView:
-        uuid = order_uuid(order, self.network.deployment.domain)
-        block, task = self.chain.block_number(), self.chain.task_at(uuid)
-        accepted = int(task.executor, 16) != 0
-        return TaskView(
-            uuid=uuid.hex(),
-            order=order,
-            state=task.state,
-            executor=task.executor if accepted else None,
-            price=orders.price(order, task.accepted_at) if accepted else None,
-            deadline=self.chain.deadline_of(uuid),
-            block=block,
-        )
-
-    def _with_events(self, task: TaskView) -> TaskView:
-        uuid = bytes.fromhex(task.uuid)
-        events = self.chain.events(max(self.network.deployment.block, task.order.ramp_start))
-        own = tuple(e for e in events if isinstance(e, TaskEvent) and e.task == uuid)
-        return TaskView(task.uuid, task.order, task.state, task.executor, task.price, task.deadline, task.block, own)
-
-    def _amount(self, wei: int) -> str:
-        return from_wei(wei, self.network.deployment.token_decimals)
+    def amount(self, wei: int) -> str:
+        """An amount of the market's token as people read it."""
+        deployment = self.network.deployment
+        return f"{from_wei(wei, deployment.token_decimals)} {deployment.token_symbol}"

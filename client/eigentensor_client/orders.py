@@ -1,26 +1,20 @@
 """From what the client wants to what it signs: pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 
 from eigentensor import economics
-from eigentensor.chain import State
 from eigentensor.chain.order import NONE, Order
-from eigentensor.errors import (
-    BindingError,
-    ChecksNotAvailable,
-    EigenTensorError,
-    ExecutorFailed,
-    NobodyAccepted,
-    TaskCancelled,
-    TaskError,
-)
+from eigentensor.economics import WAD, Parameters
+from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
-from eigentensor_client.results import STAGES, TaskView, Tensors
+from eigentensor_client.results import STAGES, Tensors
 
 EXEC = 30  # blocks for one execution unless the client says otherwise
 ACCEPT_WITHIN = 30  # blocks in which an operator may accept
-GRACE = 3  # blocks in which the aggregator, or whoever gains by it, may move a task on before the client does
+CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
+MOST_VERIFIERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +31,20 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the client offers. The price rises from `min_price` to `max_price` within `ramp` blocks after the post."""
+    """What the client offers: wei of the market's token, blocks, WAD.
+
+    The price rises from `min_price` to `max_price` within `ramp` blocks after the post. With probability `check_rate`
+    the task is re-executed by `verifiers` others, `check_fee` each (None: the least that the market allows), paid only
+    then. `value_at_risk` is what a wrong result could gain its executor beyond the price: it locks more stake for it.
+    """
 
     max_price: int
     min_price: int | None = None
     ramp: int = 0
+    check_rate: int = CHECK_RATE
+    verifiers: int = 1
+    check_fee: int | None = None
+    value_at_risk: int = 0
     exec: int = EXEC
     accept_within: int = ACCEPT_WITHIN
     operators: bytes = NONE
@@ -58,7 +61,7 @@ class Roots:
     variables: bytes = NONE
 
 
-def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: Terms) -> Order:
+def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: Terms, p: Parameters) -> Order:
     """The order that asks for a work on these terms, at block `block`."""
     return Order(
         client=client,
@@ -74,14 +77,29 @@ def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: 
         max_price=terms.max_price,
         ramp_start=block,
         ramp_length=terms.ramp,
-        check_fee=0,
-        check_rate=0,
-        verifiers=0,
-        value_at_risk=0,
+        check_fee=check_fee(p, terms),
+        check_rate=terms.check_rate,
+        verifiers=terms.verifiers,
+        value_at_risk=terms.value_at_risk,
         exec=terms.exec,
         accept_by=block + terms.accept_within,
         operators=terms.operators,
     )
+
+
+def check_fee(p: Parameters, terms: Terms) -> int:
+    """v: what each verifier is paid if the task is drawn."""
+    return economics.check_fee_bound(p, terms.max_price) if terms.check_fee is None else terms.check_fee
+
+
+def escrow(p: Parameters, terms: Terms) -> int:
+    """All that can ever be spent on one task: the price and every verifier."""
+    return terms.max_price + terms.verifiers * check_fee(p, terms)
+
+
+def escrow_of(order: Order) -> int:
+    """All that can ever be spent on a signed order."""
+    return order.max_price + order.verifiers * order.check_fee
 
 
 def price(order: Order, accepted_at: int) -> int:
@@ -89,69 +107,69 @@ def price(order: Order, accepted_at: int) -> int:
     return economics.price(order.min_price, order.max_price, order.ramp_start, order.ramp_length, accepted_at)
 
 
+def stake(p: Parameters, order: Order, price_: int) -> int:
+    """s: what a conviction takes of the executor's stake."""
+    return economics.stake(p, price_, order.value_at_risk, order.check_rate, order.verifiers)
+
+
 def check_stage(stage: str) -> None:
-    """Refuses to wait for what cannot come."""
-    if stage == "checked":
-        raise ChecksNotAvailable(
-            "nobody re-executes results yet, so no task becomes checked",
-            fix="Wait for `result` or `final`; a final task is shown as unchecked.",
-        )
+    """Raises BindingError for a word that is no stage."""
     if stage not in STAGES:
         raise BindingError(f"{stage!r} is nothing to wait for", fix=f"Choose one of {', '.join(STAGES)}.")
 
 
-def check_open(task: TaskView) -> None:
-    """Refuses to take back what is not open."""
-    if task.state not in (State.OPEN, State.CANCELLED):
-        raise TaskError(
-            f"task {task.uuid} is {task.words}: only an open task can be taken back",
-            fix="It ends by itself, and what is not paid comes back.",
-        )
+def terms_for(stage: str, terms: Terms) -> Terms:
+    """The terms with which a stage can be waited for: `checked` asks for a check with certainty."""
+    check_stage(stage)
+    return replace(terms, check_rate=WAD) if stage == "checked" else terms
 
 
-def reached(state: State, stage: str) -> bool:
-    return state is State.FINAL or (stage == "result" and state is State.REVEALED)
+def check_terms(p: Parameters, terms: Terms) -> None:
+    """Raises TermsRefused for what the market would refuse."""
+    least = economics.check_fee_bound(p, terms.max_price)
+    for wrong, what, fix in (
+        (
+            not p.check_floor <= terms.check_rate <= WAD,
+            f"a check rate of {percent(terms.check_rate)} is not between {percent(p.check_floor)} and 100 %",
+            f"Choose --check {percent(p.check_floor)} or more.",
+        ),
+        (
+            not 1 <= terms.verifiers <= MOST_VERIFIERS,
+            f"{terms.verifiers} verifiers are not between 1 and {MOST_VERIFIERS}",
+            "Choose another number of --verifiers.",
+        ),
+        (
+            check_fee(p, terms) < least,
+            f"a fee of {terms.check_fee} wei for each verifier is below the least, {least} wei",
+            "Leave --check-fee out: then it is the least.",
+        ),
+        (
+            not 1 <= terms.exec <= p.max_exec,
+            f"{terms.exec} blocks for the execution are not between 1 and {p.max_exec}",
+            f"Choose at most --exec {p.max_exec}.",
+        ),
+        (
+            terms.min_price is not None and terms.min_price > terms.max_price,
+            "the price begins above its end",
+            "Lower --min-price, or leave it out.",
+        ),
+    ):
+        if wrong:
+            raise TermsRefused(what, fix=fix)
 
 
-def failure(task: TaskView) -> EigenTensorError | None:
-    """Why a task ended without a result; None if it did not."""
-    show = f"`eigentensor task explain {task.uuid[:10]}` says more."
-    match task.state:
-        case State.EXPIRED:
-            return NobodyAccepted(
-                f"no operator accepted task {task.uuid} until block {task.order.accept_by}; the escrow is back",
-                fix=f"Offer a higher --max-price, or more time. {show}",
-            )
-        case State.FAILED:
-            return ExecutorFailed(
-                f"executor {task.executor} gave no result for task {task.uuid} in time; the escrow is back",
-                fix="Post it again: another operator may take it.",
-            )
-        case State.CANCELLED:
-            return TaskCancelled(f"task {task.uuid} was cancelled; the escrow is back")
-        case State.NONE:
-            return TaskError(f"the market does not know task {task.uuid}: a reorganisation may have dropped its post")
-    return None
+def percent(rate: int) -> str:
+    """A rate as people write it, without loss: `20 %`, `0.5 %`."""
+    return f"{(Decimal(rate) * 100 / WAD).normalize():f} %"
 
 
-def due(state: State, order: Order, deadline: int, block: int) -> str | None:
-    """The message that anybody may send now because nobody did in time: expire, fail or close."""
-    if state is State.OPEN:
-        return "expire" if block > order.accept_by + GRACE else None
-    if block <= deadline + GRACE:
-        return None
-    return {State.ACCEPTED: "fail", State.COMMITTED: "fail", State.REVEALED: "close"}.get(state)
-
-
-def waits_for(task: TaskView) -> str:
-    """What a task waits for now, in words, with the block by which it comes."""
-    match task.state:
-        case State.OPEN:
-            return f"an acceptance until block {task.order.accept_by}"
-        case State.ACCEPTED:
-            return f"the executor's commit until block {task.deadline}, or the refund after it"
-        case State.COMMITTED:
-            return f"the executor's reveal until block {task.deadline}, or the refund after it"
-        case State.REVEALED:
-            return f"the end of the window: final after block {task.deadline}"
-    return "nothing"
+def read_rate(word: str) -> int:
+    """A rate from `20%`, `20 %` or `0.2`. Raises BindingError."""
+    number, sign, rest = word.partition("%")
+    try:
+        rate = Decimal(number.strip()) / (100 if sign else 1) * WAD
+    except InvalidOperation:
+        rate = Decimal(-1)
+    if rest.strip() or not rate.is_finite() or not 0 <= rate <= WAD or rate != int(rate):
+        raise BindingError(f"{word!r} is not a rate", fix="Write it as 20% or as 0.2.")
+    return int(rate)

@@ -16,7 +16,11 @@ STAGES = ("result", "checked", "final")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an order would cost. Amounts are wei of the market's token, times are blocks, sizes are bytes."""
+    """What an order would cost. Amounts are wei of the market's token, rates WAD, times blocks, sizes bytes.
+
+    `detection` is the probability that somebody else than the executor re-executes the task; `stake` is locked until
+    the task cannot be convicted any more, and lost with a conviction, as is `collateral`.
+    """
 
     program: str
     calls: int
@@ -27,19 +31,22 @@ class Plan:
     repeat: int
     min_price: int
     max_price: int
+    check_rate: int
+    verifiers: int
+    check_fee: int
+    value_at_risk: int
+    escrow: int
+    detection: int
+    stake: int
     collateral: int
     penalty: int
     exec: int
     accept_within: int
+    result_within: int
     final_after: int
     balance: int
     tokens: int
     operators: int | None
-
-    @property
-    def escrow(self) -> int:
-        """What leaves the account when the order is posted; what the price leaves of it comes back."""
-        return self.max_price
 
     @property
     def affordable(self) -> bool:
@@ -48,7 +55,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as the chain shows it. `price` is what the executor gets at most now; `events` are in order."""
+    """A task as the chain shows it. `price` is what the executor gets at most now; `events` are in order.
+
+    `stake` is what a conviction costs the executor. `seed_block` is 0 before the commit; `drawn` is None while the seed
+    of that block is not recorded; verifiers answer until `check_by`. `answered`, `agreed`, `differed` count them;
+    `games` are the open ones.
+    """
 
     uuid: str
     order: Order
@@ -57,18 +69,34 @@ class TaskView:
     price: int | None
     deadline: int
     block: int
+    stake: int | None = None
+    seed_block: int = 0
+    check_by: int = 0
+    drawn: bool | None = None
+    answered: int = 0
+    agreed: int = 0
+    differed: int = 0
+    games: tuple[int, ...] = ()
     events: tuple[TaskEvent, ...] = ()
 
     @property
-    def checked(self) -> str:
-        """How the result was checked: nobody re-executes results yet."""
-        return "unchecked"
+    def checked(self) -> str | None:
+        """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
+        if self.state not in (State.REVEALED, State.FINAL):
+            return None
+        if self.agreed:
+            return f"checked({self.agreed})"
+        return "unchecked" if self.state is State.FINAL or self.drawn is False else None
 
     @property
     def words(self) -> str:
         """The state in the words of the glossary."""
-        words = {State.REVEALED: "result", State.FINAL: f"final ({self.checked})"}
-        return words.get(self.state, self.state.name.lower())
+        match self.state:
+            case State.REVEALED:
+                return f"{self.checked or 'result'}{', challenged' if self.games else ''}"
+            case State.FINAL:
+                return f"final, {self.checked}"
+        return self.state.name.lower()
 
 
 @dataclass(frozen=True, slots=True)

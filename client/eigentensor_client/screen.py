@@ -43,7 +43,7 @@ class Screen:
         who = short(account) if account else "none"
         self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
 
-    def say(self, text: str = "") -> None:
+    def say(self, text: str | Table = "") -> None:
         self._talk.print(text)
 
     def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
@@ -81,6 +81,16 @@ class Screen:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Rows under a head, without frames: what `ps` and its like show."""
     shown = Table(*columns, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def facts(rows: Sequence[Sequence[str]]) -> Table:
+    """Names and what they stand for: long values break within their own column."""
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(min_width=10, no_wrap=True)
+    shown.add_column(overflow="fold")
     for row in rows:
         shown.add_row(*row)
     return shown

@@ -1,39 +1,29 @@
-"""What a client signs and what a task's state means to it: pure, so every case is spelled out."""
+"""What a client signs: pure, so every case is spelled out."""
 
 from dataclasses import replace
 
 import pytest
 
-from eigentensor.chain import NONE, State
-from eigentensor.errors import (
-    BindingError,
-    ChecksNotAvailable,
-    ExecutorFailed,
-    NobodyAccepted,
-    TaskCancelled,
-    TaskError,
-)
-from eigentensor.program.model import Program
+from client_orders import CLIENT, LOCAL, ORDER, TERMS, WORK
+from eigentensor import economics
+from eigentensor.chain import NONE
+from eigentensor.economics import WAD
+from eigentensor.errors import BindingError, TermsRefused
 from eigentensor_client.orders import (
-    GRACE,
+    CHECK_RATE,
     Roots,
     Terms,
-    Work,
-    check_open,
-    check_stage,
+    check_terms,
     draft,
-    due,
-    failure,
+    escrow,
+    escrow_of,
+    percent,
     price,
-    reached,
-    waits_for,
+    read_rate,
+    stake,
+    terms_for,
 )
-from eigentensor_client.results import TaskView
-
-CLIENT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-WORK = Work(Program((), (), (), (), ()), {}, repeat=3)
-ORDER = draft(CLIENT, 7, 100, WORK, Roots(b"\x01" * 32), Terms(1000, 200, ramp=8, exec=20, accept_within=30))
-TASK = TaskView("ab" * 32, ORDER, State.OPEN, None, None, 0, 101)
+from eigentensor_client.plans import plan
 
 
 def test_an_order_says_what_the_terms_say() -> None:
@@ -41,11 +31,25 @@ def test_an_order_says_what_the_terms_say() -> None:
     assert (ORDER.program, ORDER.inputs, ORDER.weights, ORDER.states, ORDER.variables) == (b"\x01" * 32, *[NONE] * 4)
     assert (ORDER.min_price, ORDER.max_price, ORDER.ramp_start, ORDER.ramp_length) == (200, 1000, 100, 8)
     assert (ORDER.exec, ORDER.accept_by, ORDER.operators) == (20, 130, NONE)
-    assert (ORDER.check_rate, ORDER.verifiers, ORDER.check_fee) == (0, 0, 0)
+    checks = replace(TERMS, check_rate=WAD // 2, verifiers=3, check_fee=2000, value_at_risk=77)
+    asked = draft(CLIENT, 7, 100, WORK, Roots(NONE), checks, LOCAL)
+    assert (asked.check_rate, asked.verifiers, asked.check_fee, asked.value_at_risk) == (WAD // 2, 3, 2000, 77)
+
+
+def test_unless_said_otherwise_a_fifth_is_checked_by_one_verifier_for_the_least_fee() -> None:
+    assert (ORDER.check_rate, ORDER.verifiers, ORDER.value_at_risk) == (CHECK_RATE, 1, 0)
+    assert read_rate("20%") == CHECK_RATE
+    assert ORDER.check_fee == economics.check_fee_bound(LOCAL, 1000) == 1100
+
+
+def test_the_escrow_is_the_price_and_every_verifier() -> None:
+    terms = Terms(1000, verifiers=4, check_fee=1500)
+    assert escrow(LOCAL, terms) == 1000 + 4 * 1500
+    assert escrow_of(draft(CLIENT, 7, 100, WORK, Roots(NONE), terms, LOCAL)) == escrow(LOCAL, terms)
 
 
 def test_without_a_least_price_the_most_is_paid_at_once() -> None:
-    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000))
+    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000), LOCAL)
     assert price(order, 101) == order.min_price == 1000
 
 
@@ -53,67 +57,65 @@ def test_the_price_is_fixed_by_the_block_of_the_acceptance() -> None:
     assert [price(ORDER, block) for block in (100, 104, 108, 130)] == [200, 600, 1000, 1000]
 
 
-def test_nobody_can_wait_for_checks_that_do_not_exist() -> None:
-    check_stage("result")
-    check_stage("final")
-    with pytest.raises(ChecksNotAvailable):
-        check_stage("checked")
+def test_who_waits_for_a_check_asks_for_one_with_certainty() -> None:
+    assert terms_for("checked", TERMS) == replace(TERMS, check_rate=WAD)
+    assert terms_for("result", TERMS) == terms_for("final", TERMS) == TERMS
     with pytest.raises(BindingError, match="'done' is nothing to wait for"):
-        check_stage("done")
-
-
-def test_only_an_open_task_is_taken_back() -> None:
-    check_open(TASK)
-    check_open(replace(TASK, state=State.CANCELLED))  # once more is no fault
-    with pytest.raises(TaskError, match=r"is final \(unchecked\): only an open task can be taken back"):
-        check_open(replace(TASK, state=State.FINAL))
-
-
-@pytest.mark.parametrize("state", State)
-def test_a_result_is_reached_before_it_is_final(state: State) -> None:
-    assert reached(state, "final") == (state is State.FINAL)
-    assert reached(state, "result") == (state in (State.REVEALED, State.FINAL))
-
-
-FAILURES = {
-    State.EXPIRED: NobodyAccepted,
-    State.FAILED: ExecutorFailed,
-    State.CANCELLED: TaskCancelled,
-    State.NONE: TaskError,
-}
-
-
-@pytest.mark.parametrize("state", [state for state in State if state is not State.CONVICTED])  # nothing leads there
-def test_each_end_without_a_result_has_its_own_error(state: State) -> None:
-    error = failure(replace(TASK, state=state))
-    assert type(error) is FAILURES.get(state, type(None))
+        terms_for("done", TERMS)
 
 
 @pytest.mark.parametrize(
-    ("state", "message"), [(State.ACCEPTED, "fail"), (State.COMMITTED, "fail"), (State.REVEALED, "close")]
+    ("changes", "says"),
+    [
+        ({"check_rate": WAD // 20 - 1}, r"not between 5 % and 100 %"),
+        ({"check_rate": WAD + 1}, r"not between 5 % and 100 %"),
+        ({"verifiers": 0}, "0 verifiers are not between 1 and 4"),
+        ({"verifiers": 5}, "5 verifiers are not between 1 and 4"),
+        ({"check_fee": 1099}, "below the least, 1100 wei"),
+        ({"exec": 61}, "61 blocks for the execution are not between 1 and 60"),
+        ({"min_price": 1001}, "the price begins above its end"),
+    ],
 )
-def test_the_client_moves_a_task_on_when_everybody_is_late(state: State, message: str) -> None:
-    assert due(state, ORDER, 150, 150 + GRACE) is None
-    assert due(state, ORDER, 150, 151 + GRACE) == message
+def test_terms_that_the_market_would_refuse_are_refused_before(changes: dict[str, int], says: str) -> None:
+    with pytest.raises(TermsRefused, match=says) as refused:
+        check_terms(LOCAL, replace(TERMS, **changes))
+    assert refused.value.fix
 
 
-def test_the_client_expires_its_order_when_nobody_does() -> None:
-    assert due(State.OPEN, ORDER, 0, ORDER.accept_by + GRACE) is None
-    assert due(State.OPEN, ORDER, 0, ORDER.accept_by + GRACE + 1) == "expire"
+def test_terms_at_the_edge_of_what_is_allowed_are_taken() -> None:
+    check_terms(LOCAL, TERMS)
+    check_terms(LOCAL, replace(TERMS, check_rate=WAD // 20, verifiers=4, check_fee=1100, exec=60, min_price=1000))
+    check_terms(LOCAL, replace(TERMS, check_rate=WAD))
 
 
-@pytest.mark.parametrize("state", [state for state in State if state.is_terminal])
-def test_nothing_is_due_after_the_end(state: State) -> None:
-    assert due(state, ORDER, 0, 10_000) is None
-    assert waits_for(replace(TASK, state=state)) == "nothing"
+@pytest.mark.parametrize(
+    ("word", "rate"),
+    [
+        ("20%", WAD // 5),
+        ("20 %", WAD // 5),
+        ("0.2", WAD // 5),
+        ("100%", WAD),
+        ("1", WAD),
+        ("0.5%", WAD // 200),
+        ("0", 0),
+    ],
+)
+def test_a_rate_is_read_as_people_write_it(word: str, rate: int) -> None:
+    assert read_rate(word) == rate
+    assert read_rate(percent(rate)) == rate
 
 
-def test_every_wait_says_until_when() -> None:
-    assert waits_for(TASK) == "an acceptance until block 130"
-    for state in (State.ACCEPTED, State.COMMITTED, State.REVEALED):
-        assert "block 150" in waits_for(replace(TASK, state=state, deadline=150))
+@pytest.mark.parametrize("word", ["", "20", "101%", "-1%", "often", "nan", "inf", "20%%", "2 0%x", "1e-19"])
+def test_what_is_no_rate_is_refused(word: str) -> None:
+    with pytest.raises(BindingError, match="is not a rate"):
+        read_rate(word)
 
 
-def test_a_final_task_is_called_unchecked() -> None:
-    assert replace(TASK, state=State.FINAL).words == "final (unchecked)"
-    assert replace(TASK, state=State.REVEALED).words == "result"
+def test_a_plan_says_all_that_can_be_spent_and_what_cheating_costs() -> None:
+    seen = plan(WORK, TERMS, LOCAL, balance=1000, tokens=1099, operators=3)
+    assert seen.escrow == 2100
+    assert not seen.affordable
+    assert plan(WORK, TERMS, LOCAL, balance=1000, tokens=1100, operators=3).affordable
+    assert seen.stake == stake(LOCAL, ORDER, 1000) == economics.stake(LOCAL, 1000, 0, CHECK_RATE, 1)
+    assert seen.collateral == economics.collateral(LOCAL, 1000, 1, 1100)
+    assert WAD // 8 < seen.detection < CHECK_RATE

@@ -1,14 +1,20 @@
 """How tasks, results and plans look: as JSON objects and as lines."""
 
+import re
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
 from eigentensor import economics
-from eigentensor.chain import Failed, Network, Posted, Revealed, State, from_wei
-from eigentensor_client.orders import waits_for
+from eigentensor.chain import Answered, Failed, GameEnded, Network, Posted, Revealed, State, TaskEvent, from_wei
+from eigentensor.economics import WAD
+from eigentensor_client import games
+from eigentensor_client.happened import words
+from eigentensor_client.orders import percent
 from eigentensor_client.results import Plan, TaskResult, TaskView
-from eigentensor_client.screen import short, table
+from eigentensor_client.screen import facts, short, table
+from eigentensor_client.stages import conviction, waits_for
 
 _HELP = {
     "price": "a higher --max-price",
@@ -16,6 +22,7 @@ _HELP = {
     "deadline": "more time for the acceptance: --accept-within",
     "busy": "patience: operators are busy with other tasks",
     "silent": "patience: some operators have said nothing yet",
+    "stake": "less at stake: a higher --check, or a lower --value-at-risk or --max-price",
     "data": "upload the program and its tensors again: post the order anew",
 }
 
@@ -31,42 +38,45 @@ class Show:
 
     def task(self, task: TaskView) -> dict[str, Any]:
         """`eigentensor.task/1`, as the gateway says it too: amounts in wei as decimal strings, times in blocks."""
-        parameters = self._deployment.parameters
-        has_result = task.state in (State.REVEALED, State.FINAL)
-        collateral = None if task.price is None else str(economics.collateral(parameters, task.price))
-        places = [{"block": e.place.block, "transaction": "0x" + e.place.transaction.hex()} for e in task.events]
+        p, order, price = self._deployment.parameters, task.order, task.price
+        roots = (e.outputs_root.hex() for e in task.events if isinstance(e, Revealed) and e.slot == 0)
+        held = None if price is None else economics.collateral(p, price, order.verifiers, order.check_fee)
         return {
             "task": task.uuid,
             "state": task.state.name.lower(),
-            "checked": task.checked if has_result else None,
+            "stage": task.words,
+            "checked": task.checked,
             "waits_for": None if task.state.is_terminal else waits_for(task),
-            "deadline": (task.order.accept_by if task.state is State.OPEN else task.deadline) or None,
+            "deadline": (order.accept_by if task.state is State.OPEN else task.deadline) or None,
             "block": task.block,
-            "client": task.order.client,
+            "client": order.client,
             "executor": task.executor,
-            "price": None if task.price is None else str(task.price),
-            "collateral": collateral,
+            "price": _text(price),
+            "collateral": _text(held),
+            "stake": _text(task.stake),
             "penalty": next((str(e.penalty) for e in task.events if isinstance(e, Failed)), None),
-            "outputs_root": next((e.outputs_root.hex() for e in task.events if isinstance(e, Revealed)), None),
-            "posted": next((p for e, p in zip(task.events, places, strict=True) if isinstance(e, Posted)), None),
-            "order": task.order.to_json(),
-            "events": [{"event": type(e).__name__, **p} for e, p in zip(task.events, places, strict=True)],
+            "draw": {"seed_block": task.seed_block or None, "known": task.drawn is not None, "drawn": task.drawn},
+            "verifiers": {"answered": task.answered, "agreed": task.agreed, "differed": task.differed},
+            "games": list(task.games),
+            "outputs_root": next(roots, None),
+            "posted": next((_place(e) for e in task.events if isinstance(e, Posted)), None),
+            "order": order.to_json(),
+            "events": [_event(event) for event in task.events],
         }
 
-    def task_lines(self, task: TaskView) -> list[str]:
-        lines = [f"task      {task.uuid}", f"state     {task.words}"]
-        if task.executor:
-            lines.append(f"executor  {task.executor}")
-        price = f"at most {self.amount(task.order.max_price)}" if task.price is None else self.amount(task.price)
-        lines.append(f"price     {price}")
-        for event in task.events:
-            name = type(event).__name__.lower()
-            lines.append(
-                f"{name:<9} block {event.place.block}, transaction {short('0x' + event.place.transaction.hex())}"
-            )
+    def task_lines(self, task: TaskView) -> list[str | Table]:
+        order, price = task.order, task.price
+        rows = [["task", task.uuid], ["state", task.words]]
         if not task.state.is_terminal:
-            lines.append(f"waits for {waits_for(task)}; now block {task.block}")
-        return lines
+            rows.append(["waits for", f"{waits_for(task)}; now block {task.block}"])
+        if task.executor:
+            rows.append(["executor", task.executor])
+        rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self.amount(price)])
+        if task.seed_block:
+            rows.append(["draw", _draw(task)])
+        for event in task.events:
+            rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
+        return [facts(rows)]
 
     def result(self, result: TaskResult) -> dict[str, Any]:
         """`eigentensor.result/1`: the task, and what its tensors are."""
@@ -75,44 +85,130 @@ class Show:
         }
         return {"task": self.task(result.task), "outputs_root": result.outputs_root.hex(), "outputs": tensors}
 
-    def explanation(self, said: dict[str, Any]) -> list[str | Table]:
-        """Operator by operator why a task is not accepted, and what would help."""
-        rows = [[short(o["operator"]), o["reason"], o["needed"] or "–", o["offered"] or "–"] for o in said["operators"]]
-        lines: list[str | Table] = []
-        if said["state"] == "open":
+    def explanation(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
+        """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
+        rows = [["task", task.uuid], ["state", task.words], ["waits for", waits_for(task)]]
+        if task.state is State.OPEN:
             now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
-            lines.append(f"price     {now} now, at most {most}")
+            rows.append(["price", f"{now} now, at most {most}"])
+            return [facts(rows), *self._opinions(said)]
+        if task.seed_block:
+            rows.append(["draw", _draw(task)])
+        rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
+        rows += [[f"game {number}", f"open: `eigentensor challenge show {number}`"] for number in task.games]
+        rows += [["game", words(e, self.amount)] for e in task.events if isinstance(e, GameEnded)]
+        if task.executor and not task.state.is_terminal:
+            rows += self._windows(task)
+        if task.state is State.CONVICTED:
+            rows.append(["convicted", conviction(task, self.amount)])
+        return [facts(rows)]
+
+    def _windows(self, task: TaskView) -> list[list[str]]:
+        p, exec_, seed = self._deployment.parameters, task.order.exec, task.seed_block
+        windows = [["now", f"block {task.block}"]]
+        if task.state is State.COMMITTED:
+            windows += [
+                ["answers", f"until block {task.check_by}, if it is drawn"],
+                ["reveal", f"until block {seed + economics.reveal_window(p, exec_)}"],
+            ]
+        if task.state is State.REVEALED:
+            windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond"])
+            windows.append(["bond", self.amount(economics.bond(p, task.price or 0))])
+        return windows
+
+    def _opinions(self, said: dict[str, Any]) -> list[str | Table]:
+        rows = [[short(o["operator"]), o["reason"], o["needed"] or "–", o["offered"] or "–"] for o in said["operators"]]
         if not rows:
-            return [*lines, "operators none has joined this market"]
-        lines.append(table(("operator", "says", "needed", "offered"), rows))
-        reasons = {o["reason"] for o in said["operators"]} if said["state"] == "open" else set()
-        lines += [f"helps     {_HELP[reason]}" for reason in sorted(reasons & _HELP.keys())]
-        return lines
+            return ["operators  none has joined this market"]
+        reasons = {o["reason"] for o in said["operators"]}
+        helps = [["helps", _HELP[reason]] for reason in sorted(reasons & _HELP.keys())]
+        return [table(("operator", "says", "needed", "offered"), rows), *([facts(helps)] if helps else [])]
+
+    def game(self, game: dict[str, Any], body: list[str] | None) -> list[str | Table]:
+        """A game of the gateway's, with the text of the disputed call's body."""
+        clocks = {side: f"{blocks} blocks left on its clock" for side, blocks in game["clocks"].items()}
+        rows = [
+            ["game", f"{game['game']}, {games.stands(game)}" + (f": {game['why']}" if game["why"] else "")],
+            ["task", game["task"]],
+            ["executor", f"{game['executor']}, {clocks['executor']}"],
+            ["challenger", f"{game['challenger']}, {clocks['challenger']}"],
+            ["bond", self.amount(int(game["bond"]))],
+            ["about", game["about"]],
+            ["follows", f"{games.follows(game)} (now block {game['block']})"],
+        ]
+        moves = [
+            [str(n), move["by"], move["what"], str(move["block"]), f"{int(move['gas']):,}"]
+            for n, move in enumerate(game["moves"], 1)
+        ]
+        lines: list[str | Table] = [facts(rows), ""]
+        if body:
+            lines += [f"the disputed call computes {body[0]}", *body[1:], ""]
+        return [*lines, table(("move", "by", "what", "block", "gas"), moves)]
 
     def plan(self, plan: Plan) -> dict[str, Any]:
-        """`eigentensor.plan/1`: amounts in wei as decimal strings, times in blocks, sizes in bytes."""
-        amounts = ("min_price", "max_price", "escrow", "collateral", "penalty", "balance", "tokens")
-        counts = ("calls", "evaluations", "upload", "memory", "results", "repeat", "exec", "accept_within")
-        return (
-            {"program": plan.program}
-            | {name: getattr(plan, name) for name in (*counts, "final_after", "operators", "affordable")}
-            | {name: str(getattr(plan, name)) for name in amounts}
-            | {"checks": None}
-        )
+        """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""
+        fields = asdict(plan) | {"affordable": plan.affordable}
+        return {name: str(value) if name in _AS_TEXT else value for name, value in fields.items()}
 
-    def plan_lines(self, plan: Plan) -> list[str]:
+    def plan_lines(self, plan: Plan) -> list[str | Table]:
         ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
         supply = "unknown: the gateway does not answer" if plan.operators is None else str(plan.operators)
-        return [
-            f"program   {plan.program}",
-            f"work      {plan.evaluations:,} evaluations in {plan.calls:,} calls",
-            f"bytes     {plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory",
-            f"price     {ramp}{self.amount(plan.max_price)}: the cap, held in escrow; the rest comes back",
-            f"funds     {self.amount(plan.balance)} in the market, {self.amount(plan.tokens)} in the wallet",
-            f"operators {supply}",
-            f"time      accepted within {plan.accept_within} blocks, executed within {plan.exec}, "
-            f"final {plan.final_after} blocks after the result",
-            f"at stake  the executor holds {self.amount(plan.collateral)}; "
-            f"it loses {self.amount(plan.penalty)} if it accepts and gives no result",
-            "checks    none: nobody re-executes results yet; a final task is unchecked",
-        ]
+        many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
+        gain = self.amount(plan.max_price + plan.value_at_risk)
+        rows = [
+            ["program", plan.program],
+            ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
+            ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
+            ["price", f"{ramp}{self.amount(plan.max_price)}"],
+            ["checks", f"{percent(plan.check_rate)} of such tasks are re-executed by {many}: "
+                       f"{self.amount(plan.check_fee)} each, paid only then"],
+            ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
+            ["funds", f"{self.amount(plan.balance)} in the market, {self.amount(plan.tokens)} in the wallet"],
+            ["operators", supply],
+            ["time", f"accepted within {plan.accept_within} blocks, a result within {plan.result_within} more, "
+                     f"final {plan.final_after} later"],
+            ["at stake", f"{self.amount(plan.stake)} of stake and {self.amount(plan.collateral)} of collateral, lost "
+                         "with a wrong result that anybody proves"],
+            ["", f"noticed by a check: {_rounded(plan.detection)}; cheating does not pay for gains up to {gain}"],
+            ["", f"{self.amount(plan.penalty)} if it accepts and gives no result"],
+        ]  # fmt: skip
+        return [facts(rows)]
+
+
+_AS_TEXT = {
+    "min_price", "max_price", "check_rate", "check_fee", "value_at_risk", "escrow", "detection", "stake",
+    "collateral", "penalty", "balance", "tokens",
+}  # fmt: skip
+
+
+def _rounded(rate: int) -> str:
+    return f"{100 * rate / WAD:.1f} %"
+
+
+def _draw(task: TaskView) -> str:
+    rate = percent(task.order.check_rate)
+    match task.drawn:
+        case None:
+            return f"block {task.seed_block} decides, {rate} of such tasks are checked"
+        case False:
+            return f"block {task.seed_block}: not drawn ({rate} of such tasks are)"
+    counts = f"{task.answered} answered, {task.agreed} agree, {task.differed} differ"
+    return f"block {task.seed_block}: drawn, to be checked by {task.order.verifiers}; {counts}"
+
+
+def _name(event: TaskEvent) -> str:
+    return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
+
+
+def _event(event: TaskEvent) -> dict[str, Any]:
+    """An event with its own fields; the order stands beside the events."""
+    own = {name: value for name, value in event.arguments().items() if name not in ("order", "task")}
+    return {"event": type(event).__name__, **_place(event), **own}
+
+
+def _place(event: TaskEvent) -> dict[str, Any]:
+    return {"block": event.place.block, "transaction": "0x" + event.place.transaction.hex()}
+
+
+def _text(amount: int | None) -> str | None:
+    return None if amount is None else str(amount)

@@ -8,8 +8,9 @@ import typer
 from eigentensor.program import Kind
 from eigentensor_client.client import Client
 from eigentensor_client.files import write_tensors
-from eigentensor_client.orders import check_stage, waits_for
-from eigentensor_client.screen import Screen, short, table
+from eigentensor_client.orders import check_stage, escrow_of
+from eigentensor_client.screen import Screen, facts, short, table
+from eigentensor_client.stages import waits_for
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.show import Show
 
@@ -64,7 +65,7 @@ def fetch(
         if states_output:
             write_tensors(states_output, result.states, program, Kind.STATE)
         show = Show(client.network)
-        lines = [*show.task_lines(result.task), f"written   {output}"]
+        lines = [*show.task_lines(result.task), facts([["written", str(output)]])]
         screen.result("eigentensor.result/1", show.result(result), *lines)
 
 
@@ -86,8 +87,8 @@ def explain(task: options.TaskName, network: options.NetworkName = None, json: o
         screen.head(client.network.name, client.address)
         found, view = client.task(task), Show(client.network)
         said = client.explain(found)
-        lines = [f"task      {found.uuid}", f"state     {found.words}", f"waits for {waits_for(found)}"]
-        screen.result("eigentensor.explanation/1", said, *lines, *view.explanation(said))
+        fields = said | {"now": view.task(found)}
+        screen.result("eigentensor.explanation/1", fields, *view.explanation(found, said))
 
 
 @app.command()
@@ -97,5 +98,6 @@ def cancel(task: options.TaskName, network: options.NetworkName = None, json: op
     with Client(network) as client:
         screen.head(client.network.name, client.address)
         found, view = client.cancel(client.task(task)), Show(client.network)
-        back = f"refund    {view.amount(found.order.max_price)}, in the market's balance of {client.address}"
-        screen.result("eigentensor.task/1", view.task(found), *view.task_lines(found), back)
+        back = f"{view.amount(escrow_of(found.order))}, in the market's balance of {client.address}"
+        lines = [*view.task_lines(found), facts([["refund", back]])]
+        screen.result("eigentensor.task/1", view.task(found), *lines)

@@ -1,6 +1,8 @@
 """From arguments to work and terms: what `run` and `plan` share."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from eigentensor.chain import Network, to_wei
 from eigentensor.errors import BlobNotFound
@@ -8,7 +10,7 @@ from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.store import GatewayClient
 from eigentensor_client.files import existing, read_inputs, read_tensors, read_variables
-from eigentensor_client.orders import Terms, Work
+from eigentensor_client.orders import Terms, Work, read_rate
 
 
 def read_program(name: str, gateway: GatewayClient) -> Program:
@@ -41,9 +43,20 @@ def read_work(
     )
 
 
-def read_terms(
-    network: Network, max_price: str, min_price: str | None, ramp: int, exec_: int, accept_within: int
-) -> Terms:
-    decimals = network.deployment.token_decimals
-    least = None if min_price is None else to_wei(min_price, decimals)
-    return Terms(to_wei(max_price, decimals), least, ramp, exec_, accept_within)
+def read_terms(network: Network, options: Mapping[str, Any]) -> Terms:
+    """The terms that a verb's options say; amounts in them are tokens. Their names are those of `verbs.options`."""
+
+    def wei(name: str) -> int | None:
+        return None if options[name] is None else to_wei(options[name], network.deployment.token_decimals)
+
+    return Terms(
+        max_price=wei("max_price") or 0,
+        min_price=wei("min_price"),
+        ramp=options["ramp"],
+        check_rate=read_rate(options["check"]),
+        verifiers=options["verifiers"],
+        check_fee=wei("check_fee"),
+        value_at_risk=wei("value_at_risk") or 0,
+        exec=options["exec"],
+        accept_within=options["accept_within"],
+    )

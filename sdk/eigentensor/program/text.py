@@ -18,15 +18,21 @@ def listing(program: Program) -> str:
     return "\n".join(_lines(program)) + "\n"
 
 
+def body_listing(body: Body) -> list[str]:
+    """A valid body's signature and its instructions, a line each."""
+    lines = [f"  {n:4}  {i.dtype.name.lower():8}  {_instruction(body, i)}" for n, i in enumerate(body.instructions)]
+    return [_body(body), *lines]
+
+
 def _lines(program: Program) -> Iterator[str]:
     for v in program.variables:
         yield f"variable {v.name}: {v.minimum}…{v.maximum}, {v.stride:+} in each iteration"
     for n, b in enumerate(program.buffers):
         yield f"%{n} = {b.role.name.lower()} {_tensor(b)}"
     for n, body in enumerate(program.bodies):
-        yield f"body {n}: {_body(body)}"
-        for number, i in enumerate(body.instructions):
-            yield f"  {number:4}  {i.dtype.name.lower():8}  {_instruction(body, i)}"
+        first, *rest = body_listing(body)
+        yield f"body {n}: {first}"
+        yield from rest
     for n, call in enumerate(program.calls):
         given = [f"%{argument}" for argument in call.arguments] + [program.variables[v].name for v in call.variables]
         yield f"%{len(program.buffers) + n} = body {call.body} of {', '.join(given) or 'nothing'}"

@@ -1,0 +1,41 @@
+"""A game in words. It is what the gateway says of it (`eigentensor.challenge/1`). Pure."""
+
+from typing import Any
+
+from eigentensor.program import Program
+from eigentensor.program.text import body_listing
+
+_FOLLOWS = {
+    "publish": "the executor publishes the result roots of all calls that it executed, bound to its outputs root",
+    "call": "the challenger names the first call whose result it rejects",
+    "tree": "the executor opens the tree over that result",
+    "node": "the challenger names the first part that it rejects",
+    "leaf": "the executor shows the 1,024 bytes of that part",
+    "element": "the challenger names one element in them",
+    "results": "the executor says what each reduction of that element came to",
+    "choice": "the challenger rejects one of them, or what was made of them",
+    "borders": "the executor says the values inside that reduction",
+    "span": "the challenger names the first steps between two of them that it rejects",
+    "verdict": "anybody shows the operands of that one step; the referee evaluates it and decides",
+}
+
+
+def stands(game: dict[str, Any]) -> str:
+    """How a game stands, in a few words."""
+    if game["state"] == "ended":
+        return f"ended: the {game['lost_by']} lost"
+    return f"open, the {game['turn']}'s move until block {game['until']}"
+
+
+def follows(game: dict[str, Any]) -> str:
+    """What happens next, and what if it does not."""
+    if game["state"] == "ended":
+        if game["lost_by"] == "executor":
+            return "the client has its escrow back; the executor's stake is slashed once the verifiers have answered"
+        return "the challenger's bond is gone; whether the result is right is as open as before"
+    return f"{_FOLLOWS[game['phase']]}; if nothing comes until block {game['until']}, the {game['turn']} loses"
+
+
+def body(program: Program, number: int) -> list[str]:
+    """The lines of the body that executed call `number`, from 1 on, evaluates."""
+    return body_listing(program.bodies[program.calls[(number - 1) % len(program.calls)].body])

@@ -1,0 +1,40 @@
+"""What an order would cost, before anything is paid. Pure."""
+
+from eigentensor import economics, merkle
+from eigentensor.economics import Parameters
+from eigentensor.program.codec import encode
+from eigentensor.program.cost import costs
+from eigentensor_client.orders import Terms, Work, check_fee, escrow
+from eigentensor_client.results import Plan
+
+
+def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: int | None) -> Plan:
+    """A valid work on valid terms, for an account with these wei in the market and in its wallet."""
+    cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
+    return Plan(
+        program=merkle.program_root(encoded).hex(),
+        calls=cost.calls * work.repeat,
+        evaluations=cost.evaluations * work.repeat,
+        upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
+        memory=cost.all_bytes,
+        results=cost.result_bytes,
+        repeat=work.repeat,
+        min_price=terms.max_price if terms.min_price is None else terms.min_price,
+        max_price=terms.max_price,
+        check_rate=terms.check_rate,
+        verifiers=terms.verifiers,
+        check_fee=fee,
+        value_at_risk=terms.value_at_risk,
+        escrow=escrow(p, terms),
+        detection=economics.detection(terms.check_rate, terms.verifiers, p.sybils),
+        stake=economics.stake(p, terms.max_price, terms.value_at_risk, terms.check_rate, terms.verifiers),
+        collateral=economics.collateral(p, terms.max_price, terms.verifiers, fee),
+        penalty=economics.penalty(p, terms.max_price),
+        exec=terms.exec,
+        accept_within=terms.accept_within,
+        result_within=terms.exec + p.lag + p.grid + economics.reveal_window(p, terms.exec),
+        final_after=economics.challenge_window(p, terms.exec),
+        balance=balance,
+        tokens=tokens,
+        operators=operators,
+    )
