@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {IERC20Metadata} from "@openzeppelin/contracts/token/ERC20/extensions/IERC20Metadata.sol";
 import {Script} from "forge-std/Script.sol";
+import {Bounty} from "../src/Bounty.sol";
 import {ServiceManager} from "../src/ServiceManager.sol";
 import {TaskMarket} from "../src/TaskMarket.sol";
 import {IDisputeGame} from "../src/interfaces/IDisputeGame.sol";
@@ -17,6 +18,8 @@ contract Deploy is Script {
     error NoConfiguration(uint256 chainId);
 
     uint256 internal constant LOCAL = 31_337;
+    /// @dev Wei of stake for each seat, on a local chain.
+    uint256 internal constant SEAT = 1 ether;
 
     struct Core {
         IAllocationManager allocationManager;
@@ -29,17 +32,26 @@ contract Deploy is Script {
         if (block.chainid != LOCAL) revert NoConfiguration(block.chainid);
         vm.startBroadcast();
         Core memory core = localCore(msg.sender);
-        (ServiceManager serviceManager, TaskMarket market) = deploy(core, localParameters());
+        (ServiceManager serviceManager, TaskMarket market) = deploy(core, localParameters(), msg.sender);
         vm.stopBroadcast();
         if (!vm.envExists("DEPLOYMENT")) vm.createDir("deployments", true);
         write(vm.envOr("DEPLOYMENT", string("deployments/local.json")), core, serviceManager, market);
     }
 
-    /// @notice The project's own contracts on any core.
-    function deploy(Core memory core, Parameters memory p) public returns (ServiceManager, TaskMarket) {
-        ServiceManager serviceManager =
-            new ServiceManager(core.allocationManager, core.delegationManager, core.strategy, "");
-        return (serviceManager, new TaskMarket(serviceManager, IDisputeGame(address(0)), p));
+    /// @notice The project's own contracts on any core. They name each other.
+    /// @param deployer whose next contracts these are
+    function deploy(Core memory core, Parameters memory p, address deployer)
+        public
+        returns (ServiceManager serviceManager, TaskMarket market)
+    {
+        uint256 nonce = vm.getNonce(deployer);
+        address manager = vm.computeCreateAddress(deployer, nonce + 1);
+        address market_ = vm.computeCreateAddress(deployer, nonce + 2);
+        Bounty bounty = new Bounty(manager, market_, core.strategyManager, core.strategy);
+        serviceManager = new ServiceManager(
+            core.allocationManager, core.delegationManager, core.strategy, market_, bounty, SEAT, ""
+        );
+        market = new TaskMarket(serviceManager, IDisputeGame(address(0)), p);
     }
 
     function localCore(address deployer) public returns (Core memory) {
@@ -79,6 +91,7 @@ contract Deploy is Script {
         vm.serializeString("deployment", "core", coreJson);
         vm.serializeString("deployment", "token", tokenJson);
         vm.serializeAddress("deployment", "serviceManager", address(serviceManager));
+        vm.serializeAddress("deployment", "bounty", address(serviceManager.bounty()));
         vm.serializeAddress("deployment", "taskMarket", address(market));
         vm.serializeAddress("deployment", "burn", market.BURN());
         string memory json = vm.serializeString("deployment", "parameters", serialize(market.parameters()));

@@ -1,55 +1,232 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {IBounty} from "./interfaces/IBounty.sol";
 import {
     CreateSetParamsV2,
     IAVSRegistrar,
     IAllocationManager,
     IDelegationManager,
     IStrategy,
-    OperatorSet
+    OperatorSet,
+    SlashingParams
 } from "./interfaces/IEigenLayer.sol";
-import {IServiceManager} from "./interfaces/IServiceManager.sol";
+import {IServiceManager, Lock} from "./interfaces/IServiceManager.sol";
+import {Seats} from "./libraries/Seats.sol";
 
 /// @title The AVS; see IServiceManager
 contract ServiceManager is IServiceManager {
+    using SafeCast for uint256;
+    using Seats for Seats.Book;
+
     struct Signer {
         address signer;
         uint96 collateralCap;
     }
+
+    /// @dev `locked`: shares in open locks, with what is kept back for rounding; below 2^96 as every cap.
+    struct Stake {
+        uint96 cap;
+        uint96 locked;
+    }
+
+    uint256 private constant WAD = 1e18;
+    /// @dev Shares kept back for the rounding of one slash where a unit of magnitude is worth little.
+    uint256 private constant ROUNDING = 1_024;
 
     uint32 public constant OPERATOR_SET = 0;
 
     IAllocationManager public immutable allocationManager;
     IDelegationManager public immutable delegationManager;
     IStrategy public immutable strategy;
+    address public immutable market;
+    IBounty public immutable bounty;
+    uint256 public immutable SEAT;
 
     mapping(address operator => Signer) private _signers;
+    mapping(address operator => Stake) private _stakes;
+    mapping(bytes32 task => mapping(address operator => Lock)) private _locks;
+    Seats.Book private _seats;
 
-    /// @dev The registrar is this contract because EigenLayer's default is the AVS itself; the slasher is fixed here.
+    modifier onlyMarket() {
+        if (msg.sender != market) revert NotTheMarket(msg.sender);
+        _;
+    }
+
+    modifier onlyFor(address operator) {
+        if (msg.sender != operator && msg.sender != _signers[operator].signer) {
+            revert NotTheOperator(msg.sender, operator);
+        }
+        _;
+    }
+
+    /// @dev INVARIANT 18: slasher, registrar (EigenLayer's default: the AVS itself), strategies and recipient are fixed here;
+    /// no other function speaks to the core as the AVS but `slash`.
     constructor(
         IAllocationManager allocationManager_,
         IDelegationManager delegationManager_,
         IStrategy strategy_,
+        address market_,
+        IBounty bounty_,
+        uint256 seat,
         string memory metadataURI
     ) {
+        bool fits = bounty_.serviceManager() == address(this) && bounty_.market() == market_
+            && bounty_.strategy() == strategy_;
+        if (!fits) revert WrongBounty(address(bounty_));
+        if (seat == 0) revert ZeroSeat();
         allocationManager = allocationManager_;
         delegationManager = delegationManager_;
         strategy = strategy_;
+        market = market_;
+        bounty = bounty_;
+        SEAT = seat;
 
-        address[] memory strategies = new address[](1);
-        strategies[0] = address(strategy_);
         CreateSetParamsV2[] memory sets = new CreateSetParamsV2[](1);
-        sets[0] = CreateSetParamsV2(OPERATOR_SET, strategies, address(this));
+        sets[0] = CreateSetParamsV2(OPERATOR_SET, _one(address(strategy_)), address(this));
         allocationManager_.updateAVSMetadataURI(address(this), metadataURI);
-        allocationManager_.createOperatorSets(address(this), sets);
+        allocationManager_.createRedistributingOperatorSets(address(this), sets, _one(address(bounty_)));
+    }
+
+    // ---- Signers ----
+
+    /// @inheritdoc IServiceManager
+    function setSigner(address signer, uint96 collateralCap, uint96 stakeCap) external {
+        _signers[msg.sender] = Signer(signer, collateralCap);
+        _stakes[msg.sender].cap = stakeCap;
+        emit SignerSet(msg.sender, signer, collateralCap, stakeCap);
     }
 
     /// @inheritdoc IServiceManager
-    function setSigner(address signer, uint96 collateralCap) external {
-        _signers[msg.sender] = Signer(signer, collateralCap);
-        emit SignerSet(msg.sender, signer, collateralCap);
+    function signerOf(address operator) external view returns (address signer, uint96 collateralCap, uint96 stakeCap) {
+        Signer memory s = _signers[operator];
+        return (s.signer, s.collateralCap, _stakes[operator].cap);
     }
+
+    // ---- Seats ----
+
+    /// @inheritdoc IServiceManager
+    function enlist(address operator, uint256 count) external onlyFor(operator) {
+        uint256 stake = _lastingWorth(operator);
+        uint256 needed = (_seats.seatsOf(operator) + count) * SEAT;
+        if (stake < needed) revert SeatsNotCovered(operator, stake, needed);
+        _seats.add(operator, count);
+        emit SeatsSet(operator, _seats.seatsOf(operator));
+    }
+
+    /// @inheritdoc IServiceManager
+    function leave(address operator) external onlyFor(operator) {
+        _keepSeats(operator, 0);
+    }
+
+    /// @inheritdoc IServiceManager
+    function prune(address operator) external {
+        uint256 stake = _lastingWorth(operator);
+        uint256 needed = _seats.seatsOf(operator) * SEAT;
+        if (stake >= needed) revert SeatsCovered(operator, stake, needed);
+        _keepSeats(operator, stake / SEAT);
+    }
+
+    /// @inheritdoc IServiceManager
+    function seatCount() external view returns (uint256) {
+        return _seats.count;
+    }
+
+    /// @inheritdoc IServiceManager
+    function seatAt(uint256 index) external view returns (address operator, uint256 since) {
+        if (index >= _seats.count) revert NoSeat(index, _seats.count);
+        return _seats.at(index);
+    }
+
+    /// @inheritdoc IServiceManager
+    function seatsOf(address operator) external view returns (uint256) {
+        return _seats.seatsOf(operator);
+    }
+
+    /// @inheritdoc IServiceManager
+    function otherSeats(address operator) external view returns (uint256) {
+        return _seats.living - _seats.seatsOf(operator);
+    }
+
+    // ---- Stake ----
+
+    /// @inheritdoc IServiceManager
+    function freeStake(address operator, uint256 end) external view returns (uint256) {
+        (uint256 least, uint256 rounding) = _lasting(operator, end);
+        return Math.saturatingSub(least, _stakes[operator].locked + rounding);
+    }
+
+    /// @inheritdoc IServiceManager
+    function lockedStake(address operator) external view returns (uint256) {
+        return _stakes[operator].locked;
+    }
+
+    /// @inheritdoc IServiceManager
+    function lockOf(bytes32 task, address operator) external view returns (Lock memory) {
+        return _locks[task][operator];
+    }
+
+    /// @inheritdoc IServiceManager
+    function lock(bytes32 task, address operator, uint256 amount, uint256 end)
+        external
+        onlyMarket
+        returns (uint256 shares)
+    {
+        if (_locks[task][operator].end != 0) revert AlreadyLocked(task, operator);
+        shares = strategy.underlyingToSharesView(amount) + 1;
+        (uint256 least, uint256 rounding) = _lasting(operator, end);
+        Stake memory stake = _stakes[operator];
+        uint256 locked = stake.locked + shares + rounding;
+        // INVARIANT 11: what is locked can be slashed until its end, whoever moves stake in whatever way.
+        if (locked > least) {
+            revert InsufficientStake(operator, Math.saturatingSub(least, stake.locked + rounding), shares);
+        }
+        // INVARIANT 17: the signer cannot tie up more than the owner allowed.
+        if (locked > stake.cap) revert StakeCapExceeded(operator, stake.locked, shares + rounding, stake.cap);
+
+        // SAFETY: shares and rounding are part of `locked`, which the cap holds below 2^96.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        _locks[task][operator] = Lock(uint96(shares), uint96(rounding), end.toUint32());
+        // forge-lint: disable-next-line(unsafe-typecast)
+        _stakes[operator].locked = uint96(locked);
+        emit Locked(task, operator, shares, end);
+    }
+
+    /// @inheritdoc IServiceManager
+    function unlock(bytes32 task, address operator) external {
+        uint256 end = _release(task, operator).end;
+        // INVARIANT 16: after its end a lock holds nobody.
+        if (msg.sender != market && block.number <= end) revert LockNotOver(block.number, end);
+        emit Unlocked(task);
+    }
+
+    /// @inheritdoc IServiceManager
+    /// @dev INVARIANT 13: each lock is released here or in `unlock`, once. INVARIANT 15: the core's reverts undo everything.
+    function slash(bytes32 task, address operator, address[] calldata beneficiaries)
+        external
+        onlyMarket
+        returns (uint256 slashId, uint256 shares)
+    {
+        Lock memory held = _release(task, operator);
+        if (block.number > held.end) revert LockOver(block.number, held.end);
+        uint256 slashable = _slashable(operator);
+        if (slashable != 0) {
+            // INVARIANT 12: of what can really be slashed, the queue of withdrawals included, and rounded up.
+            uint256[] memory wads = new uint256[](1);
+            wads[0] = Math.min(WAD, Math.mulDiv(held.shares, WAD, slashable, Math.Rounding.Ceil));
+            uint256[] memory taken;
+            (slashId, taken) = allocationManager.slashOperator(
+                address(this), SlashingParams(operator, OPERATOR_SET, _one(address(strategy)), wads, "wrong result")
+            );
+            shares = taken[0];
+            bounty.note(slashId, task, shares, beneficiaries);
+        }
+        emit Slashed(task, operator, slashId, shares);
+    }
+
+    // ---- The AVS ----
 
     /// @inheritdoc IAVSRegistrar
     function registerOperator(address operator, address avs, uint32[] calldata operatorSetIds, bytes calldata)
@@ -62,6 +239,7 @@ contract ServiceManager is IServiceManager {
     /// @inheritdoc IAVSRegistrar
     function deregisterOperator(address operator, address avs, uint32[] calldata operatorSetIds) external {
         _checkCallback(avs, operatorSetIds);
+        if (_seats.seatsOf(operator) != 0) _keepSeats(operator, 0);
         emit OperatorLeft(operator);
     }
 
@@ -71,21 +249,65 @@ contract ServiceManager is IServiceManager {
     }
 
     /// @inheritdoc IServiceManager
-    function signerOf(address operator) external view returns (address signer, uint96 collateralCap) {
-        Signer memory s = _signers[operator];
-        return (s.signer, s.collateralCap);
-    }
-
-    /// @inheritdoc IServiceManager
-    function isMember(address operator) external view returns (bool) {
-        return allocationManager.isMemberOfOperatorSet(operator, OperatorSet(address(this), OPERATOR_SET));
+    function isMember(address operator) public view returns (bool) {
+        return allocationManager.isMemberOfOperatorSet(operator, _set());
     }
 
     /// @inheritdoc IServiceManager
     function stakeDelay() external view returns (uint256) {
-        uint256 deallocation = allocationManager.DEALLOCATION_DELAY();
-        uint256 withdrawal = delegationManager.minWithdrawalDelayBlocks();
-        return deallocation < withdrawal ? deallocation : withdrawal;
+        return Math.min(allocationManager.DEALLOCATION_DELAY(), delegationManager.minWithdrawalDelayBlocks());
+    }
+
+    function _keepSeats(address operator, uint256 seats) private {
+        _seats.keep(operator, seats);
+        emit SeatsSet(operator, seats);
+    }
+
+    function _release(bytes32 task, address operator) private returns (Lock memory held) {
+        held = _locks[task][operator];
+        if (held.end == 0) revert NotLocked(task, operator);
+        delete _locks[task][operator];
+        _stakes[operator].locked -= held.shares + held.rounding;
+    }
+
+    /// @return least shares that can be slashed in every block until `end`, whatever starts now
+    /// @return rounding what a lock of them has to keep back
+    function _lasting(address operator, uint256 end) private view returns (uint256 least, uint256 rounding) {
+        // The core's view answers for who has left too, however soon that ends.
+        if (!isMember(operator)) return (0, ROUNDING);
+        least = allocationManager.getMinimumSlashableStake(
+            _set(), _one(operator), _one(address(strategy)), end.toUint32()
+        )[0][0];
+        if (least == 0) return (0, ROUNDING);
+        uint256 unit = Math.ceilDiv(
+            delegationManager.operatorShares(operator, strategy),
+            allocationManager.getMaxMagnitude(operator, address(strategy))
+        );
+        rounding = Math.max(ROUNDING, 2 * unit + 4);
+    }
+
+    /// @dev In wei of the token, once all deallocations that have begun are through.
+    function _lastingWorth(address operator) private view returns (uint256) {
+        (uint256 least,) = _lasting(operator, type(uint32).max);
+        return strategy.sharesToUnderlyingView(least);
+    }
+
+    /// @dev What a slash of everything would take now: `getAllocatedStake` leaves out what waits to be withdrawn.
+    function _slashable(address operator) private view returns (uint256) {
+        uint256 most = allocationManager.getMaxMagnitude(operator, address(strategy));
+        if (most == 0) return 0;
+        uint256 allocated = allocationManager.getAllocation(operator, _set(), address(strategy)).currentMagnitude;
+        uint256 queued = delegationManager.getSlashableSharesInQueue(operator, strategy);
+        return Math.mulDiv(delegationManager.operatorShares(operator, strategy) + queued, allocated, most);
+    }
+
+    function _set() private view returns (OperatorSet memory) {
+        return OperatorSet(address(this), OPERATOR_SET);
+    }
+
+    function _one(address element) private pure returns (address[] memory list) {
+        list = new address[](1);
+        list[0] = element;
     }
 
     function _checkCallback(address avs, uint32[] calldata operatorSetIds) private view {

@@ -432,7 +432,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     function _checkSigner(address operator) private view returns (uint256 cap) {
         address signer;
-        (signer, cap) = serviceManager.signerOf(operator);
+        (signer, cap,) = serviceManager.signerOf(operator);
         if (msg.sender != signer) revert NotTheSigner(msg.sender, signer);
     }
 

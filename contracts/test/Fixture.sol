@@ -5,7 +5,7 @@ import {Test} from "forge-std/Test.sol";
 import {Deploy} from "../script/Deploy.s.sol";
 import {ServiceManager} from "../src/ServiceManager.sol";
 import {TaskMarket} from "../src/TaskMarket.sol";
-import {IStrategy, RegisterParams} from "../src/interfaces/IEigenLayer.sol";
+import {AllocateParams, OperatorSet, RegisterParams} from "../src/interfaces/IEigenLayer.sol";
 import {Admission, Opening, Order, Parameters, State} from "../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../src/libraries/Terms.sol";
 import {LocalCore} from "./core/LocalCore.sol";
@@ -38,7 +38,9 @@ abstract contract Fixture is Test {
         core = LocalCore.deploy(address(this), token);
         p = deploy.localParameters();
         (manager, market) = deploy.deploy(
-            Deploy.Core(core.allocationManager, core.delegationManager, core.strategyManager, core.strategy), p
+            Deploy.Core(core.allocationManager, core.delegationManager, core.strategyManager, core.strategy),
+            p,
+            address(deploy)
         );
         vm.roll(2_000);
         _join(operator, signer, 10 ether);
@@ -54,9 +56,19 @@ abstract contract Fixture is Test {
         core.strategyManager.depositIntoStrategy(core.strategy, token, 1 ether);
         core.delegationManager.registerAsOperator(address(0), 0, "");
         core.allocationManager.registerForOperatorSets(who, RegisterParams(address(manager), ids, ""));
-        manager.setSigner(hot, CAP);
+        _allocate(who, 1e18);
+        manager.setSigner(hot, CAP, CAP);
         vm.stopPrank();
         _prepay(who, balance);
+    }
+
+    /// @dev Allocates a part of 1e18 of what `who`, the sender, has as stake. Without delay.
+    function _allocate(address who, uint64 magnitude) internal {
+        AllocateParams[] memory params = new AllocateParams[](1);
+        params[0] =
+            AllocateParams(OperatorSet(address(manager), manager.OPERATOR_SET()), new address[](1), new uint64[](1));
+        (params[0].strategies[0], params[0].newMagnitudes[0]) = (address(core.strategy), magnitude);
+        core.allocationManager.modifyAllocations(who, params);
     }
 
     function _prepay(address account, uint256 amount) internal {

@@ -4,7 +4,7 @@ pragma solidity 0.8.30;
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Checkpoints} from "@openzeppelin/contracts/utils/structs/Checkpoints.sol";
 import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
-import {IStrategy, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
+import {Allocation, IStrategy, OperatorSet, SlashingParams} from "../../src/interfaces/IEigenLayer.sol";
 import {Allocations} from "./Allocations.sol";
 import {DelegationManager} from "./DelegationManager.sol";
 import {Memberships} from "./Memberships.sol";
@@ -12,7 +12,7 @@ import {OperatorSets} from "./OperatorSets.sol";
 import {Pausable} from "./Pausable.sol";
 import {PermissionController, Permissioned} from "./PermissionController.sol";
 import {Slashing} from "./Slashing.sol";
-import {Allocation, Delays, SlashingParams, WAD, keyOf} from "./Types.sol";
+import {Delays, WAD, keyOf} from "./Types.sol";
 
 /// @title Stand-in for EigenLayer's AllocationManager on a local chain
 /// @notice Operator sets, members, allocations and slashes, with the core's selectors, order of checks, errors, delays

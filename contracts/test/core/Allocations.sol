@@ -5,9 +5,9 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {Checkpoints} from "@openzeppelin/contracts/utils/structs/Checkpoints.sol";
 import {DoubleEndedQueue} from "@openzeppelin/contracts/utils/structs/DoubleEndedQueue.sol";
 import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
-import {OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
+import {AllocateParams, Allocation, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
 import {Memberships} from "./Memberships.sol";
-import {AllocateParams, Allocation, WAD, keyOf} from "./Types.sol";
+import {WAD, keyOf} from "./Types.sol";
 
 /// @title What part of its stake an operator allocates to which set, and from when until when
 /// @notice Magnitudes are parts of 1e18 of what was delegated at first; slashes lower the maximum.

@@ -3,14 +3,14 @@ pragma solidity 0.8.30;
 
 import {EnumerableMap} from "@openzeppelin/contracts/utils/structs/EnumerableMap.sol";
 import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
-import {IStrategy, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
+import {IStrategy, IStrategyManager, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
 import {DelegationManager} from "./DelegationManager.sol";
 import {Pausable} from "./Pausable.sol";
 import {Strategy} from "./Strategy.sol";
 import {BURN_ADDRESS, keyOf, setOf} from "./Types.sol";
 
 /// @title Shares that slashes have marked, until somebody clears them to the set's recipient
-abstract contract SlashedShares is Pausable {
+abstract contract SlashedShares is IStrategyManager, Pausable {
     using EnumerableMap for EnumerableMap.AddressToUintMap;
     using EnumerableSet for EnumerableSet.Bytes32Set;
     using EnumerableSet for EnumerableSet.UintSet;

@@ -4,7 +4,7 @@ pragma solidity 0.8.30;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {EnumerableSet} from "@openzeppelin/contracts/utils/structs/EnumerableSet.sol";
-import {IStrategy, IStrategyManager} from "../../src/interfaces/IEigenLayer.sol";
+import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 import {DelegationManager} from "./DelegationManager.sol";
 import {Pausable} from "./Pausable.sol";
 import {SlashedShares} from "./SlashedShares.sol";
@@ -12,7 +12,7 @@ import {Strategy} from "./Strategy.sol";
 
 /// @title Stand-in for EigenLayer's StrategyManager on a local chain
 /// @notice Deposits of stake into whitelisted strategies. Absent: deposits by signature.
-contract StrategyManager is IStrategyManager, SlashedShares {
+contract StrategyManager is SlashedShares {
     using EnumerableSet for EnumerableSet.AddressSet;
     using SafeERC20 for IERC20;
 

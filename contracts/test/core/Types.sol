@@ -14,26 +14,6 @@ struct CreateSetParams {
     address[] strategies;
 }
 
-struct AllocateParams {
-    OperatorSet operatorSet;
-    address[] strategies;
-    uint64[] newMagnitudes;
-}
-
-struct Allocation {
-    uint64 currentMagnitude;
-    int128 pendingDiff;
-    uint32 effectBlock;
-}
-
-struct SlashingParams {
-    address operator;
-    uint32 operatorSetId;
-    address[] strategies;
-    uint256[] wadsToSlash;
-    string description;
-}
-
 struct SignatureWithExpiry {
     bytes signature;
     uint256 expiry;

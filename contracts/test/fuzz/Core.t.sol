@@ -2,10 +2,17 @@
 pragma solidity 0.8.30;
 
 import {Test} from "forge-std/Test.sol";
-import {CreateSetParamsV2, IAVSRegistrar, OperatorSet, RegisterParams} from "../../src/interfaces/IEigenLayer.sol";
+import {
+    AllocateParams,
+    CreateSetParamsV2,
+    IAVSRegistrar,
+    OperatorSet,
+    RegisterParams,
+    SlashingParams
+} from "../../src/interfaces/IEigenLayer.sol";
 import {LocalCore} from "../core/LocalCore.sol";
 import {TestToken} from "../core/TestToken.sol";
-import {AllocateParams, Delays, QueuedWithdrawalParams, SlashingParams, Withdrawal} from "../core/Types.sol";
+import {Delays, QueuedWithdrawalParams, Withdrawal} from "../core/Types.sol";
 
 /// @title Stake under allocations, withdrawals and slashes in any order
 /// @dev The test is AVS, registrar, slasher, operator and its only staker.

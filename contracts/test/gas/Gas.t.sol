@@ -110,7 +110,7 @@ contract GasTest is Fixture {
 
     function test_SetSigner() public {
         vm.prank(anybody);
-        manager.setSigner(signer, CAP);
+        manager.setSigner(signer, CAP, CAP);
         _snap("messages", "setSigner");
     }
 

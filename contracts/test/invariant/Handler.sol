@@ -149,7 +149,7 @@ contract Handler is Fixture {
         capOf[executor] = uint96(bound(cap, _held(executor), CAP));
         address hot = _signerOf(executor);
         vm.prank(executor);
-        manager.setSigner(hot, capOf[executor]);
+        manager.setSigner(hot, capOf[executor], type(uint96).max);
     }
 
     function leaveOrJoin(uint256 who) public {

@@ -97,7 +97,7 @@ contract ExecutionTest is Fixture {
         _post(second);
         uint256 collateral = Terms.collateral(p, first.minPrice);
         vm.prank(operator);
-        manager.setSigner(signer, uint96(2 * collateral - 1));
+        manager.setSigner(signer, uint96(2 * collateral - 1), CAP);
         _accept(first);
         _assertNotAccepted(
             second,
@@ -106,7 +106,7 @@ contract ExecutionTest is Fixture {
             )
         );
         vm.prank(operator);
-        manager.setSigner(signer, uint96(2 * collateral));
+        manager.setSigner(signer, uint96(2 * collateral), CAP);
         _accept(second);
         assertEq(_held(operator), 2 * collateral, "collateral");
     }
@@ -223,7 +223,7 @@ contract ExecutionTest is Fixture {
         _accept(order);
         address fresh = makeAddr("fresh signer");
         vm.prank(operator);
-        manager.setSigner(fresh, CAP);
+        manager.setSigner(fresh, CAP, CAP);
         bytes32 commitment = _commitment(task, SALT);
 
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheSigner.selector, signer, fresh));

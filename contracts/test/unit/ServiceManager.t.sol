@@ -38,13 +38,14 @@ contract ServiceManagerTest is Fixture {
 
     function test_SetSigner_IsTheOperatorsOwn() public {
         vm.expectEmit(address(manager));
-        emit IServiceManager.SignerSet(operator, anybody, 5);
+        emit IServiceManager.SignerSet(operator, anybody, 5, 7);
         vm.prank(operator);
-        manager.setSigner(anybody, 5);
-        (address hot, uint96 cap) = manager.signerOf(operator);
+        manager.setSigner(anybody, 5, 7);
+        (address hot, uint96 cap, uint96 stakeCap) = manager.signerOf(operator);
         assertEq(hot, anybody, "signer");
-        assertEq(cap, 5, "cap");
-        (hot,) = manager.signerOf(rival);
+        assertEq(cap, 5, "cap of collateral");
+        assertEq(stakeCap, 7, "cap of stake");
+        (hot,,) = manager.signerOf(rival);
         assertEq(hot, rivalSigner, "others keep theirs");
     }
 

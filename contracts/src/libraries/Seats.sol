@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+
+/// @dev Seats that were added at once: consecutive in the array from `start`, and among the operator's own from `first`.
+struct Run {
+    address operator;
+    uint32 since;
+    uint32 start;
+    uint32 first;
+}
+
+/// @dev Of an operator's own seats, counted in the order in which they were added, the first `gone` are tombstones.
+struct Owner {
+    uint32 added;
+    uint32 gone;
+    uint32 since;
+}
+
+/// @title The array of seats, kept as runs
+/// @notice An array that only grows. Every change costs the same for one seat and for thousands.
+library Seats {
+    using SafeCast for uint256;
+
+    struct Book {
+        Run[] runs;
+        mapping(address operator => Owner) owners;
+        uint32 count;
+        uint32 living;
+    }
+
+    /// @notice Gives the operator `count` seats more: its tombstones again, then new ones.
+    /// @dev A seat that comes back is as young as the block, and so are its owner's others: who was drawn for a task that was
+    /// committed before is never somebody new.
+    function add(Book storage book, address operator, uint256 count) internal {
+        Owner memory owner = book.owners[operator];
+        uint32 now_ = block.number.toUint32();
+        uint32 revived = Math.min(count, owner.gone).toUint32();
+        uint32 fresh = (count - revived).toUint32();
+        if (revived != 0) (owner.gone, owner.since) = (owner.gone - revived, now_);
+        if (fresh != 0) book.runs.push(Run(operator, now_, book.count, owner.added));
+        owner.added += fresh;
+        book.owners[operator] = owner;
+        (book.count, book.living) = (book.count + fresh, book.living + revived + fresh);
+    }
+
+    /// @notice Leaves the operator its newest `seats`; it must have as many.
+    function keep(Book storage book, address operator, uint256 seats) internal {
+        Owner storage owner = book.owners[operator];
+        uint32 gone = (owner.added - seats).toUint32();
+        book.living -= gone - owner.gone;
+        owner.gone = gone;
+    }
+
+    /// @notice Living seats of the operator.
+    function seatsOf(Book storage book, address operator) internal view returns (uint256) {
+        Owner storage owner = book.owners[operator];
+        return owner.added - owner.gone;
+    }
+
+    /// @notice The living owner of the seat `index`, which must be below `count`, or zero; and since when it has it.
+    function at(Book storage book, uint256 index) internal view returns (address operator, uint256 since) {
+        (uint256 low, uint256 high) = (0, book.runs.length - 1);
+        while (low < high) {
+            uint256 middle = (low + high + 1) / 2;
+            if (book.runs[middle].start <= index) low = middle;
+            else high = middle - 1;
+        }
+        Run memory run = book.runs[low];
+        Owner memory owner = book.owners[run.operator];
+        if (run.first + (index - run.start) < owner.gone) return (address(0), 0);
+        return (run.operator, Math.max(run.since, owner.since));
+    }
+}
