@@ -10,10 +10,8 @@ _FOLLOWS = {
     "call": "the challenger names the first call whose result it rejects",
     "tree": "the executor opens the tree over that result",
     "node": "the challenger names the first part that it rejects",
-    "leaf": "the executor shows the 1,024 bytes of that part",
-    "element": "the challenger names one element in them",
-    "results": "the executor says what each reduction of that element came to",
-    "choice": "the challenger rejects one of them, or what was made of them",
+    "leaf": "the executor shows the 1,024 bytes of that part, and what each reduction of its elements came to",
+    "element": "the challenger names one element, and the reduction of it, or what was made of them, that it rejects",
     "borders": "the executor says the values inside that reduction",
     "span": "the challenger names the first steps between two of them that it rejects",
     "verdict": "anybody shows the operands of that one step; the referee evaluates it and decides",
@@ -36,6 +34,11 @@ def follows(game: dict[str, Any]) -> str:
     return f"{_FOLLOWS[game['phase']]}; if nothing comes until block {game['until']}, the {game['turn']} loses"
 
 
+def disputed_call(game: dict[str, Any]) -> int | None:
+    """The executed call that the game is about, from 0 on; None before the challenger named one."""
+    return int(game["position"]["number"]) if int(game["position"]["kernel"], 16) else None
+
+
 def body(program: Program, number: int) -> list[str]:
-    """The lines of the body that executed call `number`, from 1 on, evaluates."""
-    return body_listing(program.bodies[program.calls[(number - 1) % len(program.calls)].body])
+    """The lines of the body that executed call `number`, from 0 on, evaluates."""
+    return body_listing(program.bodies[program.calls[number % len(program.calls)].body])

@@ -1,9 +1,10 @@
 """Reads how a task stands, all of it from the chain."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from eigentensor import economics
-from eigentensor.chain import Order, Reader, TaskEvent, order_uuid
+from eigentensor.chain import Challenged, GameEnded, Order, Reader, State, TaskEvent, order_uuid
 from eigentensor_client.orders import price, stake
 from eigentensor_client.results import TaskView
 
@@ -29,12 +30,22 @@ def view(chain: Reader, order: Order) -> TaskView:
         answered=task.answered.bit_count(),
         agreed=task.agreed.bit_count(),
         differed=task.differed.bit_count(),
-        games=chain.open_games(uuid) if seed_block else (),
+        games=open_games(happened(chain, order, uuid)) if task.state is State.REVEALED else (),
     )
 
 
 def with_events(chain: Reader, task: TaskView) -> TaskView:
     """The same with all that happened to it, in order."""
-    uuid = bytes.fromhex(task.uuid)
-    events = chain.events(max(chain.deployment.block, task.order.ramp_start))
-    return replace(task, events=tuple(e for e in events if isinstance(e, TaskEvent) and e.task == uuid))
+    return replace(task, events=happened(chain, task.order, bytes.fromhex(task.uuid)))
+
+
+def happened(chain: Reader, order: Order, uuid: bytes) -> tuple[TaskEvent, ...]:
+    """The events of a task, in order."""
+    events = chain.events(max(chain.deployment.block, order.ramp_start))
+    return tuple(e for e in events if isinstance(e, TaskEvent) and e.task == uuid)
+
+
+def open_games(events: Iterable[TaskEvent]) -> tuple[int, ...]:
+    """The numbers of the games about a task that have not ended, ascending."""
+    games = [e for e in events if isinstance(e, Challenged | GameEnded)]
+    return tuple(sorted({e.game_id for e in games} - {e.game_id for e in games if isinstance(e, GameEnded)}))

@@ -8,7 +8,7 @@ from eigentensor_client import games
 from worked_examples import layer
 
 OPEN: dict[str, Any] = {"state": "open", "turn": "challenger", "until": 250, "phase": "call", "lost_by": None}
-MOVES = ["publish", "call", "tree", "node", "leaf", "element", "results", "choice", "borders", "span", "verdict"]
+MOVES = ["publish", "call", "tree", "node", "leaf", "element", "borders", "span", "verdict"]
 
 
 @pytest.mark.parametrize("phase", MOVES)
@@ -31,7 +31,12 @@ def test_an_ended_game_says_who_lost_and_what_that_means() -> None:
 
 def test_the_disputed_call_is_shown_as_the_body_that_it_executes() -> None:
     program = layer().program
-    first, second = (games.body(program, number) for number in (1, 2))
+    first, second = (games.body(program, number) for number in (0, 1))
     assert first != second
     assert any("LOAD" in line for line in first)
-    assert games.body(program, 1 + len(program.calls)) == first  # the next iteration executes the same calls
+    assert games.body(program, len(program.calls)) == first  # the next iteration executes the same calls
+
+
+def test_no_call_is_disputed_before_one_was_named() -> None:
+    assert games.disputed_call({"position": {"number": 0, "kernel": "0x" + "00" * 32}}) is None
+    assert games.disputed_call({"position": {"number": 0, "kernel": "0x" + "ab" * 32}}) == 0

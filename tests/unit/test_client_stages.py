@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from client_orders import LOCAL, ORDER
-from eigentensor.chain import Cause, Convicted, Place, Slashed, State
+from eigentensor.chain import Cause, Challenged, Convicted, GameEnded, Place, Slashed, State, TaskEvent
 from eigentensor.errors import (
     ExecutorConvicted,
     ExecutorFailed,
@@ -16,6 +16,7 @@ from eigentensor.errors import (
 )
 from eigentensor_client.results import TaskView
 from eigentensor_client.stages import GRACE, check_open, due, failure, reached, waits_for
+from eigentensor_client.views import open_games
 
 TASK = TaskView("ab" * 32, ORDER, State.OPEN, None, None, 0, 101)
 COMMITTED = replace(TASK, state=State.COMMITTED, seed_block=120, check_by=150, deadline=170, block=119)
@@ -150,3 +151,13 @@ def test_nothing_is_due_after_the_end(state: State) -> None:
 )
 def test_every_wait_says_what_for_and_until_when(task: TaskView, words: str) -> None:
     assert waits_for(task).startswith(words)
+
+
+def test_open_are_the_games_that_did_not_end() -> None:
+    def challenged(game: int) -> TaskEvent:
+        return Challenged(PLACE, bytes(32), game, ORDER.client, 1)
+
+    lost = GameEnded(PLACE, bytes(32), 7, ORDER.client, executor_lost=False)
+    assert open_games([]) == ()
+    assert open_games([challenged(9), challenged(7)]) == (7, 9)
+    assert open_games([challenged(7), challenged(9), lost]) == (9,)

@@ -65,8 +65,8 @@ def show(
 
 def _body(gateway: GatewayClient, game: dict[str, Any]) -> list[str] | None:
     """The text of the disputed call's body; None while no call is disputed, or where the program is nowhere."""
-    number = int(game["position"]["number"])
-    if not number:
+    number = games.disputed_call(game)
+    if number is None:
         return None
     try:
         order = gateway.task(game["task"])["order"]
