@@ -21,8 +21,10 @@ from eigentensor.chain.events import (
     Failed,
     GameEnded,
     Locked,
+    Noted,
     OperatorJoined,
     OperatorLeft,
+    Paid,
     Place,
     Posted,
     Revealed,
@@ -32,6 +34,7 @@ from eigentensor.chain.events import (
     Shown,
     SignerSet,
     Slashed,
+    StakeSlashed,
     TaskEvent,
     Unlocked,
     Withdrawn,
@@ -53,6 +56,8 @@ from eigentensor.chain.views import (
     Conviction,
     Leaf,
     LeafProof,
+    Lock,
+    Note,
     Seat,
     Stage,
     State,
@@ -60,14 +65,14 @@ from eigentensor.chain.views import (
 )
 
 __all__ = [
-    "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Cancelled", "Cause",
-    "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction",
-    "Decline", "Demanded", "Deployment", "Deposited", "Domain", "Event", "Expired", "Exposed", "Failed",
-    "GameEnded", "Head", "Leaf", "LeafProof", "Locked", "Message", "Network", "Opening", "OperatorJoined",
-    "OperatorLeft", "Order", "Place", "Posted", "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded",
-    "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "State", "Step", "Task", "TaskEvent",
-    "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei", "joining", "load_account",
-    "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
+    "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Cancelled", "Cause", "Chain",
+    "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline", "Demanded",
+    "Deployment", "Deposited", "Domain", "Event", "Expired", "Exposed", "Failed", "GameEnded", "Head", "Leaf",
+    "LeafProof", "Lock", "Locked", "Message", "Network", "Note", "Noted", "Opening", "OperatorJoined", "OperatorLeft",
+    "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender",
+    "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed", "State", "Step", "Task", "TaskEvent",
+    "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei", "joining", "load_account", "order_signer",
+    "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

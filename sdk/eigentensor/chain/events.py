@@ -206,7 +206,28 @@ class Locked(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Unlocked(TaskEvent):
-    pass
+    operator: str
+
+
+@dataclass(frozen=True, slots=True)
+class StakeSlashed(TaskEvent):
+    operator: str
+    slash_id: int
+    shares: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(TaskEvent):
+    slash_id: int
+    amount: int
+    beneficiaries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paid(TaskEvent):
+    slash_id: int
+    share: int
+    burned: int
 
 
 KINDS: Mapping[str, type[Event]] = {
@@ -214,7 +235,7 @@ KINDS: Mapping[str, type[Event]] = {
     for kind in (
         Posted, Cancelled, Expired, Accepted, Committed, Seeded, Answered, Exposed, Revealed, Challenged, GameEnded,
         Demanded, Shown, Failed, Closed, Convicted, Slashed, Settled, BondReturned, Deposited, Withdrawn,
-        OperatorJoined, OperatorLeft, SignerSet, SeatsSet, Locked, Unlocked,
+        OperatorJoined, OperatorLeft, SignerSet, SeatsSet, Locked, Unlocked, StakeSlashed, Noted, Paid,
     )
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from eigentensor.chain.history import History
 from eigentensor.chain.order import Order
-from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Seat, Stage, State, Task
+from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
 
 
 class Reader(History):
@@ -119,3 +119,21 @@ class Reader(History):
     def stake_delay(self) -> int:
         """Blocks for which present stake can be slashed."""
         return int(self._call(self.manager, "stakeDelay"))
+
+    def lock_of(self, task: bytes, operator: str) -> Lock:
+        """What a task holds of its executor's stake."""
+        return Lock(*self._call(self.manager, "lockOf", task, self._address(operator)))
+
+    def allocation_of(self, operator: str) -> int:
+        """The part (WAD) of what is delegated to the operator that the market's operator set can slash."""
+        arguments = (self._address(operator), self._operator_set(), self._address(self.deployment.strategy))
+        magnitude, *_ = self._call(self.allocation_manager, "getAllocation", *arguments)
+        return int(magnitude)
+
+    def note_of(self, slash_id: int) -> Note:
+        """What the bounty of a slash will pay."""
+        task, amount, beneficiaries = self._call(self.bounty, "noteOf", slash_id)
+        return Note(bytes(task), int(amount), tuple(map(str, beneficiaries)))
+
+    def _operator_set(self) -> tuple[str, int]:
+        return self._address(self.deployment.service_manager), int(self._call(self.manager, "OPERATOR_SET"))

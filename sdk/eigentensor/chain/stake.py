@@ -54,5 +54,6 @@ class Staker(Account):
         """Takes the seats away that the operator's stake does not cover any more."""
         return self._send(self.manager, "prune", self._address(operator), once=once)
 
-    def _operator_set(self) -> tuple[str, int]:
-        return self._address(self.deployment.service_manager), int(self._call(self.manager, "OPERATOR_SET"))
+    def unlock(self, task: bytes, operator: str) -> Receipt:
+        """Frees what a task holds of its executor's stake after the lock's end."""
+        return self._send_once(self.manager, "unlock", task, self._address(operator))

@@ -129,3 +129,21 @@ class Seat:
 
     operator: str
     since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Shares of an executor's stake that one task holds until the block `end`, and what is kept back for rounding."""
+
+    shares: int
+    rounding: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What waits to be paid of a slash: wei, half of it for the beneficiaries. Zero: paid, or never noted."""
+
+    task: bytes
+    amount: int
+    beneficiaries: tuple[str, ...]

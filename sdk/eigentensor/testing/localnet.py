@@ -6,23 +6,28 @@ import platform
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 import uuid
 from collections import deque
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
+from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
+from eigentensor.chain import Chain, Deployment, Network, joining, to_wei
 from eigentensor.chain.keys import ANVIL_KEYS
-from eigentensor.chain.network import Deployment
 from eigentensor.errors import ChainError, ConfigError
 
 CONTRACTS = Path(__file__).parents[3] / "contracts"
 #: The anvil account that deploys.
 DEPLOYER = 0
+#: What an operator that joins here has by default, in wei and in seats.
+STAKE, COLLATERAL, SEATS = to_wei("20"), to_wei("10"), 2
+#: EigenLayer's core reads history that a chain of fewer blocks does not have.
+FIRST_BLOCK = 2_000
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 
 
@@ -41,7 +46,8 @@ def anvil_command(port: int = 0, block_time: float | None = None) -> list[str]:
     mining = ["--block-time", str(block_time), "--mixed-mining"] if block_time else []
     # Linux ends the chain with whoever started it, even if that is killed.
     bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    return [*bound, str(tool("anvil")), "--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", *mining]
+    chain = ["--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", "--number", str(FIRST_BLOCK)]
+    return [*bound, str(tool("anvil")), *chain, *mining]
 
 
 class Anvil:
@@ -121,7 +127,7 @@ def deploy(rpc_url: str) -> Deployment:
     written.parent.mkdir(exist_ok=True)
     command = [str(tool("forge")), "script", "script/Deploy.s.sol:Deploy", "--rpc-url", rpc_url, "--broadcast"]
     try:
-        with tempfile.TemporaryDirectory() as broadcast:
+        with TemporaryDirectory() as broadcast:
             done = subprocess.run(
                 [*command, "--private-key", ANVIL_KEYS[DEPLOYER]],
                 cwd=CONTRACTS,
@@ -135,6 +141,28 @@ def deploy(rpc_url: str) -> Deployment:
         return Deployment.from_json(json.loads(written.read_text()))
     finally:
         written.unlink(missing_ok=True)
+
+
+def join(
+    network: Network,
+    account: LocalAccount,
+    *,
+    signer: str = "",
+    stake: int = STAKE,
+    collateral: int = COLLATERAL,
+    seats: int = SEATS,
+) -> None:
+    """Makes the account an operator that can accept tasks and be drawn to check them, with tokens minted for it.
+
+    `signer` is the account itself if none is given. Amounts in wei, caps as high as they can be.
+    """
+    most = (1 << 96) - 1
+    with TemporaryDirectory() as journals, Chain(network, account, Path(journals) / "journal.sqlite") as chain:
+        chain.mint(chain.address, stake + collateral)
+        amounts = {"stake": stake, "collateral": collateral, "collateral_cap": most, "stake_cap": most}
+        for step in joining(chain, signer=signer or chain.address, seats=seats, **amounts):
+            if not step.is_done():
+                step.do()
 
 
 def _drain(process: subprocess.Popen[str]) -> None:
