@@ -47,14 +47,14 @@ def path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     while len(level) > 1:
         level += [zero] * (len(level) % 2)
         siblings.append(level[index ^ 1])
-        level, index, zero = _parents(level), index // 2, _node(zero, zero)
+        level, index, zero = parents(level, zero), index // 2, node(zero, zero)
     return tuple(siblings)
 
 
 def climb(leaf: bytes, index: int, siblings: Sequence[bytes]) -> bytes:
     """The root that a leaf hash and its path lead to."""
     for sibling in siblings:
-        leaf = _node(sibling, leaf) if index & 1 else _node(leaf, sibling)
+        leaf = node(sibling, leaf) if index & 1 else node(leaf, sibling)
         index >>= 1
     return leaf
 
@@ -111,7 +111,7 @@ def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
     """Root of the tree whose pieces have these roots."""
     zero = NOTHING
     for _ in range(_PIECE_LEVELS):
-        zero = _node(zero, zero)
+        zero = node(zero, zero)
     return _fold(list(pieces), zero=zero) if pieces else NOTHING
 
 
@@ -261,12 +261,13 @@ def _hash(tag: int, *parts: bytes) -> bytes:
     return sha256(bytes((tag,)) + b"".join(parts)).digest()
 
 
-def _node(left: bytes, right: bytes) -> bytes:
+def node(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-def _parents(level: list[bytes]) -> list[bytes]:
-    joined = b"".join(level)
+def parents(level: Sequence[bytes], zero: bytes) -> list[bytes]:
+    """The level above one that is filled up with `zero`, the node of padding alone, to an even number."""
+    joined = b"".join(level) + zero * (len(level) % 2)
     return [sha256(b"\x01" + joined[i : i + 64]).digest() for i in range(0, len(joined), 64)]
 
 
@@ -274,6 +275,6 @@ def _fold(level: list[bytes], levels: int = 0, zero: bytes = NOTHING) -> bytes:
     """Root over a level, at least so many levels above it."""
     level = level or [zero]
     while len(level) > 1 or levels > 0:
-        level = _parents(level + [zero] * (len(level) % 2))
-        zero, levels = _node(zero, zero), levels - 1
+        level = parents(level, zero)
+        zero, levels = node(zero, zero), levels - 1
     return level[0]

@@ -18,10 +18,14 @@ from eigentensor.tracing import (
     Execution,
     Hashes,
     Point,
+    check_call,
     check_witness,
     claim_of,
+    collected,
     evaluate_step,
     outputs_of,
+    prove_call,
+    prove_outputs,
     retrace,
     witness_of,
 )
@@ -56,6 +60,7 @@ def written(account: Execution, number: int) -> list[int]:
 
 
 def judged(account: Execution, claim: Claim, element: Element, point: Point) -> int:
+    check_call(prove_call(account, element.number), claim)
     witness = witness_of(account, element, point)
     check_witness(witness, claim)
     return evaluate_step(witness)
@@ -67,6 +72,7 @@ def test_every_step_of_an_honest_account_follows_from_its_witness(example: Examp
     account, random = account_of(example), Random(1)
     claim = claim_of(account)
     assert outputs_of(example.program, account.calls) == account.outputs
+    assert collected(prove_outputs(account), claim) == account.outputs
     for number in range(len(account.calls)):
         values = written(account, number)
         for chosen in random.sample(range(len(values)), min(2, len(values))):
@@ -151,45 +157,79 @@ def test_a_claimed_value_has_one_pattern() -> None:
             evaluate_step(replace(witness, point=Point(5, (pattern,))))
 
 
+def test_a_proof_of_a_call_with_anything_changed_is_refused() -> None:
+    account = account_of(session())
+    claim, number = claim_of(account), len(account.calls) - 2
+    proof = prove_call(account, number)
+    check_call(proof, claim)
+    kernel, variable = proof.kernel, proof.variables[0]
+    for changed in (
+        replace(proof, number=0),
+        replace(proof, number=len(account.calls)),
+        replace(proof, kernel=replace(kernel, header=kernel.header[:-1])),
+        replace(proof, kernel=replace(kernel, header=bytes((*kernel.header[:24], 9, *kernel.header[25:])))),
+        replace(proof, kernel=replace(kernel, variables=(kernel.variables[0] + 1,))),
+        replace(proof, kernel=replace(kernel, variables=(1 << 40,))),
+        replace(proof, kernel=replace(kernel, variables=())),
+        replace(proof, body=proof.call),
+        replace(proof, variables=(replace(variable, place=replace_number(variable.place, 1)),)),
+        replace(proof, variables=()),
+        replace(proof, root=bytes(32)),
+        replace(proof, place=replace_number(proof.place, 1)),
+    ):
+        with pytest.raises(WitnessError):
+            check_call(changed, claim)
+
+
+def replace_number(opening: merkle.Opening, by: int) -> merkle.Opening:
+    return opening._replace(number=opening.number + by)
+
+
 def test_a_witness_with_anything_changed_is_refused() -> None:
-    example = session()
-    account = account_of(example)
+    account = account_of(session())
     claim = claim_of(account)
     element = Element(account, len(account.calls) - 2, 1)
     witness = witness_of(account, element, Point(1, element.results))
     check_witness(witness, claim)
-    operand, tensor, variable = witness.operands[0], witness.tensors[0], witness.variables[0]
+    operand, tensor = witness.operands[0], witness.tensors[0]
     leaf = bytes((operand.leaf[0] ^ 1, *operand.leaf[1:]))
     for changed in (
         replace(witness, number=0),
-        replace(witness, number=len(account.calls)),
-        replace(witness, header=witness.header[:-1]),
-        replace(witness, header=bytes((*witness.header[:24], 9, *witness.header[25:]))),
-        replace(witness, body=witness.call),
         replace(witness, operands=(replace(operand, leaf=leaf), *witness.operands[1:])),
         replace(witness, operands=(replace(operand, leaf=leaf[1:]), *witness.operands[1:])),
         replace(witness, operands=(replace(operand, parameter=99), *witness.operands[1:])),
         replace(witness, tensors=(replace(tensor, root=bytes(32)), *witness.tensors[1:])),
         replace(witness, tensors=(replace(tensor, place=None), *witness.tensors[1:])),
+        replace(witness, tensors=(replace(tensor, records=()), *witness.tensors[1:])),
         replace(witness, tensors=witness.tensors[1:]),
-        replace(witness, variables=(replace(variable, value=variable.value + 1),)),
-        replace(witness, variables=(replace(variable, value=1 << 40),)),
-        replace(witness, variables=(replace(variable, place=replace(variable.place, count=1 << 40)),)),
-        replace(witness, variables=()),
     ):
         with pytest.raises(WitnessError):
             check_witness(changed, claim)
     for incomplete in (
         replace(witness, operands=witness.operands[1:]),
         replace(witness, operands=(*witness.operands, operand)),
-        replace(witness, variables=()),
+        replace(witness, kernel=replace(witness.kernel, variables=())),
         replace(witness, point=Point(99, element.results)),
         replace(witness, point=Point(1, (0,))),
         replace(witness, point=Point(1, element.results, 0)),
-        replace(witness, header=b""),
     ):
         with pytest.raises(WitnessError):
             evaluate_step(incomplete)
+
+
+def test_a_proof_of_the_outputs_with_anything_changed_gives_no_root() -> None:
+    account = account_of(session())
+    claim, proof = claim_of(account), prove_outputs(account)
+    for changed in (
+        replace(proof, records=proof.records[:-1]),
+        replace(proof, records=proof.records[::-1]),
+        replace(proof, siblings=(*proof.siblings, bytes(32))),
+        replace(proof, roots=proof.roots[::-1]),
+        replace(proof, places=proof.places[::-1]),
+        replace(proof, header=proof.header[::-1]),
+    ):
+        with pytest.raises(WitnessError):
+            collected(changed, claim)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 31, 32, 33, 70])

@@ -1,25 +1,35 @@
 """What both players of a dispute need: the trace of an execution, and the witness of any one step of it."""
 
-from eigentensor.tracing.execution import Execute, Execution, outputs_of, retrace
+from eigentensor.tracing.execution import Execute, Execution, Flat, outputs_of, retrace
 from eigentensor.tracing.hashes import Hashes
 from eigentensor.tracing.observed import observed_by
-from eigentensor.tracing.proof import Claim, check_witness, claim_of
+from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step
+from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, Witness
 from eigentensor.tracing.step import Element, Point
-from eigentensor.tracing.witness import Witness, evaluate_step, witness_of
+from eigentensor.tracing.witness import kernel_of, prove_call, prove_outputs, witness_of
 
 __all__ = [
+    "CallProof",
     "Claim",
+    "CollectProof",
     "Element",
     "Execute",
     "Execution",
+    "Flat",
     "Hashes",
+    "Kernel",
     "Point",
     "Witness",
+    "check_call",
     "check_witness",
     "claim_of",
+    "collected",
     "evaluate_step",
+    "kernel_of",
     "observed_by",
     "outputs_of",
+    "prove_call",
+    "prove_outputs",
     "retrace",
     "witness_of",
 ]

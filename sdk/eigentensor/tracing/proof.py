@@ -1,15 +1,24 @@
-"""Whether a witness is one of a claim: all that it shows leads to the roots that the task and the executor fixed."""
+"""Whether what a player shows is of a claim: all of it leads to the roots that the task and the executor fixed.
 
+The contract's `Referee` asks the same of bytes. Everything raises WitnessError for what is not as in the claim.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from eigentensor import merkle
 from eigentensor.errors import WitnessError
 from eigentensor.merkle import LEAF, Opening
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import HEADER, read_record
-from eigentensor.program.model import Body, Buffer, Call, Kind, Role
+from eigentensor.program.model import Body, Buffer, Call, Kind, Result, Role, Variable
 from eigentensor.tracing.execution import Execution
-from eigentensor.tracing.witness import Binding, Record, Tensor, Witness
+from eigentensor.tracing.shown import Binding, CallProof, CollectProof, Kernel, Operand, Record, Tensor, Witness
+from eigentensor.tracing.step import evaluate_point
+from eigentensor.tracing.witness import Layout, layout_of
+
+_INT32 = range(-(1 << 31), 1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,69 +50,133 @@ def claim_of(execution: Execution) -> Claim:
     )
 
 
+def check_call(proof: CallProof, claim: Claim) -> None:
+    """That the kernel is what the claim's program executes there, and the root what its trace has there."""
+    place, kernel = _Place(claim, proof.kernel.header), proof.kernel
+    _require(0 <= proof.number < place.executed, "the executed call")
+    iteration, number = divmod(proof.number, place.calls)
+    call = _call(kernel)
+    place.read("call", Record(kernel.call, proof.call), place.at.calls + number, {call.body: _body(kernel)})
+    place.read("body", Record(kernel.body, proof.body), place.at.bodies + call.body)
+    _require(place.at.bodies + call.body < place.at.calls, "the body's place")
+    _require(len(proof.variables) == len(kernel.variables) == len(call.variables), "the number of variables")
+    for at, shown, value in zip(call.variables, proof.variables, kernel.variables, strict=True):
+        record: Variable = place.read("variable", shown.record, at)
+        bound = value - iteration * record.stride
+        _require(value in _INT32 and bound in _INT32, "a variable's value")
+        root = _climb(merkle.bound_variable(record.name, bound), shown.place, place.at.buffers, "a variable")
+        named = merkle.variables_root_of(place.at.buffers, root) == claim.variables
+        _require(named and shown.place.number == at, "a variable")
+    place.traced(proof.root, proof.place, proof.number, "the call's root")
+
+
 def check_witness(witness: Witness, claim: Claim) -> None:
-    """Raises WitnessError unless every record, variable, tensor and leaf of a witness is where the claim has it."""
-    _Check(witness, claim).run()
+    """That every tensor and every leaf is where the claim has it; the kernel is one that `check_call` has passed."""
+    place, call, body = _Place(claim, witness.kernel.header), _call(witness.kernel), _body(witness.kernel)
+    iteration = witness.number // place.calls
+    used = [tensor.parameter for tensor in witness.tensors]
+    _require(used == sorted(set(used)) and all(0 < p < len(body.parameters) for p in used), "the parameters")
+    for tensor in witness.tensors:
+        place.tensor(tensor, call.arguments[tensor.parameter - 1], iteration)
+    roots = {tensor.parameter: tensor.root for tensor in witness.tensors if tensor.place is not None}
+    for operand in witness.operands:
+        what = f"an operand of parameter {operand.parameter}"
+        _require(operand.parameter in roots and len(operand.leaf) == LEAF, what)
+        dtype, elements = body.parameters[operand.parameter]
+        (leaf,) = merkle.leaf_hashes(operand.leaf)
+        root = _climb(leaf, operand.opening, -(-elements * dtype.size // LEAF), what)
+        _require(merkle.tensor_root_of(dtype, elements, root) == roots[operand.parameter], what)
 
 
-class _Check:
-    def __init__(self, witness: Witness, claim: Claim) -> None:
-        if len(witness.header) != HEADER.size:
-            raise WitnessError(f"a header of {len(witness.header)} bytes")
-        _, _, *counts, _, _ = HEADER.unpack(witness.header)
-        self.witness, self.claim = witness, claim
-        self.variables, self.buffers, self.bodies, self.calls, self.results = counts
+def evaluate_step(witness: Witness) -> int:
+    """The pattern that follows from a witness alone: of the accumulator after the step, or of the stored element.
+
+    The records decide what is evaluated; whether they, the tensors and the variables are those of a claim is for
+    `check_call` and `check_witness`. Raises WitnessError if operands are missing, left over or elsewhere, FormatError
+    for bad records.
+    """
+    body = _body(witness.kernel)
+    tensors = {tensor.parameter: tensor for tensor in witness.tensors}
+    operands = iter(witness.operands)
+
+    def read(parameter: int, element: int) -> int:
+        dtype, elements = body.parameters[parameter]
+        if parameter not in tensors or not 0 <= element < elements:
+            raise WitnessError(f"element {element} of parameter {parameter} is not opened")
+        tensor = tensors[parameter]
+        if tensor.place is None:
+            return _element(dtype, read_record("buffer", tensor.records[0].data).data, element)
+        return _opened(dtype, tensor, element, operands)
+
+    _require(len(witness.kernel.variables) == len(body.variables), "the number of variables")
+    value = evaluate_point(body, witness.point, witness.kernel.variables, read)
+    if next(operands, None) is not None:
+        raise WitnessError("an operand is left over")
+    return value
+
+
+def collected(proof: CollectProof, claim: Claim) -> bytes:
+    """The outputs root that follows from the claim's trace."""
+    place = _Place(claim, proof.header)
+    _require(len(proof.records) == place.at.end - place.at.results == len(proof.roots) == len(proof.places), "results")
+    level, first, left = (
+        [merkle.record_hash(record) for record in proof.records],
+        place.at.results,
+        iter(proof.siblings),
+    )
+    zero = merkle.NOTHING
+    for _ in range((place.at.end - 1).bit_length()):
+        if first & 1:
+            level.insert(0, next(left, b""))
+        level, zero, first = merkle.parents(level, zero), merkle.node(zero, zero), first >> 1
+    _require(next(left, None) is None and merkle.program_root_of(proof.header, level[0]) == claim.program, "results")
+    named: dict[Kind, dict[str, bytes]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
+    for data, root, opening in zip(proof.records, proof.roots, proof.places, strict=True):
+        result: Result = read_record("result", data)
+        number = place.executed - place.calls + result.buffer - (place.at.bodies - place.at.buffers)
+        place.traced(root, opening, number, f"the result {result.name!r}")
+        named[result.kind][result.name] = root
+    return merkle.outputs_root(*(merkle.bindings_root(named[kind]) for kind in (Kind.OUTPUT, Kind.STATE)))
+
+
+class _Place:
+    """Under a claim: where records and tensors of its program stand."""
+
+    def __init__(self, claim: Claim, header: bytes) -> None:
+        if len(header) != HEADER.size:
+            raise WitnessError(f"a header of {len(header)} bytes")
+        _, _, *counts, _, _ = HEADER.unpack(header)
+        self.claim, self.header = claim, header
+        self.at: Layout = layout_of(counts)
+        self.calls = counts[3]
         self.executed = self.calls * claim.repeat
 
-    def run(self) -> None:
-        witness = self.witness
-        _require(0 <= witness.number < self.executed, "the executed call")
-        iteration, number = divmod(witness.number, self.calls)
-        body_at = witness.body.opening.number - self.variables - self.buffers
-        _require(0 <= body_at < self.bodies, "the body's place")
-        body: Body = self.read("body", witness.body, witness.body.opening.number)
-        place = self.variables + self.buffers + self.bodies + number
-        call: Call = self.read("call", witness.call, place, {body_at: body})
-        self.bound(call)
-        used = [tensor.parameter for tensor in witness.tensors]
-        _require(used == sorted(set(used)) and all(0 < p < len(body.parameters) for p in used), "the parameters")
-        for tensor in witness.tensors:
-            self.tensor(tensor, call.arguments[tensor.parameter - 1], iteration)
-        self.operands(body)
-
-    def read(self, kind: str, record: Record, place: int, bodies: dict[int, Body] | None = None) -> Any:
+    def read(self, kind: str, record: Record, number: int, bodies: dict[int, Body] | None = None) -> Any:
         """A record that stands at its place under the program root."""
-        total = self.variables + self.buffers + self.bodies + self.calls + self.results
-        root = _climb(merkle.record_hash(record.data), record.opening, total, f"the {kind} record")
-        named = merkle.program_root_of(self.witness.header, root) == self.claim.program
-        _require(named and record.opening.number == place, f"the {kind} record")
+        root = _climb(merkle.record_hash(record.data), record.opening, self.at.end, f"the {kind} record")
+        named = merkle.program_root_of(self.header, root) == self.claim.program
+        _require(named and record.opening.number == number, f"the {kind} record")
         return read_record(kind, record.data, bodies or {})
 
-    def bound(self, call: Call) -> None:
-        _require(len(call.variables) == len(self.witness.variables), "the number of variables")
-        for number, variable in zip(call.variables, self.witness.variables, strict=True):
-            record = self.read("variable", variable.record, number)
-            _require(record.minimum <= variable.value <= record.maximum, "a variable's value")
-            leaf = merkle.bound_variable(record.name, variable.value)
-            root = _climb(leaf, variable.place.opening, variable.place.count, "a variable")
-            _require(merkle.variables_root_of(variable.place.count, root) == self.claim.variables, "a variable")
+    def traced(self, root: bytes, opening: Opening, number: int, what: str) -> None:
+        _require(0 <= number < self.executed and opening.number == number, what)
+        _require(_climb(root, opening, self.executed + 1, what) == self.claim.trace, what)
 
     def tensor(self, tensor: Tensor, buffer: int, iteration: int) -> None:
-        what = f"the tensor of parameter {tensor.parameter}"
-        if buffer >= self.buffers:
+        what, buffers = f"the tensor of parameter {tensor.parameter}", self.at.bodies - self.at.buffers
+        if buffer >= buffers:
             _require(not tensor.records, what)
-            self.traced(tensor, iteration * self.calls + buffer - self.buffers, what)
+            self.result(tensor, iteration * self.calls + buffer - buffers, what)
             return
         _require(bool(tensor.records), what)
-        record: Buffer = self.read("buffer", tensor.records[0], self.variables + buffer)
+        record: Buffer = self.read("buffer", tensor.records[0], self.at.buffers + buffer)
         if record.role is Role.STATE and iteration > 0:
             _require(len(tensor.records) == 2, what)
             shown = tensor.records[1]
-            first = self.variables + self.buffers + self.bodies + self.calls
-            _require(shown.opening.number >= first, what)
+            _require(shown.opening.number >= self.at.results, what)
             new = self.read("result", shown, shown.opening.number)
             _require(new.kind is Kind.STATE and new.name == record.name, what)
-            self.traced(tensor, (iteration - 1) * self.calls + new.buffer - self.buffers, what)
+            self.result(tensor, (iteration - 1) * self.calls + new.buffer - buffers, what)
             return
         _require(len(tensor.records) == 1, what)
         if record.role is Role.CONSTANT:
@@ -115,22 +188,33 @@ class _Check:
         root = _climb(merkle.binding(record.name, tensor.root), tensor.place.opening, tensor.place.count, what)
         _require(merkle.bindings_root_of(tensor.place.count, root) == bound[record.role], what)
 
-    def traced(self, tensor: Tensor, executed: int, what: str) -> None:
+    def result(self, tensor: Tensor, executed: int, what: str) -> None:
         if not isinstance(tensor.place, Opening):
             raise WitnessError(f"{what} is not opened under the trace")
-        root = _climb(tensor.root, tensor.place, self.executed + 1, what)
-        _require(root == self.claim.trace and tensor.place.number == executed, what)
+        self.traced(tensor.root, tensor.place, executed, what)
 
-    def operands(self, body: Body) -> None:
-        """Each leaf under the root of its tensor; which operand is of which LOAD is what evaluation finds out."""
-        roots = {tensor.parameter: tensor.root for tensor in self.witness.tensors if tensor.place is not None}
-        for operand in self.witness.operands:
-            what = f"an operand of parameter {operand.parameter}"
-            _require(operand.parameter in roots and len(operand.leaf) == LEAF, what)
-            dtype, elements = body.parameters[operand.parameter]
-            (leaf,) = merkle.leaf_hashes(operand.leaf)
-            root = _climb(leaf, operand.opening, -(-elements * dtype.size // LEAF), what)
-            _require(merkle.tensor_root_of(dtype, elements, root) == roots[operand.parameter], what)
+
+def _body(kernel: Kernel) -> Body:
+    body: Body = read_record("body", kernel.body)
+    return body
+
+
+def _call(kernel: Kernel) -> Call:
+    """A call's record says which body is meant, its body how long it is."""
+    call: Call = read_record("call", kernel.call, {int.from_bytes(kernel.call[:4], "little"): _body(kernel)})
+    return call
+
+
+def _opened(dtype: DType, tensor: Tensor, element: int, operands: Iterator[Operand]) -> int:
+    operand = next(operands, None)
+    leaf, within = divmod(element * dtype.size, LEAF)
+    if operand is None or (operand.parameter, operand.opening.number) != (tensor.parameter, leaf):
+        raise WitnessError(f"element {element} of parameter {tensor.parameter} is not opened")
+    return _element(dtype, operand.leaf, within // dtype.size)
+
+
+def _element(dtype: DType, data: bytes, index: int) -> int:
+    return int.from_bytes(data[index * dtype.size : (index + 1) * dtype.size], "little")
 
 
 def _climb(leaf: bytes, opening: Opening, count: int, what: str) -> bytes:
