@@ -5,13 +5,13 @@ import math
 import os
 from dataclasses import dataclass
 
+from eigentensor.bound import Bound, Tensors
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
 from eigentensor.runtime.cache import default_folder
 from eigentensor.runtime.sandbox import Limits, compile_sandboxed, run_sandboxed
 from eigentensor_operator import sample
-from eigentensor_operator.data import Bound, Tensors
 
 SELFTEST = 300.0  # seconds
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit

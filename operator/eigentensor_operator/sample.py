@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from eigentensor import reference
+from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program import Program, Result, Role
@@ -18,7 +19,6 @@ from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.cost import body_cost
 from eigentensor.program.limits import RESULTS
 from eigentensor.program.model import Kind
-from eigentensor_operator.data import Bound
 
 CALLS = 4
 ELEMENTS = 16

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping
 
+from eigentensor.bound import Bound, fetch_bound, fetch_program
 from eigentensor.chain import NONE, Admission, Chain, Decline, Opening, commitment
 from eigentensor.errors import (
     BindingError,
@@ -17,7 +18,7 @@ from eigentensor.errors import (
 )
 from eigentensor.store import GatewayClient
 from eigentensor_operator.case import Case, Seal, Step
-from eigentensor_operator.data import Bound, Shelf, fetch_bound, fetch_program, needs_of
+from eigentensor_operator.data import Shelf, needs_of
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Undone
 from eigentensor_operator.policy import Code, Policy, Reason

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import reference
+from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.program.binding import Results
 from eigentensor.program.validity import check
 from eigentensor.testing.programs import generate
 from eigentensor_operator import sample
-from eigentensor_operator.data import Bound
 
 
 def bound(seed: int) -> Bound:

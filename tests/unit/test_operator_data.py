@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from eigentensor import merkle, reference
+from eigentensor.bound import fetch_bound, fetch_program
 from eigentensor.chain import Order
 from eigentensor.errors import BindingError, StoreError
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
 from eigentensor.store.parts import decode_results, encode_variables
 from eigentensor.testing.programs import Example, generate
-from eigentensor_operator.data import Shelf, fetch_bound, fetch_program, needs_of
+from eigentensor_operator.data import Shelf, needs_of
 from operator_stories import TASK, an_order
 
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
