@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, joining, save_account, to_wei
-from eigentensor.testing.localnet import Anvil, deploy, start_anvil
+from eigentensor import economics
+from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, save_account, to_wei
+from eigentensor.testing.localnet import Anvil, deploy, join, start_anvil
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
@@ -25,18 +26,17 @@ def session_anvil() -> Iterator[Anvil]:
         yield anvil
 
 
+#: Accounts that are operators which sign for themselves; an acceptance needs seats of others.
+OPERATORS = (1, 6, 7)
+
+
 @pytest.fixture(scope="session")
 def deployed(session_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Network:
-    """The market, account 1 as an operator that signs for itself, account 2 as a client with tokens."""
+    """The market, three operators that sign for themselves, account 2 as a client with tokens."""
     network = Network("test", session_anvil.rpc_url, "http://127.0.0.1:9", deploy(session_anvil.rpc_url))
-    journals = tmp_path_factory.mktemp("journals")
-    with Chain(network, anvil_account(1), journals / "1.sqlite") as operator:
-        operator.mint(operator.address, to_wei("20"))
-        amounts = {"collateral_cap": to_wei("5"), "stake": to_wei("2"), "collateral": to_wei("5")}
-        for step in joining(operator, signer=operator.address, **amounts):
-            step.do()
-            assert step.is_done()
-    with Chain(network, anvil_account(2), journals / "2.sqlite") as client:
+    for index in OPERATORS:
+        join(network, anvil_account(index))
+    with Chain(network, anvil_account(2), tmp_path_factory.mktemp("journals") / "2.sqlite") as client:
         client.mint(client.address, to_wei("10"))
         client.approve(network.deployment.task_market, to_wei("10"))
     return network
@@ -77,6 +77,12 @@ def operator(chain_of: Chains) -> Chain:
 
 
 @pytest.fixture
+def verifiers(chain_of: Chains) -> list[Chain]:
+    """The other operators."""
+    return [chain_of(index) for index in OPERATORS[1:]]
+
+
+@pytest.fixture
 def client(chain_of: Chains) -> Chain:
     """Account 2, with tokens in its pocket and none in the market."""
     return chain_of(2)
@@ -84,8 +90,12 @@ def client(chain_of: Chains) -> Chain:
 
 @pytest.fixture
 def order_of(client: Chain) -> Orders:
-    """Orders of the client that differ from each other and otherwise say what is given."""
+    """Orders of the client that differ from each other and otherwise say what is given.
+
+    They are checked as seldom as the market allows, for the lowest fee.
+    """
     made = 0
+    parameters = client.deployment.parameters
 
     def make(**changes: object) -> Order:
         nonlocal made
@@ -93,10 +103,12 @@ def order_of(client: Chain) -> Orders:
         fields: dict[str, object] = {
             "client": client.address, "nonce": made, "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
             "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
-            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_fee": 0, "check_rate": 0,
-            "verifiers": 0, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
+            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_rate": parameters.check_floor,
+            "verifiers": 1, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
         }  # fmt: skip
-        return Order(**(fields | changes))  # type: ignore[arg-type]
+        fields |= changes
+        fee = economics.check_fee_bound(parameters, fields["max_price"])  # type: ignore[arg-type]
+        return Order(**({"check_fee": fee} | fields))  # type: ignore[arg-type]
 
     return make
 

@@ -29,11 +29,26 @@ from eigentensor.chain import (
     sign_order,
     to_wei,
 )
-from eigentensor.chain.contracts import NAMES, abi, reverted
-from eigentensor.chain.events import KINDS, Accepted, Event, Place, Posted, SignerSet
+from eigentensor.chain.contracts import FIXES, NAMES, abi, reverted
+from eigentensor.chain.events import (
+    KINDS,
+    Accepted,
+    Convicted,
+    Demanded,
+    Event,
+    GameEnded,
+    Noted,
+    Place,
+    Posted,
+    Shown,
+    SignerSet,
+)
+from eigentensor.chain.header import encode_header
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
-from eigentensor.errors import ConfigError, TaskError
+from eigentensor.chain.logs import SOURCES
+from eigentensor.chain.views import Cause, Leaf
+from eigentensor.errors import ChainError, ConfigError, TaskError
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "order.json").read_text())
 DOMAIN = Domain(VECTOR["domain"]["chainId"], VECTOR["domain"]["verifyingContract"])
@@ -172,21 +187,59 @@ def test_refusals_are_read_with_their_arguments() -> None:
 
 
 def test_every_event_of_the_contracts_is_known() -> None:
-    names = {e["name"] for name in ("TaskMarket", "ServiceManager") for e in abi(name) if e["type"] == "event"}
-    assert names - {"EIP712DomainChanged"} == set(KINDS)
+    events = [e for name in SOURCES for e in abi(name) if e["type"] == "event"]
+    names = [e["name"] for e in events if e["name"] != "EIP712DomainChanged"]
+    assert sorted(names) == sorted(KINDS)
     assert all(abi(name) for name in NAMES)
+
+
+def test_every_fix_is_of_an_error_that_a_contract_has() -> None:
+    names = {e["name"] for name in NAMES for e in abi(name) if e["type"] == "error"}
+    assert set(FIXES) <= names
+
+
+PLACE = Place(1, 2, b"h" * 32, b"t" * 32)
+TASK = b"k" * 32
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        Posted(Place(1, 2, b"h" * 32, b"t" * 32), b"k" * 32, anvil_account(0).address, vector_order()),
-        Accepted(Place(1, 2, b"h" * 32, b"t" * 32), b"k" * 32, anvil_account(1).address, 2**200, 0),
-        SignerSet(Place(1, 2, b"h" * 32, b"t" * 32), anvil_account(1).address, anvil_account(2).address, 2**95),
+        Posted(PLACE, TASK, anvil_account(0).address, vector_order()),
+        Accepted(PLACE, TASK, anvil_account(1).address, 2**200, 0),
+        Convicted(PLACE, TASK, Cause.SILENCE, anvil_account(1).address, 2**200),
+        GameEnded(PLACE, TASK, 3, anvil_account(1).address, True),
+        Demanded(PLACE, TASK, (Leaf(False, 1, 2**60), Leaf(True, 0, 0)), 7),
+        Shown(PLACE, TASK, 1, b"\1\2"),
+        Noted(PLACE, TASK, 1, 2**100, (anvil_account(1).address, anvil_account(2).address)),
+        SignerSet(PLACE, anvil_account(1).address, anvil_account(2).address, 2**95, 2**96 - 1),
     ],
 )
 def test_events_survive_json(event: Event) -> None:
     assert type(event).from_arguments(event.place, json.loads(json.dumps(event.arguments()))) == event
+
+
+EMPTY_LIST, EMPTY_TREE = (
+    bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"),
+    bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"),
+)
+#: The first block of Ethereum's main chain, as nodes describe it.
+GENESIS = {
+    "hash": bytes.fromhex("d4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3"),
+    "parentHash": bytes(32), "sha3Uncles": EMPTY_LIST, "miner": "0x" + "00" * 20,
+    "stateRoot": bytes.fromhex("d7f8974fb5ac78d9ac099b9ad5018bedc2ce0a72dad1827a1709da30580f0544"),
+    "transactionsRoot": EMPTY_TREE, "receiptsRoot": EMPTY_TREE, "logsBloom": bytes(256), "difficulty": 17_179_869_184,
+    "number": 0, "gasLimit": 5_000, "gasUsed": 0, "timestamp": 0,
+    "extraData": bytes.fromhex("11bbe8db4e347b4e8c937c1c8370e4b5ed33adb3db69cbdb7a38e1e50b1b82fa"),
+    "mixHash": bytes(32), "nonce": bytes(7) + b"\x42", "size": 540,
+}  # fmt: skip
+
+
+def test_a_header_is_what_the_chain_hashes() -> None:
+    assert len(encode_header(GENESIS)) == GENESIS["size"] - 5  # the block is a list of the header and two empty ones
+    for change in ({"mixHash": b"\1" * 32}, {"timestamp": 1}, {"baseFeePerGas": 7}):
+        with pytest.raises(ChainError, match="does not hash"):
+            encode_header(GENESIS | change)
 
 
 def test_a_key_is_kept_where_only_its_owner_reads_it(tmp_path: Path) -> None:
@@ -218,9 +271,13 @@ def test_a_key_that_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
 def deployment(chain_id: int = 31337) -> dict[str, Any]:
     address = anvil_account(9).address
-    names = "maxExec,lag,grid,record,check,reveal,challenge,clock,margin,eta,gDef,gMiss"
+    names = (
+        "maxExec,lag,grid,record,check,reveal,challenge,clock,margin,eta,gDef,gMiss,checkFloor,phi,sybils,stakeMargin,"
+        "minStake,gChk,gChunk,otherSeats,confirmations"
+    )
+    contracts = ["taskMarket", "serviceManager", "disputeGame", "referee", "bounty", "burn"]
     return {
-        "chainId": chain_id, "block": 3, "taskMarket": address, "serviceManager": address, "burn": address,
+        "chainId": chain_id, "block": 3, **dict.fromkeys(contracts, address),
         "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], address),
         "token": {"address": address, "symbol": "T", "decimals": 18},
         "parameters": dict.fromkeys(names.split(","), 1),
@@ -270,11 +327,11 @@ def test_a_journal_remembers_after_a_restart_and_takes_all_or_nothing(tmp_path: 
         raise RuntimeError
     journal.close()
     again = Journal(path)
-    assert [intent.key for intent in again.pending()] == ["k"] and again.next_nonce() == 8
+    assert [intent.key for intent in again.pending()] == ["k"] and [again.free_nonce(n) for n in (6, 7, 8)] == [6, 8, 8]
     intent = again.get("k")
     assert intent is not None and intent.attempts[0].raw == b"raw" and again.get("other") is None
     again.mark("k", Status.MINED)
-    assert again.pending() == [] and again.next_nonce() == 0
+    assert again.pending() == [] and again.free_nonce(7) == 7
     again.close()
 
 

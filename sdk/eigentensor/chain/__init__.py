@@ -15,13 +15,16 @@ from eigentensor.chain.events import (
     Convicted,
     Demanded,
     Deposited,
+    Ended,
     Event,
     Expired,
     Exposed,
     Failed,
     GameEnded,
     Locked,
+    Moved,
     Noted,
+    Opened,
     OperatorJoined,
     OperatorLeft,
     Paid,
@@ -39,6 +42,7 @@ from eigentensor.chain.events import (
     Unlocked,
     Withdrawn,
 )
+from eigentensor.chain.games import GameView
 from eigentensor.chain.history import Changes
 from eigentensor.chain.keys import anvil_account, load_account, save_account
 from eigentensor.chain.network import Deployment, Network
@@ -67,12 +71,12 @@ from eigentensor.chain.views import (
 __all__ = [
     "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Cancelled", "Cause", "Chain",
     "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline", "Demanded",
-    "Deployment", "Deposited", "Domain", "Event", "Expired", "Exposed", "Failed", "GameEnded", "Head", "Leaf",
-    "LeafProof", "Lock", "Locked", "Message", "Network", "Note", "Noted", "Opening", "OperatorJoined", "OperatorLeft",
-    "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender",
-    "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed", "State", "Step", "Task", "TaskEvent",
-    "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei", "joining", "load_account", "order_signer",
-    "order_uuid", "save_account", "sign_order", "to_wei",
+    "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "GameEnded", "GameView",
+    "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network", "Note", "Noted", "Opened",
+    "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed",
+    "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed",
+    "State", "Step", "Task", "TaskEvent", "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei",
+    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

@@ -7,6 +7,8 @@ from eigentensor.chain.order import Order
 from eigentensor.chain.sender import Receipt
 from eigentensor.chain.stake import Staker
 from eigentensor.chain.views import Leaf, LeafProof
+from eigentensor.dispute.moves import Move
+from eigentensor.dispute.position import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,14 @@ class Chain(Staker):
         """Shows what `demand` asked for."""
         arguments = ([astuple(leaf) for leaf in leaves], [astuple(proof) for proof in proofs])
         return self._send_once(self.market, "show", order.as_tuple(), *arguments)
+
+    def play(self, game_id: int, position: Position, move: Move) -> Receipt:
+        """Makes a move in a game that stands at `position`."""
+        return self._send_once(self.disputes, move.function, game_id, astuple(position), *move.arguments())
+
+    def timeout(self, game_id: int, position: Position) -> Receipt:
+        """Ends a game whose side to move has used up its clock."""
+        return self._send_once(self.disputes, "timeout", game_id, astuple(position))
 
     # ---- Ends ----
 

@@ -49,7 +49,7 @@ def reverted(data: bytes) -> Reverted:
             return Reverted("Panic", decode(["uint256"], rest))
         if (known := _errors().get(selector)) is not None:
             name, types = known
-            return Reverted(name, tuple(_readable(value) for value in decode(types, rest)), fix=_FIXES.get(name, ""))
+            return Reverted(name, tuple(_readable(value) for value in decode(types, rest)), fix=FIXES.get(name, ""))
     except DecodingError:
         pass
     return Reverted("UnknownError", ("0x" + data.hex(),) if data else ())
@@ -98,7 +98,8 @@ def _readable(value: Any) -> Any:
     return tuple(map(_readable, value)) if isinstance(value, (list, tuple)) else value
 
 
-_FIXES = {
+#: What to do about a refusal, by the name of its error.
+FIXES = {
     "AcceptanceOver": "Sign a new order with a later accept_by.",
     "AlreadyAnswered": "One answer of each operator counts.",
     "AlreadyDemanded": "A demand is made once: it names all leaves.",

@@ -7,6 +7,7 @@ from typing import Any, Self, cast, get_args, get_origin
 
 from eigentensor.chain.order import Order
 from eigentensor.chain.views import Cause, Leaf
+from eigentensor.dispute.position import Position, Reason
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -230,12 +231,36 @@ class Paid(TaskEvent):
     burned: int
 
 
+@dataclass(frozen=True, slots=True)
+class Opened(TaskEvent):
+    game_id: int
+    challenger: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(TaskEvent):
+    """`position` is that after the move, `data` what the executor published in it."""
+
+    game_id: int
+    position: Position
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(TaskEvent):
+    game_id: int
+    executor_lost: bool
+    reason: Reason
+
+
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         Posted, Cancelled, Expired, Accepted, Committed, Seeded, Answered, Exposed, Revealed, Challenged, GameEnded,
         Demanded, Shown, Failed, Closed, Convicted, Slashed, Settled, BondReturned, Deposited, Withdrawn,
         OperatorJoined, OperatorLeft, SignerSet, SeatsSet, Locked, Unlocked, StakeSlashed, Noted, Paid,
+        Opened, Moved, Ended,
     )
 }  # fmt: skip
 

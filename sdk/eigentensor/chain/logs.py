@@ -26,6 +26,8 @@ def decode_log(log: LogReceipt) -> Event | None:
         return None
     arguments = known.process_log(log)["args"]
     place = Place(log["blockNumber"], log["logIndex"], bytes(log["blockHash"]), bytes(log["transactionHash"]))
+    if known.event_name == "Moved":
+        arguments = {"task": arguments["position"]["task"], **arguments}
     event: Event = _build(KINDS[known.event_name], arguments, place=place)
     return event
 

@@ -12,6 +12,7 @@ from eth_typing import Hash32
 from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
 
+from eigentensor import economics
 from eigentensor.errors import TaskError
 
 #: The root that stands for "none" (inputs, weights, states) and "all" (operators).
@@ -78,6 +79,11 @@ class Order:
             if not fits:
                 raise ValueError(f"{name} of an order must be a {kind}, not {value!r}")
         object.__setattr__(self, "client", to_checksum_address(self.client))
+
+    @property
+    def escrow(self) -> int:
+        """What the client pays in, and pays at most, in wei."""
+        return economics.escrow(self.max_price, self.verifiers, self.check_fee)
 
     def as_tuple(self) -> tuple[Any, ...]:
         """The fields in the order of the Solidity struct."""

@@ -1,11 +1,11 @@
 """Reading a market: its tasks, checks, money and operators."""
 
-from eigentensor.chain.history import History
+from eigentensor.chain.games import Games
 from eigentensor.chain.order import Order
 from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
 
 
-class Reader(History):
+class Reader(Games):
     """One market on one chain, read only."""
 
     # ---- The market ----
@@ -56,6 +56,16 @@ class Reader(History):
     def challenge_of(self, task: bytes, game_id: int) -> Challenge:
         """Whose bond is at stake in a game."""
         return Challenge(*self._call(self.market, "gameOf", task, game_id))
+
+    def games_of(self, task: bytes) -> tuple[int, ...]:
+        """The numbers of all games about the task's result."""
+        committed = self.task_at(task).committed_at
+        return tuple(sorted(self._games(task, committed))) if committed else ()
+
+    def open_games(self, task: bytes) -> tuple[int, ...]:
+        """The numbers of those that are not decided."""
+        committed = self.task_at(task).committed_at
+        return tuple(sorted(n for n, is_open in self._games(task, committed).items() if is_open)) if committed else ()
 
     def conviction_of(self, task: bytes) -> Conviction:
         cause, winner, slashed = self._call(self.market, "convictionOf", task)

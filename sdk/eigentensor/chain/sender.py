@@ -18,6 +18,7 @@ from eigentensor.chain.reader import Reader
 from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 
 _GAS_MARGIN = 1.25
+_GAS_MOST = 1 << 24  # of one transaction, EIP-7825
 _GAS_OF_NOTHING = 21_000
 _RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
 
@@ -143,7 +144,7 @@ class Sender:
             # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
             nonce = self._journal.free_nonce(self._reader.transaction_count(self.address, "pending"))
             self._journal.begin(key, message.name, nonce)
-            self._sign(key, self._fields(nonce, message, int(gas * _GAS_MARGIN)), fee, tip)
+            self._sign(key, self._fields(nonce, message, min(int(gas * _GAS_MARGIN), _GAS_MOST)), fee, tip)
         begun = self._journal.get(key)
         assert begun is not None
         return begun

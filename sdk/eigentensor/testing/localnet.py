@@ -17,7 +17,8 @@ from typing import Any, Self
 from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
-from eigentensor.chain import Chain, Deployment, Network, joining, to_wei
+from eigentensor import economics
+from eigentensor.chain import Chain, Deployment, Network, Order, joining, order_uuid, to_wei
 from eigentensor.chain.keys import ANVIL_KEYS
 from eigentensor.errors import ChainError, ConfigError
 
@@ -163,6 +164,23 @@ def join(
         for step in joining(chain, signer=signer or chain.address, seats=seats, **amounts):
             if not step.is_done():
                 step.do()
+
+
+def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
+    """Lets blocks pass to the seed block of a task that was just committed, until its draw comes out as wished.
+
+    The account of `chain` records the seed. Nothing else may have happened since the commit.
+    """
+    task = order_uuid(order, chain.deployment.domain)
+    seed = chain.seed_block_of(task)
+    while True:
+        anvil.mine_past(seed - 1)
+        mix = bytes(anvil.web3.eth.get_block(seed)["mixHash"])
+        if economics.is_drawn(mix, task, order.check_rate) is drawn:
+            break
+        anvil.rollback(chain.block_number() - chain.task_at(task).committed_at)
+        anvil.rpc("evm_increaseTime", 1)  # other times make other blocks
+    chain.seed(seed)
 
 
 def _drain(process: subprocess.Popen[str]) -> None:

@@ -1,0 +1,59 @@
+"""Games, as their events tell them."""
+
+from dataclasses import dataclass
+
+from eigentensor.chain.events import Ended, Moved, Opened
+from eigentensor.chain.history import SPAN, History
+from eigentensor.dispute.position import Position
+from eigentensor.errors import ChainError
+
+
+@dataclass(frozen=True, slots=True)
+class GameView:
+    """A game from its opening to where it stands, or to its end."""
+
+    opened: Opened
+    moves: tuple[Moved, ...]
+    ended: Ended | None
+
+    @property
+    def game_id(self) -> int:
+        return self.opened.game_id
+
+    @property
+    def task(self) -> bytes:
+        return self.opened.task
+
+    @property
+    def challenger(self) -> str:
+        return self.opened.challenger
+
+    @property
+    def position(self) -> Position:
+        """That after the last move, which stays when the game has ended."""
+        return self.moves[-1].position if self.moves else self.opened.position
+
+
+class Games(History):
+    """The games of one market."""
+
+    def game(self, game_id: int) -> GameView:
+        """Raises ChainError if no such game was opened."""
+        found: list[Opened | Moved | Ended] = []
+        for stop in range(self.block_number(), self.deployment.block - 1, -SPAN):
+            logs = self._logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, game_id.to_bytes(32, "big")))
+            found[:0] = [event for event in logs if isinstance(event, (Opened, Moved, Ended))]
+            if found and isinstance(found[0], Opened):
+                moves = tuple(event for event in found if isinstance(event, Moved))
+                return GameView(found[0], moves, next((e for e in found if isinstance(e, Ended)), None))
+        raise ChainError(f"there is no game {game_id}")
+
+    def _games(self, task: bytes, first: int) -> dict[int, bool]:
+        """The games of a task that was committed in block `first`, and whether they are open."""
+        games: dict[int, bool] = {}
+        last = self.block_number()
+        for start in range(first, last + 1, SPAN):
+            for event in self._logs(start, min(start + SPAN - 1, last), (None, None, task)):
+                if isinstance(event, (Opened, Ended)):
+                    games[event.game_id] = isinstance(event, Opened)
+        return games
