@@ -236,7 +236,7 @@ class Client:
         if len(name) == 64:
             self._wait_for_gateway()
             try:
-                return views.with_events(self.chain, views.view(self.chain, self._order(self.gateway.task(name))))
+                return views.look(self.chain, self._order(self.gateway.task(name)))
             except BlobNotFound:
                 raise TaskNotFound(f"there is no task {name}") from None
         found = [task for task in self.tasks() if task.uuid.startswith(name)]
@@ -245,6 +245,10 @@ class Client:
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
         return views.with_events(self.chain, found[0])
 
+    def look(self, task: TaskView) -> TaskView:
+        """The same task as it stands now, with its events."""
+        return views.look(self.chain, task.order)
+
     def cancel(self, task: TaskView) -> TaskView:
         """Takes back an order that nobody accepted; the whole escrow returns to the balance.
 
@@ -252,7 +256,7 @@ class Client:
         """
         stages.check_open(views.view(self.chain, task.order))
         self.chain.cancel(task.order)
-        return views.with_events(self.chain, views.view(self.chain, task.order))
+        return views.look(self.chain, task.order)
 
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway."""

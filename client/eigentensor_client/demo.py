@@ -1,4 +1,4 @@
-"""The demo: a local network, a trained network as a program, paid tasks, a silent operator. Leaves nothing behind."""
+"""The demo: checked tasks, a lie and its conviction, a silent operator, on a local network. Leaves nothing behind."""
 
 import os
 import runpy
@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eigentensor.chain import Admission, Chain, Failed, from_wei, to_wei
+from eigentensor.economics import WAD
 from eigentensor.errors import EigenTensorError, ExecutorFailed, WrongResult
 from eigentensor.merkle import operators_root
 from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.cli import report
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, devnet, start_operators
+from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, short, table
+from eigentensor_client.trial import convict
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram  # tinygrad looks for its cache when it is imported: not before `main`
 
+BLOCK_TIME = 0.5
 OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there is work for all three
-TERMS = Terms(max_price=to_wei("0.05"), min_price=to_wei("0.01"), ramp=20, exec=20)
+#: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
+TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=20, check_rate=WAD, exec=40)
 PATIENCE = 5  # blocks that the silent operator is given
 DIGITS = Path(__file__).parents[1] / "examples" / "digits.py"
 
@@ -54,7 +58,7 @@ class Show:
 
 
 def main() -> None:
-    """Runs the five parts; exits with the code of the first error, 130 on Ctrl-C."""
+    """Runs the six parts; exits with the code of the first error, 130 on Ctrl-C."""
     show = Show()
     try:
         with ended_by_signals(), tempfile.TemporaryDirectory(prefix="eigentensor-demo-") as home:
@@ -73,30 +77,39 @@ def main() -> None:
 def perform(show: Show) -> None:
     with ExitStack() as stack:
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
-            net = begin(show, stack)
+            net, operators = begin(show, stack)
         with show.part("2  A network that reads digits becomes a program"):
             graph, images, labels = learn(show)
+        work = Work(graph.program, {"images": images[0]}, dict(graph.weights))
         with Client(net.network) as client:
-            with show.part("3  Held-out digits as paid tasks"):
+            with show.part("3  Held-out digits as paid tasks, each checked by somebody else"):
                 pay(show, client, graph, images, labels)
-            with show.part("4  An operator accepts a task and is never heard of again"):
-                be_silent(show, client, net, Work(graph.program, {"images": images[0]}, dict(graph.weights)))
-        with show.part("5  The end"):
+            with show.part("4  An operator reveals one wrong bit"):
+                convict(show, client, net, operators, work, TERMS)
+            with show.part("5  An operator accepts a task and is never heard of again"):
+                be_silent(show, client, net, work)
+        with show.part("6  The end"):
             names = ", ".join(process.name for process in net.processes)
             stack.close()
             show.say(f"ended: {names}, chain")
 
 
-def begin(show: Show, stack: ExitStack) -> Devnet:
+def begin(show: Show, stack: ExitStack) -> tuple[Devnet, list[Party]]:
     with show.screen.work() as bar:
         bar("starting the chain, deploying the contracts, starting the aggregator")
-        net = stack.enter_context(devnet())
-        bar("three operators register, deposit stake and collateral, test their device")
+        net = stack.enter_context(devnet(block_time=BLOCK_TIME))
+        bar("three operators register, stake, enlist as verifiers, deposit collateral, test their device")
         parties = start_operators(net, 3, OPERATORS)
-    rows = [["chain", net.network.rpc_url], ["market", net.network.deployment.task_market]]
-    rows += [["gateway", net.network.gateway_url], *([party.name, party.address] for party in parties)]
+    deployment = net.network.deployment
+    rows = [
+        ["chain", f"{net.network.rpc_url}, a block every {BLOCK_TIME} s"],
+        ["market", deployment.task_market],
+        ["referee", deployment.referee],
+        ["gateway", net.network.gateway_url],
+        *([party.name, party.address] for party in parties),
+    ]
     show.say(table(("", ""), rows))
-    return net
+    return net, parties
 
 
 def learn(show: Show) -> tuple["GraphProgram", np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -123,17 +136,21 @@ def pay(
     from eigentensor.runtime import execute
 
     works = [Work(graph.program, {"images": batch}, dict(graph.weights)) for batch in images]
-    symbol = client.network.deployment.token_symbol
+    plan = client.plan(works[0], TERMS)
     show.say(f"{len(works)} tasks of {len(images[0])} images, each for {from_wei(TERMS.min_price or 0)} to "
-             f"{from_wei(TERMS.max_price)} {symbol}, price rising until somebody accepts")  # fmt: skip
+             f"{client.amount(TERMS.max_price)}, price rising until somebody accepts")  # fmt: skip
+    lost = f"{client.amount(plan.stake)} of stake and {client.amount(plan.collateral)} of collateral"
+    show.say(
+        f"each checked with certainty: {client.amount(plan.check_fee)} for the verifier; a wrong bit would cost {lost}"
+    )
     results: list[TaskResult] = []
     with show.screen.work() as bar:
         tasks = client.post(works, TERMS, bar)
         for number, task in enumerate(tasks, 1):
-            done = client.wait(task, "result", tell=lambda text, *_, n=number: bar(f"task {n}: {text}"))
+            done = client.wait(task, "checked", tell=lambda text, *_, n=number: bar(f"task {n}: {text}"))
             results.append(client.deliver(done, bar))
-            who = f"executor {short(done.executor or '')}, price {from_wei(done.price or 0)} {symbol}"
-            show.say(f"task {short(task.uuid)}  result: {who}")
+            who = f"executor {short(done.executor or '')}, price {client.amount(done.price or 0)}"
+            show.say(f"task {short(task.uuid)}  {done.words}: {who}")
         finals = [client.wait(task, "final", tell=bar) for task in tasks]
     rows, right = [], 0
     for result, final, batch, truth in zip(results, finals, images, labels, strict=True):
@@ -143,7 +160,7 @@ def pay(
             raise WrongResult(f"task {final.uuid} differs from the local run")
         hits = int((scores.argmax(axis=1) == truth).sum())
         right += hits
-        price = f"{from_wei(final.price or 0)} {symbol}"
+        price = client.amount(final.price or 0)
         rows.append([short(final.uuid), short(final.executor or ""), price, final.words, f"{hits}/{len(truth)}", "all"])
     show.say(table(("task", "executor", "price", "state", "right", "bits equal to the local run"), rows))
     show.say(f"accuracy {right / labels.size:.1%} on {labels.size} digits that the network never saw")
@@ -151,7 +168,6 @@ def pay(
 
 def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
     """One operator accepts, commits nothing, and pays the penalty; the client gets everything back."""
-    symbol = client.network.deployment.token_symbol
     with show.screen.work() as bar:
         bar("the operator joins")
         party = net.party("silent")
@@ -173,8 +189,9 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
         [name, *(from_wei(wei) for wei in amounts)]
         for name, amounts in zip(names, zip(*balances, strict=True), strict=True)
     ]
+    symbol = client.network.deployment.token_symbol
     show.say(table((f"{symbol} of", "before", "while accepted", "after"), rows))
-    show.say(f"penalty {from_wei(failed.penalty)} {symbol}, burned; refund {from_wei(failed.refund)} {symbol}")
+    show.say(f"penalty {client.amount(failed.penalty)}, burned; refund {client.amount(failed.refund)}")
 
 
 def _balances(client: Client, operator: str) -> tuple[int, int, int, int]:

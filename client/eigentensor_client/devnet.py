@@ -44,8 +44,11 @@ class Party:
 class Devnet:
     """A local network whose daemons are started, killed and started again by name."""
 
-    def __init__(self, anvil: Anvil, network: Network, path: Path, processes: Processes, folder: Path) -> None:
+    def __init__(
+        self, anvil: Anvil, network: Network, path: Path, processes: Processes, folder: Path, block_time: float | None
+    ) -> None:
         self.anvil = anvil
+        self.block_time = block_time or 1.0
         self.network = network
         self.path = path
         self.processes = processes
@@ -113,7 +116,7 @@ class Devnet:
             "EIGENTENSOR_OPERATOR_PASSWORD_FILE": party.folder / "password",
             "EIGENTENSOR_OPERATOR_ADDRESS": party.address,
             "EIGENTENSOR_OPERATOR_PORT": "0",
-            "EIGENTENSOR_OPERATOR_BLOCK_SECONDS": "1",
+            "EIGENTENSOR_OPERATOR_BLOCK_SECONDS": str(self.block_time),
             "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.2",
             **(more or {}),
         }
@@ -145,7 +148,7 @@ def devnet(
         network.save(path)
         stack.callback(path.unlink, missing_ok=True)
         processes = stack.enter_context(Processes(folder / "logs"))
-        net = Devnet(anvil, network, path, processes, folder)
+        net = Devnet(anvil, network, path, processes, folder, block_time)
         net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
         net.start_aggregator().wait_ready()
         yield net

@@ -14,6 +14,7 @@ from eigentensor.chain import (
     Failed,
     GameEnded,
     Locked,
+    Paid,
     Revealed,
     Settled,
     Slashed,
@@ -54,6 +55,8 @@ def words(event: TaskEvent, amount: Amount) -> str:
             return f"{CAUSES.get(event.cause, 'it was wrong')}; {amount(event.refund)} back to the client"
         case Slashed():
             return f"{amount(event.shares)} of the executor's stake"
+        case Paid():
+            return f"{amount(event.share)} to each whose answer was right, {amount(event.burned)} burned"
         case Settled():
             return f"{amount(event.amount)} to verifier {short(event.account)}"
         case BondReturned():

@@ -34,6 +34,11 @@ def view(chain: Reader, order: Order) -> TaskView:
     )
 
 
+def look(chain: Reader, order: Order) -> TaskView:
+    """The task of an order now, with its events."""
+    return with_events(chain, view(chain, order))
+
+
 def with_events(chain: Reader, task: TaskView) -> TaskView:
     """The same with all that happened to it, in order."""
     return replace(task, events=happened(chain, task.order, bytes.fromhex(task.uuid)))

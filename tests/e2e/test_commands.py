@@ -14,6 +14,7 @@ import pytest
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
+from eigentensor.chain import State
 from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
@@ -94,7 +95,8 @@ def test_run_writes_the_result_and_one_object(
     assert process.returncode == 0
     said = json.loads(out)
     assert said["schema"] == "eigentensor.result/1"
-    assert (said["task"]["state"], said["task"]["checked"]) == ("final", "unchecked")
+    drawn = said["task"]["draw"]["drawn"]
+    assert (said["task"]["state"], said["task"]["checked"]) == ("final", "checked(1)" if drawn else "unchecked")
     expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
     written = load_safetensors(folder / "out.safetensors")
     assert {name: array.tobytes() for name, array in written.items()} == {n: a.tobytes() for n, a in expected.items()}
@@ -122,7 +124,7 @@ def test_a_run_that_was_interrupted_is_taken_up_again(
     assert "Traceback" not in err
     assert call("get", posted[:10], "-o", "out.safetensors")[0] == 0
     net.anvil.mine_past(client.task(posted).deadline)
-    assert client.wait(client.task(posted), timeout=60).words == "final (unchecked)"
+    assert client.wait(client.task(posted), timeout=60).state is State.FINAL
 
 
 def test_plan_shows_price_and_cap_and_sends_nothing(
@@ -131,7 +133,10 @@ def test_plan_shows_price_and_cap_and_sends_nothing(
     sent = client.chain.transaction_count(client.address)
     said = call_json("plan", *RUN[1:])
     assert said["schema"] == "eigentensor.plan/1"
-    assert said["max_price"] == said["escrow"] == str(5 * 10**16)
+    assert said["max_price"] == str(5 * 10**16)
+    assert int(said["escrow"]) == int(said["max_price"]) + int(said["check_fee"])
+    assert int(said["check_rate"]) == 10**18 // 5
+    assert int(said["stake"]) > int(said["max_price"])
     assert said["affordable"] and said["evaluations"] > 0
     assert client.chain.transaction_count(client.address) == sent
 

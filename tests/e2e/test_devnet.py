@@ -64,6 +64,15 @@ def test_the_demo_shows_everything_and_leaves_nothing(home: Path, tmp_path: Path
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
-    for text in ("final (unchecked)", "bits equal to the local run", "accuracy 9", "burned", "Nothing is left of it"):
+    for text in (
+        "final, checked(1)",
+        "bits equal to the local run",
+        "accuracy 9",
+        "the referee computes another value than the executor claims",
+        "was convicted",
+        "gave no result",
+        "burned",
+        "Nothing is left of it",
+    ):
         assert text in done.stdout
     assert not list(tmp_path.iterdir())

@@ -1,23 +1,26 @@
 """The life of a task, from order to payment, with operators as processes; and what happens when one of them fails."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, TensorContext
-from eigentensor.chain import Admission, Chain, Closed, Failed, State, to_wei
-from eigentensor.economics import collateral, penalty
+from eigentensor.chain import Admission, Answered, Chain, Closed, Failed, Revealed, Settled, State, TaskEvent, to_wei
+from eigentensor.economics import WAD, bond, collateral, penalty
 from eigentensor.errors import ExecutorFailed
 from eigentensor.merkle import operators_root
 from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
-from eigentensor_client.orders import Terms, Work
+from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.results import TaskView
 
-TERMS = Terms(to_wei("0.05"), exec=60, accept_within=100)
+TERMS = Terms(to_wei("0.05"), check_rate=WAD // 20, exec=60, accept_within=100)
+OWN = {"Posted", "Accepted", "Committed", "Revealed", "Closed"}  # events of a task that nobody checks
 LONG = 120.0  # seconds after which a wait is a failure of the test
 
 
@@ -26,6 +29,26 @@ def finish(client: Client, net: Devnet, tasks: Sequence[TaskView]) -> list[TaskV
     there = [client.wait(task, "result", timeout=LONG) for task in tasks]
     net.anvil.mine_past(max(task.deadline for task in there))
     return [client.wait(task, "final", timeout=LONG) for task in tasks]
+
+
+E = TypeVar("E", bound=TaskEvent)
+
+
+def steps(task: TaskView) -> list[str]:
+    """What happened to a task, without its verifiers and its stake."""
+    own = [event for event in task.events if not isinstance(event, Revealed) or event.slot == 0]
+    return [name for event in own if (name := type(event).__name__) in OWN]
+
+
+def closing(task: TaskView) -> Closed:
+    return next(event for event in task.events if isinstance(event, Closed))
+
+
+def await_event(client: Client, task: TaskView, kind: type[E]) -> E:
+    """An event that somebody brings about soon."""
+    while True:
+        if found := [event for event in client.look(task).events if isinstance(event, kind)]:
+            return found[0]
 
 
 def check_bits(client: Client, task: TaskView, work: Work) -> None:
@@ -43,23 +66,45 @@ def test_a_task_is_executed_paid_and_equal_to_the_reference(
     (posted,) = client.post([work], TERMS)
     (task,) = finish(client, net, [posted])
     check_bits(client, task, work)
-    assert task.words == "final (unchecked)"
+    assert task.words == ("final, checked(1)" if task.drawn else "final, unchecked")
     assert task.executor in {party.address for party in operators}
-    assert [type(e).__name__ for e in task.events] == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
-    closed = task.events[-1]
-    assert isinstance(closed, Closed)
-    assert (closed.paid, closed.refund) == (task.price, 0) == (TERMS.max_price, 0)
+    assert steps(task) == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
+    closed = closing(task)
+    assert closed.paid == task.price == TERMS.max_price
+    assert closed.refund == escrow_of(task.order) - closed.paid - task.agreed * task.order.check_fee
+
+
+def test_a_task_that_is_drawn_is_executed_twice_and_its_verifier_is_paid(
+    client: Client, net: Devnet, operators: list[Party], work: Work
+) -> None:
+    terms = replace(TERMS, check_rate=WAD, exec=40)
+    (posted,) = client.post([work], terms)
+    checked = client.wait(posted, "checked", timeout=LONG)
+    assert (checked.words, checked.drawn, checked.agreed, checked.differed) == ("checked(1)", True, 1, 0)
+    check_bits(client, checked, work)
+    net.anvil.mine_past(checked.deadline)
+    task = client.wait(checked, timeout=LONG)
+    assert task.words == "final, checked(1)"
+    answered = next(event for event in task.events if isinstance(event, Answered))
+    assert {task.executor, answered.operator} <= {party.address for party in operators}
+    assert task.executor != answered.operator
+    assert closing(task).refund == 0  # all of it was needed: the price, and the one verifier
+    settled = await_event(client, task, Settled)
+    parameters = net.network.deployment.parameters
+    assert (settled.account, settled.amount) == (
+        answered.operator,
+        bond(parameters, terms.max_price) + task.order.check_fee,
+    )
 
 
 def test_the_price_rises_until_somebody_accepts_and_the_rest_comes_back(
     client: Client, net: Devnet, operators: list[Party], work: Work
 ) -> None:
-    terms = Terms(to_wei("0.05"), to_wei("0.01"), ramp=1000, exec=60, accept_within=100)
+    terms = replace(TERMS, min_price=to_wei("0.01"), ramp=1000)
     (task,) = finish(client, net, client.post([work], terms))
-    closed = task.events[-1]
-    assert isinstance(closed, Closed)
+    closed = closing(task)
     assert to_wei("0.01") < closed.paid < to_wei("0.011")
-    assert closed.refund == terms.max_price - closed.paid
+    assert closed.refund == escrow_of(task.order) - closed.paid - task.agreed * task.order.check_fee
 
 
 def test_many_tasks_go_out_in_one_transaction(
@@ -126,14 +171,13 @@ def test_an_operator_killed_in_the_middle_finishes_its_task(
         net.start_operator(party).wait_ready()
     (done,) = finish(client, net, [task])
     check_bits(client, done, work)
-    names = [type(e).__name__ for e in done.events]
-    assert names == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
+    assert steps(done) == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
 
 
 def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: Client, net: Devnet, work: Work) -> None:
     party = net.party("silent")
     net.processes.finish(net.join(party).name)
-    terms = Terms(to_wei("0.05"), exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
+    terms = replace(TERMS, exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
     parameters, burn = net.network.deployment.parameters, net.network.deployment.burn
     chain = client.chain
     client_before = chain.tokens_of(client.address) + chain.balance_of(client.address).balance
@@ -142,7 +186,8 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: C
     (task,) = client.post([work], terms)
     with Chain(net.network, party.signer, party.folder / "transactions.sqlite") as silent:
         SilentOperator(silent, party.address).accept(task.order, Admission(0, 1, ()))
-    assert chain.balance_of(party.address).collateral == collateral(parameters, terms.max_price)
+    held = collateral(parameters, terms.max_price, 1, task.order.check_fee)
+    assert chain.balance_of(party.address).collateral == held
     net.anvil.mine_past(chain.deadline_of(bytes.fromhex(task.uuid)))
     with pytest.raises(ExecutorFailed, match=party.address):
         client.wait(task, timeout=LONG)
@@ -152,6 +197,5 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: C
     after = chain.balance_of(party.address)
     assert (after.balance, after.collateral) == (operator_before.balance - h, 0)
     assert chain.balance_of(burn).balance == burned_before + h
-    failed = client.task(task.uuid).events[-1]
-    assert isinstance(failed, Failed)
-    assert (failed.refund, failed.penalty) == (terms.max_price, h)
+    failed = next(event for event in client.task(task.uuid).events if isinstance(event, Failed))
+    assert (failed.refund, failed.penalty) == (escrow_of(task.order), h)

@@ -1,22 +1,26 @@
 """Orders that nobody executes: the money comes back, whole, by every way there is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from eigentensor import merkle
+from eigentensor.capture import TensorContext
 from eigentensor.chain import State, to_wei
 from eigentensor.errors import (
     BindingError,
-    ChecksNotAvailable,
     InsufficientFunds,
     NobodyAccepted,
+    NotDisputable,
     NotYet,
     TaskCancelled,
     TaskNotFound,
+    TermsRefused,
 )
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet
-from eigentensor_client.orders import Terms, Work
+from eigentensor_client.orders import Terms, Work, escrow_of
 
 PRICE = to_wei("0.01")
 NOBODY = Terms(PRICE, operators=merkle.operators_root([bytes(19) + b"\x01"]), accept_within=5)
@@ -26,11 +30,20 @@ def wealth(client: Client) -> int:
     return client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
 
 
+def repeated(count: int) -> Work:
+    """A program of two calls that is to be executed as many times."""
+    context = TensorContext()
+    cache = context.add_state("cache", (4,))
+    cache.assign(cache + 1)
+    graph = context.compile_to_graph(cache.sum())
+    return Work(replace(graph.program, max_repeat=count), {}, {}, {"cache": np.zeros(4, np.float32)}, repeat=count)
+
+
 def test_a_task_that_nobody_accepts_expires_and_pays_back(client: Client, net: Devnet, work: Work) -> None:
     before = wealth(client)
     (task,) = client.post([work], NOBODY)
     assert task.state is State.OPEN
-    assert wealth(client) == before - PRICE
+    assert wealth(client) == before - escrow_of(task.order)
     net.anvil.mine_past(task.order.accept_by)
     with pytest.raises(NobodyAccepted, match="the escrow is back"):
         client.wait(task, timeout=60)
@@ -65,7 +78,7 @@ def test_a_client_takes_back_what_nobody_accepted(client: Client, work: Work) ->
 
 def test_too_little_money_is_refused_before_anything_is_sent(pauper: Client, work: Work) -> None:
     sent = pauper.chain.transaction_count(pauper.address)
-    with pytest.raises(InsufficientFunds, match=r"0\.01 TETH are needed"):
+    with pytest.raises(InsufficientFunds, match=r"0\.021 TETH are needed"):
         pauper.post([work], Terms(PRICE))
     assert pauper.chain.transaction_count(pauper.address) == sent
     assert not pauper.plan(work, Terms(PRICE)).affordable
@@ -86,9 +99,20 @@ def test_wrong_inputs_are_refused_before_anything_is_sent(client: Client, work: 
     assert client.chain.transaction_count(client.address) == sent
 
 
-def test_checks_are_refused_in_words_until_they_exist(client: Client, work: Work) -> None:
-    with pytest.raises(ChecksNotAvailable, match="no task becomes checked"):
-        client.run(work, Terms(PRICE), "checked")
+def test_terms_that_the_market_refuses_are_refused_before_anything_is_sent(client: Client, work: Work) -> None:
+    sent = client.chain.transaction_count(client.address)
+    for terms in (Terms(PRICE, check_rate=0), Terms(PRICE, verifiers=5), Terms(PRICE, check_fee=1)):
+        with pytest.raises(TermsRefused):
+            client.post([work], terms)
+    assert client.chain.transaction_count(client.address) == sent
+
+
+def test_what_nobody_could_be_convicted_for_is_refused_before_anything_is_sent(client: Client) -> None:
+    calls = 3_000  # more than an executor publishes the roots of
+    sent = client.chain.transaction_count(client.address)
+    with pytest.raises(NotDisputable, match="calls"):
+        client.post([repeated(calls)], Terms(PRICE))
+    assert client.chain.transaction_count(client.address) == sent
 
 
 def test_a_wait_that_is_over_says_that_the_task_goes_on(client: Client, work: Work) -> None:
