@@ -1,0 +1,107 @@
+"""A part of the demo: an operator reveals one wrong bit and is found out, convicted and slashed, move by move."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from eigentensor.chain import Challenged, Paid, Settled, from_wei
+from eigentensor.errors import BlobNotFound, ExecutorConvicted, NotYet
+from eigentensor.merkle import operators_root
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.results import TaskView
+from eigentensor_client.screen import Bar, short, table
+from eigentensor_client.stages import waits_for
+
+if TYPE_CHECKING:
+    from eigentensor_client.demo import Show
+
+PATIENCE = 120.0  # seconds in which the next thing happens
+_Ledger = Mapping[str, int]
+
+
+def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party], work: Work, terms: Terms) -> None:
+    """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers."""
+    with show.screen.work() as bar:
+        bar("an operator joins that flips one bit of what it computes")
+        liar = net.party("liar")
+        net.processes.finish(net.join(liar).name)
+        net.start_liar(liar).wait_ready()
+        terms = replace(terms, operators=operators_root([bytes.fromhex(liar.address[2:])]))
+        books = [_ledger(client, liar, operators)]
+        (task,) = client.post([work], terms, bar)
+        show.say(f"task {short(task.uuid)}, which only {short(liar.address)} may accept")
+        game = _await_game(client, task, bar)
+        show.say(f"it reveals; a verifier has executed the same and got other bits: game {game}", "")
+        _tell_moves(show, client, game, bar)
+        try:
+            client.wait(task, timeout=PATIENCE, tell=bar)
+        except ExecutorConvicted as error:
+            show.say("", error.what, "")
+        books.append(_ledger(client, liar, operators))
+        _await_slash(client, task, bar)
+        books.append(_ledger(client, liar, operators))
+    rows = [[name, *(from_wei(book[name]) for book in books)] for name in books[0]]
+    symbol = client.network.deployment.token_symbol
+    show.say(table((f"{symbol} of", "before", "at the conviction", "when all is settled"), rows))
+    show.say(f"`eigentensor challenge show {game}` explains any game again")
+
+
+def _await_game(client: Client, task: TaskView, bar: Bar) -> int:
+    """The game that a verifier opens by revealing what it got."""
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE:
+        task = client.look(task)
+        if opened := [event for event in task.events if isinstance(event, Challenged)]:
+            return opened[0].game_id
+        bar(f"{task.words}: waits for {waits_for(task)}")
+        time.sleep(client.poll)
+    raise NotYet(f"nobody challenged task {task.uuid} within {PATIENCE:.0f} s")
+
+
+def _tell_moves(show: "Show", client: Client, number: int, bar: Bar) -> None:
+    """Prints every move when it is in the chain, until the game is over."""
+    told, began = 0, time.monotonic()
+    while time.monotonic() - began < PATIENCE:
+        try:
+            game = client.gateway.challenge(number)
+        except BlobNotFound:  # the gateway has not seen the block yet
+            game = {"moves": [], "state": "open", "turn": None, "until": 0}
+        for move in game["moves"][told:]:
+            told += 1
+            show.say(f"{told:2}  block {move['block']}  {move['by']:<10}  {move['gas']:>9,} gas  {move['what']}")
+        if game["state"] == "ended":
+            return
+        bar(f"the {game['turn'] or 'challenger'}'s move")
+        time.sleep(client.poll)
+    raise NotYet(f"game {number} was not over within {PATIENCE:.0f} s")
+
+
+def _await_slash(client: Client, task: TaskView, bar: Bar) -> None:
+    """Until the stake is slashed, the core has released it, and the verifier is paid."""
+    bar("convicted: waits for the slash and for EigenLayer's core to release the stake")
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE:
+        kinds = {type(event) for event in client.look(task).events}
+        if {Paid, Settled} <= kinds:
+            return
+        time.sleep(client.poll)
+    raise NotYet(f"the stake of task {task.uuid} was not paid out within {PATIENCE:.0f} s")
+
+
+def _ledger(client: Client, liar: Party, operators: Sequence[Party]) -> _Ledger:
+    """Wei by name: of the client (market and wallet), of the operators in the market and at stake, and burned."""
+    chain, burn = client.chain, client.network.deployment.burn
+    own, lies = chain.balance_of(client.address), chain.balance_of(liar.address)
+    ledger = {
+        "client": own.balance + chain.tokens_of(client.address),
+        "liar, in the market": lies.balance,
+        "liar, held as collateral": lies.collateral,
+        "liar, at stake": chain.stake_of(liar.address),
+    }
+    for party in operators:
+        account = chain.balance_of(party.address)
+        ledger[f"{party.name}, bonds included"] = account.balance + account.collateral
+    return ledger | {"burned": chain.balance_of(burn).balance + chain.tokens_of(burn)}
