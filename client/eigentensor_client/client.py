@@ -10,7 +10,7 @@ from typing import Any, Self
 from eth_account.signers.local import LocalAccount
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Network, Order, State, from_wei, order_uuid
+from eigentensor.chain import Chain, Network, Order, State, order_uuid
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BlobCorrupt,
@@ -28,6 +28,7 @@ from eigentensor.program.codec import decode
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders, stages, views
 from eigentensor_client.accounts import choose_account
+from eigentensor_client.amounts import amount
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.plans import plan
 from eigentensor_client.results import Plan, TaskResult, TaskView
@@ -276,5 +277,4 @@ class Client:
 
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""
-        deployment = self.network.deployment
-        return f"{from_wei(wei, deployment.token_decimals)} {deployment.token_symbol}"
+        return amount(wei, self.network.deployment)

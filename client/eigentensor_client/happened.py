@@ -1,7 +1,5 @@
 """What happened to a task, in words. Pure."""
 
-from collections.abc import Callable
-
 from eigentensor.chain import (
     Accepted,
     Answered,
@@ -20,9 +18,8 @@ from eigentensor.chain import (
     Slashed,
     TaskEvent,
 )
+from eigentensor_client.amounts import Amount
 from eigentensor_client.screen import short
-
-Amount = Callable[[int], str]
 
 CAUSES = {
     Cause.VERDICT: "it lost a game about its result",

@@ -11,7 +11,8 @@ from eigentensor.errors import (
     TaskCancelled,
     TaskError,
 )
-from eigentensor_client.happened import CAUSES, Amount
+from eigentensor_client.amounts import Amount
+from eigentensor_client.happened import CAUSES
 from eigentensor_client.results import TaskView
 
 GRACE = 3  # blocks in which the aggregator, or whoever gains by it, may move a task on before the client does

@@ -7,9 +7,10 @@ from typing import Any
 from rich.table import Table
 
 from eigentensor import economics
-from eigentensor.chain import Answered, Failed, GameEnded, Network, Posted, Revealed, State, TaskEvent, from_wei
+from eigentensor.chain import Answered, Failed, GameEnded, Network, Posted, Revealed, State, TaskEvent
 from eigentensor.economics import WAD
 from eigentensor_client import games
+from eigentensor_client.amounts import amount
 from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
 from eigentensor_client.results import Plan, TaskResult, TaskView
@@ -22,9 +23,13 @@ _HELP = {
     "deadline": "more time for the acceptance: --accept-within",
     "busy": "patience: operators are busy with other tasks",
     "silent": "patience: some operators have said nothing yet",
+    "seats": "patience: too few others are enlisted to check it",
     "stake": "less at stake: a higher --check, or a lower --value-at-risk or --max-price",
     "data": "upload the program and its tensors again: post the order anew",
 }
+
+
+_WEI = re.compile(r"(\d+) wei")
 
 
 class Show:
@@ -34,7 +39,7 @@ class Show:
         self._deployment = network.deployment
 
     def amount(self, wei: int) -> str:
-        return f"{from_wei(wei, self._deployment.token_decimals)} {self._deployment.token_symbol}"
+        return amount(wei, self._deployment)
 
     def task(self, task: TaskView) -> dict[str, Any]:
         """`eigentensor.task/1`, as the gateway says it too: amounts in wei as decimal strings, times in blocks."""
@@ -107,17 +112,19 @@ class Show:
         p, exec_, seed = self._deployment.parameters, task.order.exec, task.seed_block
         windows = [["now", f"block {task.block}"]]
         if task.state is State.COMMITTED:
-            windows += [
-                ["answers", f"until block {task.check_by}, if it is drawn"],
-                ["reveal", f"until block {seed + economics.reveal_window(p, exec_)}"],
-            ]
+            if task.drawn is not False:
+                windows.append(["answers", f"until block {task.check_by}{', if it is drawn' * (task.drawn is None)}"])
+            windows.append(["reveal", f"until block {seed + economics.reveal_window(p, exec_)}"])
         if task.state is State.REVEALED:
-            windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond"])
-            windows.append(["bond", self.amount(economics.bond(p, task.price or 0))])
+            bond = self.amount(economics.bond(p, task.price or 0))
+            windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond of {bond}"])
         return windows
 
     def _opinions(self, said: dict[str, Any]) -> list[str | Table]:
-        rows = [[short(o["operator"]), o["reason"], o["needed"] or "–", o["offered"] or "–"] for o in said["operators"]]
+        def read(text: str | None) -> str:
+            return self.amount(int(found[1])) if (found := _WEI.fullmatch(text or "")) else text or "–"
+
+        rows = [[short(o["operator"]), o["reason"], read(o["needed"]), read(o["offered"])] for o in said["operators"]]
         if not rows:
             return ["operators  none has joined this market"]
         reasons = {o["reason"] for o in said["operators"]}

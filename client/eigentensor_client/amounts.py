@@ -1,0 +1,19 @@
+"""Amounts as people read them."""
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+
+from eigentensor.chain import Deployment, from_wei
+
+#: Writes wei of one market for people.
+Amount = Callable[[int], str]
+
+DIGITS = 9  # of an amount that are shown
+
+
+def amount(wei: int, deployment: Deployment) -> str:
+    """Wei of the market's token in whole tokens: exact, unless nobody would read all of its digits."""
+    exact = from_wei(wei, deployment.token_decimals)
+    if len(exact.partition(".")[2]) > DIGITS:
+        exact = f"~{Decimal(exact).normalize(Context(prec=DIGITS)):f}"
+    return f"{exact} {deployment.token_symbol}"
