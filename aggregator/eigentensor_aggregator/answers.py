@@ -7,8 +7,11 @@ from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
 from eigentensor.chain import Event, State
-from eigentensor_aggregator.machine import TaskView, deadline
+from eigentensor.economics import Parameters
+from eigentensor_aggregator.machine import deadline, seed_block, verifiers_by
+from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
+from eigentensor_aggregator.tasks import Answer, TaskView
 
 _WAITS = {
     State.OPEN: "an operator that accepts",
@@ -18,15 +21,16 @@ _WAITS = {
 }
 
 
-def task(view: TaskView, parameters: economics.Parameters, block: int) -> dict[str, Any]:
-    """`checked` is null until there is a result; nobody re-executes results yet, so then it is `unchecked`."""
+def task(view: TaskView, p: Parameters, block: int) -> dict[str, Any]:
+    """A task in the words of the glossary: result → checked(k) or unchecked → final, or convicted."""
     return {
         "schema": "eigentensor.task/1",
         "task": view.task.hex(),
         "state": view.state.name.lower(),
-        "checked": None if view.outputs_root is None else "unchecked",
-        "waits_for": _WAITS.get(view.state),
-        "deadline": deadline(view, parameters),
+        "stage": stage(view, p, block),
+        "checked": checked(view, p, block),
+        "waits_for": waits_for(view),
+        "deadline": deadline(view, p),
         "block": block,
         "client": view.order.client,
         "executor": view.executor,
@@ -35,7 +39,77 @@ def task(view: TaskView, parameters: economics.Parameters, block: int) -> dict[s
         "penalty": _text(view.penalty),
         "outputs_root": view.outputs_root.hex() if view.outputs_root else None,
         "posted": {"block": view.posted.block, "transaction": "0x" + view.posted.transaction.hex()},
+        "draw": _draw(view, p),
+        "answers": [_answer(view, answer) for answer in view.answers.values()],
+        "games": sorted(view.games),
+        "convicted": _convicted(view),
         "order": view.order.to_json(),
+    }
+
+
+def stage(view: TaskView, p: Parameters, block: int) -> str:
+    """Where the task stands, in one word."""
+    if view.state is State.REVEALED:
+        return checked(view, p, block) or "result"
+    return view.state.name.lower()
+
+
+def checked(view: TaskView, p: Parameters, block: int) -> str | None:
+    """`checked(k)`: k verifiers agree; `unchecked`: nobody was drawn, or nobody answered; None: not known yet."""
+    if view.outputs_root is None:
+        return None
+    if view.agreeing:
+        return f"checked({view.agreeing})"
+    pending = view.drawn and not view.state.is_terminal and block <= verifiers_by(view, p)
+    return None if pending and any(a.root is None and not a.exposed for a in view.answers.values()) else "unchecked"
+
+
+def waits_for(view: TaskView) -> str | None:
+    """What a task waits for, in words."""
+    games = [number for number, game in view.games.items() if game.executor_lost is None]
+    if view.state is State.COMMITTED and view.mix is None:
+        return "the seed that says whether it is checked"
+    if view.state is State.COMMITTED and view.drawn:
+        return "the verifiers' answers, then the executor's reveal"
+    if view.state is State.REVEALED and view.show_by is not None:
+        return "leaves of the outputs that the client demanded"
+    if view.state is State.REVEALED and games:
+        return f"the end of game {', '.join(map(str, games))}"
+    return _WAITS.get(view.state)
+
+
+def _draw(view: TaskView, p: Parameters) -> dict[str, Any]:
+    return {
+        "seed_block": None if view.committed_at is None else seed_block(view, p),
+        "known": view.mix is not None,
+        "drawn": view.drawn,
+    }
+
+
+def _answer(view: TaskView, answer: Answer) -> dict[str, Any]:
+    return {
+        "index": answer.index,
+        "operator": answer.operator,
+        "block": answer.block,
+        "revealed": answer.root is not None,
+        "agrees": None if answer.root is None or view.outputs_root is None else answer.root == view.outputs_root,
+        "exposed": answer.exposed,
+        "settled": _text(answer.settled),
+    }
+
+
+def _convicted(view: TaskView) -> dict[str, Any] | None:
+    """Why and by whom, and what became of the stake; `paid` is what each beneficiary of the slash got."""
+    if (conviction := view.conviction) is None:
+        return None
+    slash = conviction.slash and {"slash_id": conviction.slash[0], "shares": str(conviction.slash[1])}
+    return {
+        "cause": conviction.cause.name.lower(),
+        "winner": conviction.winner,
+        "refund": str(conviction.refund),
+        "block": conviction.block,
+        "slash": slash,
+        "paid": _text(conviction.paid),
     }
 
 
@@ -54,7 +128,7 @@ def events(happened: Sequence[Event]) -> list[dict[str, Any]]:
 
 def explanation(
     view: TaskView,
-    parameters: economics.Parameters,
+    p: Parameters,
     block: int,
     operators: Sequence[OperatorRow],
     declines: Sequence[DeclineRow],
@@ -68,20 +142,25 @@ def explanation(
         "schema": "eigentensor.explanation/1",
         "task": view.task.hex(),
         "state": view.state.name.lower(),
-        "waits_for": _WAITS.get(view.state),
-        "deadline": deadline(view, parameters),
+        "waits_for": waits_for(view),
+        "deadline": deadline(view, p),
         "block": block,
         "price": {"now": _text(economics.price(*ramp, block + 1)), "maximum": _text(order.max_price)},
         "operators": [_opinion(row, said.get(row.operator), view.executor) for row in rows],
     }
 
 
-def operator(row: OperatorRow, tasks: Mapping[str, int]) -> dict[str, Any]:
+def operator(row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None) -> dict[str, Any]:
+    """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
     return {
         "operator": row.operator,
         "member": row.member,
         "signer": row.signer,
         "collateral_cap": row.collateral_cap,
+        "stake_cap": row.stake_cap,
+        "seats": row.seats,
+        "stake": _text(standing.stake if standing else None),
+        "locked_shares": _text(standing.locked if standing else None),
         "tasks": dict(tasks),
     }
 

@@ -19,7 +19,7 @@ from eigentensor.errors import BlobNotFound, BlobTooLarge, ConfigError, StoreFul
 from eigentensor.merkle import PIECE
 from eigentensor.store import Names, Pieces, describe
 from eigentensor.store.local import writing
-from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.blob_index import BlobIndex
 
 #: Seconds after which an upload that does not go on makes room for others.
 STALE = 24 * 3600
@@ -46,9 +46,9 @@ class Blobs:
     Safe for several threads of one process.
     """
 
-    def __init__(self, url: str, staging: Path, store: Store, limits: Limits) -> None:
+    def __init__(self, url: str, staging: Path, index: BlobIndex, limits: Limits) -> None:
         """`url` is a folder or an fsspec URL. Finds blobs that are there and not in the database."""
-        self._store = store
+        self._index = index
         self._limits = limits
         self._staging = staging
         self._uploads: dict[str, Pieces] = {}
@@ -66,7 +66,7 @@ class Blobs:
 
     def find(self, name: str) -> tuple[Names, Pieces]:
         """The names and pieces of a blob by any of its names. Raises BlobNotFound."""
-        found = self._store.blob(name)
+        found = self._index.find(name)
         if found is None:
             raise BlobNotFound(f"no blob {name} here", fix="Upload it, or ask another gateway.")
         return found
@@ -83,7 +83,7 @@ class Blobs:
         """Begins or resumes an upload of more than one piece. Raises BlobTooLarge, StoreFull."""
         blob = pieces.blob.hex()
         with self._lock(blob):
-            if self._store.blob(blob) is not None:
+            if self._index.find(blob) is not None:
                 return Received(pieces.size, complete=True)
             declared = self._declared(blob)
             if not declared.exists():
@@ -101,7 +101,7 @@ class Blobs:
         go on. Raises BlobCorrupt if the bytes are not what the name says, BlobNotFound if nothing was declared.
         """
         with self._lock(blob):
-            if (known := self._store.blob(blob)) is not None:
+            if (known := self._index.find(blob)) is not None:
                 return Received(known[0].size, complete=True)
             if place is None or place == (0, len(data)):
                 return self._receive_whole(blob, data)
@@ -142,7 +142,7 @@ class Blobs:
             if computed != pieces:
                 raise StoreFull(f"blob {blob} was not written as it came", fix="Upload it again.")
             self._place(part, names.blob)
-            self._store.add_blob(names, pieces)
+            self._index.add(names, pieces)
         finally:
             part.unlink(missing_ok=True)
             self._declared(blob).unlink(missing_ok=True)
@@ -177,7 +177,7 @@ class Blobs:
         promised = sum(Pieces.from_json(json.loads(path.read_text()), self._limits.blob).size for path in uploads)
         if len(uploads) >= self._limits.uploads:
             raise StoreFull(f"{len(uploads)} uploads are in progress", fix="Try again later.")
-        if self._store.stored_bytes() + promised + size > self._limits.stored:
+        if self._index.stored_bytes() + promised + size > self._limits.stored:
             raise StoreFull(f"this gateway stores at most {self._limits.stored} bytes", fix="Use another gateway.")
 
     def _have(self, blob: str) -> int:
@@ -202,7 +202,7 @@ class Blobs:
             ) from None
 
     def _find_unknown(self) -> None:
-        known = self._store.blobs()
+        known = self._index.sizes()
         for path in self._files.find(self._root):
             blob = str(path).rpartition("/")[2]
             if len(blob) != 64 or blob in known:
@@ -212,7 +212,7 @@ class Blobs:
                 self._files.get_file(path, str(part))
                 names, pieces = describe(part)
                 if names.blob == blob:
-                    self._store.add_blob(names, pieces)
+                    self._index.add(names, pieces)
             finally:
                 part.unlink(missing_ok=True)
 

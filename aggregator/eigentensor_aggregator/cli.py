@@ -1,9 +1,14 @@
 """`eigentensor aggregator`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from eigentensor.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 app = typer.Typer(name="aggregator", help="Serve blobs and tasks, watch deadlines.", no_args_is_help=True)
 
@@ -21,11 +26,11 @@ def run(
     data: Annotated[Path | None, typer.Option(help="Folder of database and uploads.")] = None,
     keystore: Annotated[Path | None, typer.Option(help="V3 keystore that pays for messages; none: send none.")] = None,
     password_file: Annotated[Path | None, typer.Option(help="File with the keystore's password.")] = None,
+    watch_share: Annotated[float | None, typer.Option(help="Share of all results to re-execute, 0 to 1.")] = None,
 ) -> None:
     """Run the aggregator until it is told to stop. More settings: EIGENTENSOR_AGGREGATOR_* (aggregator/README.md)."""
     from pydantic import ValidationError
 
-    from eigentensor.errors import ConfigError
     from eigentensor_aggregator import logs, service
     from eigentensor_aggregator.config import Settings
 
@@ -37,10 +42,17 @@ def run(
         "keystore": keystore,
         "password_file": password_file,
     }
+    if watch_share is not None:
+        given["watch"] = {"share": watch_share}
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the settings are wrong: {said}", fix="aggregator/README.md has the table.") from None
+        raise wrong_settings(error) from None
     logs.configure()
     service.run(settings)
+
+
+def wrong_settings(error: "ValidationError") -> ConfigError:
+    """What pydantic found, in words."""
+    said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return ConfigError(f"the settings are wrong: {said}", fix="aggregator/README.md has the table.")

@@ -6,9 +6,14 @@ import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eigentensor_aggregator.watch.config import Watch
+
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_AGGREGATOR_", frozen=True)
+    # EIGENTENSOR_AGGREGATOR_WATCH_SHARE is `watch.share`.
+    model_config = SettingsConfigDict(
+        env_prefix="EIGENTENSOR_AGGREGATOR_", frozen=True, env_nested_delimiter="_", env_nested_max_split=1
+    )
 
     network: str | None = Field(
         None, description="name or .json file of the network; EIGENTENSOR_NETWORK, then `local`"
@@ -33,6 +38,8 @@ class Settings(BaseSettings):
     max_uploads: int = Field(64, gt=0, description="uploads in progress at once")
     max_declines: int = Field(256, gt=0, description="declines kept for one task")
     public_rpc_url: str | None = Field(None, description="rpc_url told to clients; the network's own if it is local")
+
+    watch: Watch = Field(Watch.model_validate({}), description="results that it re-executes itself, and challenges")
 
     @property
     def database_url(self) -> str:

@@ -6,21 +6,33 @@ from collections.abc import Callable
 
 import structlog
 
-from eigentensor.chain import Chain, Reader
+from eigentensor.chain import Chain, Reader, Receipt
 from eigentensor.errors import ChainError, NotMined, Reverted
-from eigentensor_aggregator.machine import Action, Verb, due
+from eigentensor_aggregator.machine import Action, Key, Verb, due, position_of
 from eigentensor_aggregator.metrics import Metrics
-from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.queries import Queries
+from eigentensor_aggregator.store import MOVES, Sent, Store
+from eigentensor_aggregator.watch.watcher import Watcher
 
 _log = structlog.get_logger(__name__)
 
 
 class Daemon:
-    """Follows one market. With a `chain` it sends messages that anybody may send; without, it only watches."""
+    """Follows one market. With a `chain` it sends messages that anybody may send, with a `watcher` it re-executes."""
 
-    def __init__(self, reader: Reader, store: Store, metrics: Metrics, chain: Chain | None, poll: float) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        store: Store,
+        metrics: Metrics,
+        chain: Chain | None,
+        poll: float,
+        watcher: Watcher | None = None,
+    ) -> None:
         self._reader = reader
+        self._watcher = watcher
         self._store = store
+        self._queries = Queries(store)
         self._metrics = metrics
         self._chain = chain
         self._poll = poll
@@ -28,6 +40,7 @@ class Daemon:
         self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
+        self._pauses: dict[Key, tuple[int, int]] = {}  # block until which a refused message rests, and for how long
         self.block = max((head.number for head in store.heads()), default=0)
 
     @property
@@ -53,12 +66,18 @@ class Daemon:
         with self._turning:
             while not self._catch_up() and not self._stop.is_set():
                 pass
+            if self._watcher is not None:
+                self._watcher.turn(self.block)
             if self._chain is None:
                 return
-            for action in due(self._store.late(self.block), self._reader.deployment.parameters, self.block):
+            actions = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
+            keys = {action.key for action in actions}
+            self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
+            for action in actions:
                 if self._stop.is_set():
                     return
-                self._send(self._chain, action)
+                if self._pauses.get(action.key, (0, 0))[0] <= self.block:
+                    self._send(self._chain, action)
 
     def _run(self) -> None:
         if self._chain is not None:
@@ -80,7 +99,8 @@ class Daemon:
 
     def _catch_up(self) -> bool:
         changes = self._reader.changes(self._store.heads())
-        self._store.apply(changes)
+        moves = {event.place.transaction for event in changes.events if isinstance(event, MOVES)}
+        self._store.apply(changes, {transaction: self._sent(transaction) for transaction in moves})
         if changes.rolled_back_to is not None:
             self._metrics.reorganisations.inc()
             _log.warning("chain was reorganised", back_to=changes.rolled_back_to)
@@ -93,30 +113,60 @@ class Daemon:
         self._seen = time.monotonic()
         self._metrics.block.set(self.block)
         if changes.events or changes.rolled_back_to is not None:
-            for state, count in self._store.counts().items():
+            for state, count in self._queries.counts().items():
                 self._metrics.tasks.labels(state).set(count)
+            self._metrics.games.set(self._queries.open_games())
         return changes.complete
 
+    def _sent(self, transaction: bytes) -> Sent:
+        receipt = self._reader.receipt(transaction)
+        if receipt is None:
+            raise ChainError("a transaction left the chain while its block was read", fix="The next round reads again.")
+        return Sent(str(receipt["from"]), receipt["gasUsed"])
+
     def _send(self, chain: Chain, action: Action) -> None:
-        orders = [view.order for view in action.tasks]
-        tasks = [view.task.hex() for view in action.tasks]
-        send = {
-            Verb.EXPIRE: lambda: chain.expire(orders[0]),
-            Verb.FAIL: lambda: chain.fail(orders[0]),
-            Verb.CLOSE: lambda: chain.close_many(orders) if len(orders) > 1 else chain.close(orders[0]),
-        }
+        said = {"verb": action.verb, "tasks": [view.task.hex() for view in action.tasks], "number": action.number}
         try:
-            receipt = send[action.verb]()
+            receipt = _message(chain, action)
         except Reverted as error:
-            # Somebody else was faster, or the task cannot be closed yet.
+            if len(action.tasks) > 1:  # one of them holds up the others
+                for view in action.tasks:
+                    self._send(chain, Action(action.verb, (view,)))
+                return
+            # Somebody else was faster, or it is not time yet: ask again after a pause, each twice as long as the last.
+            _, pause = self._pauses.get(action.key, (0, 0))
+            self._pauses[action.key] = (self.block + pause, max(1, 2 * pause))
             self._metrics.messages.labels(action.verb, "refused").inc()
-            _log.info("message refused", verb=action.verb, tasks=tasks, why=error.what)
+            _log.info("message refused", **said, why=error.what)
         except NotMined:
-            _log.info("message waits", verb=action.verb, tasks=tasks)
+            _log.info("message waits", **said)
         except ChainError as error:
             self._metrics.messages.labels(action.verb, "failed").inc()
-            _log.warning("message failed", verb=action.verb, tasks=tasks, what=error.what)
+            _log.warning("message failed", **said, what=error.what)
         else:
             self._metrics.messages.labels(action.verb, "mined").inc()
             self._metrics.gas.inc(receipt.gas_used)
-            _log.info("message sent", verb=action.verb, tasks=tasks, block=receipt.block, gas=receipt.gas_used)
+            _log.info("message sent", **said, block=receipt.block, gas=receipt.gas_used)
+
+
+def _message(chain: Chain, action: Action) -> Receipt:
+    view, number = action.tasks[0], action.number
+    match action.verb:
+        case Verb.SEED:
+            return chain.seed(number)
+        case Verb.EXPIRE:
+            return chain.expire(view.order)
+        case Verb.CLOSE if len(action.tasks) > 1:
+            return chain.close_many([task.order for task in action.tasks])
+        case Verb.CLOSE:
+            return chain.close(view.order)
+        case Verb.TIMEOUT:
+            return chain.timeout(number, position_of(view, number))
+        case Verb.SETTLE:
+            return chain.settle(view.order, number)
+        case Verb.REFUND:
+            return chain.refund(view.order, number)
+        case Verb.SLASH:
+            return chain.slash(view.order)
+        case Verb.PAY:
+            return chain.pay_bounty(number)

@@ -1,11 +1,16 @@
 """Connections to a database whose tables have the present schema."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib.resources import as_file, files
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, event
-from sqlmodel import create_engine
+from sqlmodel import Session, create_engine
+
+#: Makes a transaction, committed when its `with` block ends well.
+Sessions = Callable[[], AbstractContextManager[Session]]
 
 
 def connect(url: str) -> Engine:

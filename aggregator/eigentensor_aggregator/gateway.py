@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import Scope
 
 from eigentensor.merkle import PIECE
-from eigentensor_aggregator import blob_routes, problems, task_routes
+from eigentensor_aggregator import blob_routes, challenge_routes, problems, task_routes
 from eigentensor_aggregator.parts import Parts
 
 _JSON_LIMIT = 64 << 10
@@ -22,6 +22,7 @@ def create_app(parts: Parts) -> FastAPI:
     problems.install(app)
     app.include_router(blob_routes.router(parts))
     app.include_router(task_routes.router(parts))
+    app.include_router(challenge_routes.router(parts))
     app.include_router(_service(parts))
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 

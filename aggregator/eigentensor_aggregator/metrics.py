@@ -4,6 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from eigentensor.chain import State
 from eigentensor_aggregator.machine import Verb
+from eigentensor_aggregator.watch.machine import Act, Verdict
 
 OUTCOMES = ("mined", "refused", "failed")
 DIRECTIONS = ("in", "out")
@@ -15,6 +16,9 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.tasks = Gauge("et_tasks", "Tasks by state", ["state"], registry=self.registry)
+        self.games = Gauge("et_open_games", "Games that are being played", registry=self.registry)
+        self.looks = Counter("et_looks", "Results re-executed by verdict", ["verdict"], registry=self.registry)
+        self.bonds = Gauge("et_bonds", "Wei of the watcher's bonds in open games", registry=self.registry)
         self.messages = Counter(
             "et_tx", "Messages sent by kind and outcome", ["kind", "outcome"], registry=self.registry
         )
@@ -26,8 +30,10 @@ class Metrics:
         for state in State:
             if state is not State.NONE:
                 self.tasks.labels(state.name.lower())
-        for verb in (*Verb, "post"):
+        for verb in (*Verb, *Act, "post"):
             for outcome in OUTCOMES:
                 self.messages.labels(str(verb), outcome)
+        for verdict in Verdict:
+            self.looks.labels(str(verdict))
         for direction in DIRECTIONS:
             self.blob_bytes.labels(direction)

@@ -10,6 +10,8 @@ from eigentensor_aggregator.blobs import Blobs
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.queries import Queries
+from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
 
 Name = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
@@ -22,6 +24,8 @@ class Parts:
     settings: Settings
     network: Network
     store: Store
+    queries: Queries
+    standings: Standings
     blobs: Blobs
     daemon: Daemon
     chain: Chain | None

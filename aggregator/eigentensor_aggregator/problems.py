@@ -44,6 +44,10 @@ class TaskNotFound(TaskError):
     exit_code = 4
 
 
+class ChallengeNotFound(TaskError):
+    exit_code = 4
+
+
 class NotAllowed(TaskError):
     """The request is signed by somebody who may not say this."""
 
@@ -51,6 +55,7 @@ class NotAllowed(TaskError):
 
 
 _STATUS[TaskNotFound] = HTTPStatus.NOT_FOUND
+_STATUS[ChallengeNotFound] = HTTPStatus.NOT_FOUND
 _STATUS[NotAllowed] = HTTPStatus.FORBIDDEN
 
 

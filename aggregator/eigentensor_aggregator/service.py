@@ -4,7 +4,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import structlog
 import uvicorn
@@ -12,13 +12,17 @@ from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.errors import ConfigError
+from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.gateway import create_app
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.parts import Parts
+from eigentensor_aggregator.queries import Queries
+from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.watch.service import told, watching
 
 #: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
 PATIENCE = 5.0
@@ -35,23 +39,24 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
     store = Store(settings.database_url, network.deployment)
     metrics = Metrics()
     chain = None
-    try:
+    with ExitStack() as stack:
+        stack.callback(store.close)
         if settings.keystore is not None:
             account = load_account(settings.keystore, settings.password_file)
             journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
             chain = Chain(network, account, journal, deadline=PATIENCE)
+            stack.callback(chain.journal.close)
         limits = Limits(settings.max_blob, settings.max_stored, settings.max_uploads)
-        blobs = Blobs(settings.blobs_url, settings.staging, store, limits)
-        daemon = Daemon(reader, store, metrics, chain, settings.poll)
+        blobs = Blobs(settings.blobs_url, settings.staging, BlobIndex(store.session), limits)
+        watcher = None
+        if settings.watch.share:
+            fetched = settings.data / "watched"
+            watcher = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, told))
+        daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher)
         daemon.start()
-        try:
-            yield create_app(Parts(settings, network, store, blobs, daemon, chain, metrics)), daemon
-        finally:
-            daemon.stop()
-    finally:
-        if chain is not None:
-            chain.journal.close()
-        store.close()
+        stack.callback(daemon.stop)
+        parts = Parts(settings, network, store, Queries(store), Standings(reader), blobs, daemon, chain, metrics)
+        yield create_app(parts), daemon
 
 
 def run(settings: Settings) -> None:

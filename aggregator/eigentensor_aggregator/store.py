@@ -1,34 +1,46 @@
-"""The database: events of the chain, what they add up to, and the index of blobs."""
+"""The database: events of the chain, and what they add up to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from sqlalchemy import func
-from sqlmodel import Session, col, delete, or_, select
+from sqlmodel import Session, col, delete, select
 
 from eigentensor import economics
 from eigentensor.chain import (
     Changes,
     Deployment,
+    Ended,
     Event,
     Head,
+    Moved,
+    Opened,
     OperatorJoined,
     OperatorLeft,
     Place,
+    SeatsSet,
+    Seeded,
     SignerSet,
-    State,
     TaskEvent,
 )
 from eigentensor.chain.events import KINDS
 from eigentensor.errors import ConfigError
-from eigentensor.store import Kind, Names, Pieces
 from eigentensor_aggregator.database import connect
-from eigentensor_aggregator.machine import TaskView, deadline, step
-from eigentensor_aggregator.tables import BlobRow, Block, DeclineRow, EventRow, Meta, OperatorRow, TaskRow
+from eigentensor_aggregator.machine import awake, seed_block
+from eigentensor_aggregator.tables import Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
+from eigentensor_aggregator.tasks import TaskView, fold
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
-_OPEN = [state.name.lower() for state in State if state is not State.NONE and not state.is_terminal]
+#: Events of transactions of which it is remembered who sent them, and for how much gas.
+MOVES = (Opened, Moved, Ended)
+
+
+class Sent(NamedTuple):
+    """Who sent a transaction, and the gas that it used."""
+
+    sender: str
+    gas: int
 
 
 class Store:
@@ -36,7 +48,7 @@ class Store:
 
     def __init__(self, url: str, deployment: Deployment) -> None:
         """Creates or upgrades the tables. Raises ConfigError if the database is of another market."""
-        self._parameters: economics.Parameters = deployment.parameters
+        self.parameters: economics.Parameters = deployment.parameters
         self.engine = connect(url)
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
@@ -58,8 +70,8 @@ class Store:
             rows = session.exec(select(Block).order_by(col(Block.number).desc()).limit(HEADS)).all()
         return [Head(row.number, row.hash) for row in reversed(rows)]
 
-    def apply(self, changes: Changes) -> None:
-        """Takes over what happened on chain, and takes back what did not."""
+    def apply(self, changes: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
+        """Takes over what happened on chain, and takes back what did not. `sent` are the transactions with moves."""
         with self.session() as session:
             touched: set[str] = set()
             if changes.rolled_back_to is not None:
@@ -68,44 +80,46 @@ class Store:
                 session.exec(delete(EventRow).where(gone))
                 session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
             for happened in changes.events:
-                row = _row(happened)
+                row = _row(happened, sent or {})
                 session.add(row)
                 touched.add(row.subject)
             for head in changes.heads:
                 session.merge(Block(number=head.number, hash=head.hash))
             session.flush()
-            for subject in touched - {""}:
-                self._fold(session, subject)
+            self._fold(session, touched)
             if changes.heads:
                 session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
         with self.session() as session:
-            return _events(session, [subject])
+            return [event for event, _ in _events(session, [subject])]
 
-    def _fold(self, session: Session, subject: str) -> None:
-        happened = _events(session, [subject])
-        if len(subject) == 64:
-            view = fold(happened)
+    def moves(self, task: str) -> list[tuple[Event, Sent | None]]:
+        """What happened to a task, with the senders and the gas of moves."""
+        with self.session() as session:
+            return _events(session, [task])
+
+    def _fold(self, session: Session, subjects: Iterable[str]) -> None:
+        """Makes anew what the events of these subjects add up to."""
+        tasks = {subject for subject in subjects if len(subject) == 64}
+        operators = {subject for subject in subjects if subject.startswith("0x")}
+        seeds = [int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64]
+        tasks.update(session.exec(select(TaskRow.task).where(col(TaskRow.seed_block).in_(seeds))).all())
+        for operator in sorted(operators):
+            _fold_operator(session, operator)
+        for task in sorted(tasks):
+            session.exec(delete(GameRow).where(col(GameRow.task) == task))
+            view = self._view(session, task, _task_events(session, [task])[task])
             if view is None:
-                session.exec(delete(TaskRow).where(col(TaskRow.task) == subject))
-            else:
-                session.merge(self._task_row(view))
-            return
-        if not happened:
-            session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == subject))
-            return
-        row = OperatorRow(operator=subject)
-        for one in happened:
-            match one:
-                case OperatorJoined() | OperatorLeft():
-                    row.member = isinstance(one, OperatorJoined)
-                case SignerSet():
-                    row.signer, row.collateral_cap = one.signer, str(one.collateral_cap)
-        session.merge(row)
+                session.exec(delete(TaskRow).where(col(TaskRow.task) == task))
+                continue
+            session.merge(self._task_row(view))
+            session.add_all(_game_rows(view))
+            session.flush()
 
     def _task_row(self, view: TaskView) -> TaskRow:
+        wake, sleep = awake(view, self.parameters) or (None, None)
         return TaskRow(
             task=view.task.hex(),
             state=view.state.name.lower(),
@@ -113,109 +127,35 @@ class Store:
             executor=view.executor,
             posted_block=view.posted.block,
             posted_index=view.posted.index,
-            deadline=deadline(view, self._parameters),
+            outputs_root=view.outputs_root.hex() if view.outputs_root else None,
+            seed_block=None if view.committed_at is None else seed_block(view, self.parameters),
+            wake=wake,
+            sleep=sleep,
         )
 
-    # ---- Tasks and operators ----
+    # ---- Tasks ----
 
     def task(self, task: str) -> TaskView | None:
-        return fold(self.events(task))
-
-    def tasks(
-        self,
-        *,
-        state: str | None = None,
-        client: str | None = None,
-        executor: str | None = None,
-        before: tuple[int, int] | None = None,
-        limit: int = 50,
-    ) -> list[TaskView]:
-        """Tasks newest first; `before` is the place of the last one of the page before."""
-        query = select(TaskRow).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
-        for column, value in ((TaskRow.state, state), (TaskRow.client, client), (TaskRow.executor, executor)):
-            if value is not None:
-                query = query.where(col(column) == value)
-        if before is not None:
-            block, index = before
-            same_block = (col(TaskRow.posted_block) == block) & (col(TaskRow.posted_index) < index)
-            query = query.where(or_(col(TaskRow.posted_block) < block, same_block))
         with self.session() as session:
-            return _views(session, [row.task for row in session.exec(query.limit(limit)).all()])
+            return self._view(session, task, _task_events(session, [task])[task])
 
     def late(self, block: int, limit: int = 256) -> list[TaskView]:
-        """Tasks that wait for something whose last block is `block` or earlier."""
-        query = select(TaskRow.task).where(col(TaskRow.state).in_(_OPEN), col(TaskRow.deadline) <= block)
+        """Tasks about which the next block after `block` may take a message, those that wait longest first."""
+        query = select(TaskRow.task).where(col(TaskRow.wake) <= block + 1, col(TaskRow.sleep) > block)
         with self.session() as session:
-            return _views(session, session.exec(query.order_by(col(TaskRow.deadline)).limit(limit)).all())
+            return self.views(session, session.exec(query.order_by(col(TaskRow.wake)).limit(limit)).all())
 
-    def counts(self) -> dict[str, int]:
-        """How many tasks are in each state."""
-        with self.session() as session:
-            counted = dict(session.exec(select(TaskRow.state, func.count()).group_by(TaskRow.state)).all())
-        return {state.name.lower(): counted.get(state.name.lower(), 0) for state in State if state is not State.NONE}
+    def views(self, session: Session, tasks: Sequence[str]) -> list[TaskView]:
+        """The tasks in the order of their names here."""
+        happened = _task_events(session, tasks)
+        return [view for task in tasks if (view := self._view(session, task, happened[task])) is not None]
 
-    def operators(self) -> list[OperatorRow]:
-        with self.session() as session:
-            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
-
-    def executed(self) -> dict[str, dict[str, int]]:
-        """For each operator how many of its tasks are in which state."""
-        query = select(TaskRow.executor, TaskRow.state, func.count()).group_by(
-            col(TaskRow.executor), col(TaskRow.state)
-        )
-        result: dict[str, dict[str, int]] = {}
-        with self.session() as session:
-            for executor, state, count in session.exec(query).all():
-                if executor is not None:
-                    result.setdefault(executor, {})[state] = count
-        return result
-
-    def add_decline(self, row: DeclineRow, limit: int) -> bool:
-        """Keeps an operator's last word on a task; False if too many have spoken."""
-        with self.session() as session:
-            known = session.get(DeclineRow, (row.task, row.operator)) is not None
-            count = session.exec(select(func.count()).where(col(DeclineRow.task) == row.task)).one()
-            if known or count < limit:
-                session.merge(row)
-                return True
-        return False
-
-    def declines(self, task: str) -> list[DeclineRow]:
-        with self.session() as session:
-            return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())
-
-    # ---- Blobs ----
-
-    def blob(self, name: str) -> tuple[Names, Pieces] | None:
-        """The blob that has this name, by its own root first."""
-        query = select(BlobRow).where(or_(col(BlobRow.blob) == name, col(BlobRow.computed) == name))
-        with self.session() as session:
-            rows = session.exec(query).all()
-            row = next((row for row in rows if row.blob == name), rows[0] if rows else None)
-            if row is None:
-                return None
-            roots = tuple(row.pieces[i : i + 32] for i in range(0, len(row.pieces), 32))
-            return Names(row.blob, row.size, Kind(row.kind), row.computed), Pieces(row.size, roots)
-
-    def add_blob(self, names: Names, pieces: Pieces) -> None:
-        row = BlobRow(
-            blob=names.blob,
-            size=names.size,
-            kind=names.kind.value,
-            computed=names.computed,
-            pieces=b"".join(pieces.roots),
-        )
-        with self.session() as session:
-            session.merge(row)
-
-    def blobs(self) -> dict[str, int]:
-        """All blob roots with their sizes."""
-        with self.session() as session:
-            return dict(session.exec(select(BlobRow.blob, BlobRow.size)).all())
-
-    def stored_bytes(self) -> int:
-        with self.session() as session:
-            return int(session.exec(select(func.coalesce(func.sum(BlobRow.size), 0))).one())
+    def _view(self, session: Session, task: str, happened: Sequence[TaskEvent]) -> TaskView | None:
+        view = fold(happened)
+        if view is None or view.committed_at is None:
+            return view
+        seeded = [event for event, _ in _events(session, [str(seed_block(view, self.parameters))])]
+        return fold(happened, next((event.mix for event in seeded if isinstance(event, Seeded)), None))
 
     def _claim(self, market: str, url: str) -> None:
         with self.session() as session:
@@ -229,21 +169,48 @@ class Store:
                 )
 
 
-def fold(happened: Sequence[Event]) -> TaskView | None:
-    view: TaskView | None = None
+def _fold_operator(session: Session, operator: str) -> None:
+    row = OperatorRow(operator=operator)
+    happened = [event for event, _ in _events(session, [operator])]
     for one in happened:
-        if isinstance(one, TaskEvent):
-            view = step(view, one)
-    return view
+        match one:
+            case OperatorJoined() | OperatorLeft():
+                row.member = isinstance(one, OperatorJoined)
+            case SignerSet():
+                row.signer, row.collateral_cap, row.stake_cap = one.signer, str(one.collateral_cap), str(one.stake_cap)
+            case SeatsSet():
+                row.seats = str(one.seats)
+    if happened:
+        session.merge(row)
+    else:
+        session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
 
 
-def _row(happened: Event) -> EventRow:
-    place = happened.place
-    subject = ""
-    if isinstance(happened, TaskEvent):
-        subject = happened.task.hex()
-    elif isinstance(happened, (OperatorJoined, OperatorLeft, SignerSet)):
-        subject = happened.operator
+def _game_rows(view: TaskView) -> list[GameRow]:
+    return [
+        GameRow(
+            game=game.number,
+            task=view.task.hex(),
+            executor=view.executor,
+            challenger=game.challenger,
+            state=view.state_of(game),
+            opened_block=game.opened.block,
+            opened_index=game.opened.index,
+        )
+        for game in view.games.values()
+    ]
+
+
+def _row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
+    place, subject = happened.place, ""
+    sender, gas = sent.get(happened.place.transaction, (None, None))
+    match happened:
+        case TaskEvent():
+            subject = happened.task.hex()
+        case OperatorJoined() | OperatorLeft() | SignerSet() | SeatsSet():
+            subject = happened.operator
+        case Seeded():
+            subject = str(happened.seed_block)
     return EventRow(
         block=place.block,
         log_index=place.index,
@@ -252,23 +219,26 @@ def _row(happened: Event) -> EventRow:
         name=type(happened).__name__,
         subject=subject,
         arguments=happened.arguments(),
+        sender=sender,
+        gas=gas,
     )
 
 
-def _views(session: Session, tasks: Sequence[str]) -> list[TaskView]:
-    """The tasks in the order of their names here."""
-    happened: dict[str, list[Event]] = {task: [] for task in tasks}
-    for one in _events(session, tasks):
-        assert isinstance(one, TaskEvent)
-        happened[one.task.hex()].append(one)
-    return [view for task in tasks if (view := fold(happened[task])) is not None]
+def _task_events(session: Session, tasks: Sequence[str]) -> dict[str, list[TaskEvent]]:
+    happened: dict[str, list[TaskEvent]] = {task: [] for task in tasks}
+    for one, _ in _events(session, tasks):
+        if isinstance(one, TaskEvent):
+            happened[one.task.hex()].append(one)
+    return happened
 
 
-def _events(session: Session, subjects: Sequence[str]) -> list[Event]:
-    """Everything that happened to these tasks or operators, in the order of the chain."""
+def _events(session: Session, subjects: Sequence[str]) -> list[tuple[Event, Sent | None]]:
+    """Everything that happened to these subjects, in the order of the chain, and who sent what has moves in it."""
     query = select(EventRow).where(col(EventRow.subject).in_(subjects))
     rows = session.exec(query.order_by(col(EventRow.block), col(EventRow.log_index))).all()
-    return [
-        KINDS[row.name].from_arguments(Place(row.block, row.log_index, row.block_hash, row.transaction), row.arguments)
-        for row in rows
-    ]
+    return [(_event(row), Sent(row.sender, row.gas or 0) if row.sender is not None else None) for row in rows]
+
+
+def _event(row: EventRow) -> Event:
+    place = Place(row.block, row.log_index, row.block_hash, row.transaction)
+    return KINDS[row.name].from_arguments(place, row.arguments)

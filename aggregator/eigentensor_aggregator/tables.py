@@ -24,25 +24,44 @@ class EventRow(SQLModel, table=True):
     block_hash: bytes
     transaction: bytes
     name: str
-    subject: str = Field(description="the task or the operator that it is about; empty for money")
+    subject: str = Field(description="the task, operator or seed block that it is about; empty for money")
     arguments: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    sender: str | None = Field(default=None, description="of the transaction; of moves alone, like gas")
+    gas: int | None = Field(default=None, sa_column=Column(BigInteger))
 
 
 class TaskRow(SQLModel, table=True):
-    """A task as its events tell it; what lists and the watch over deadlines need stands in columns."""
+    """A task as its events tell it; what lists, the watch over deadlines and the watcher need stands in columns."""
 
     __tablename__ = "tasks"
     __table_args__ = (
         Index("tasks_by_age", "posted_block", "posted_index"),
-        Index("tasks_by_deadline", "state", "deadline"),
+        Index("tasks_awake", "wake", "sleep"),
     )
     task: str = Field(primary_key=True)
-    state: str
+    state: str = Field(index=True)
     client: str = Field(index=True)
     executor: str | None = Field(default=None, index=True)
     posted_block: int = Field(sa_column=Column(BigInteger, nullable=False))
     posted_index: int
-    deadline: int | None = Field(default=None, sa_column=Column(BigInteger))
+    outputs_root: str | None = None
+    seed_block: int | None = Field(default=None, sa_column=Column(BigInteger, index=True))
+    wake: int | None = Field(default=None, sa_column=Column(BigInteger), description="first block of what may be due")
+    sleep: int | None = Field(default=None, sa_column=Column(BigInteger), description="last block of what may be due")
+
+
+class GameRow(SQLModel, table=True):
+    """A challenge, for lists; what happened in it is in the events of its task."""
+
+    __tablename__ = "games"
+    __table_args__ = (Index("games_by_age", "opened_block", "opened_index"),)
+    game: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    task: str = Field(index=True)
+    executor: str | None
+    challenger: str = Field(index=True)
+    state: str = Field(index=True, description="open, ended, or idle: its task ended before it did")
+    opened_block: int = Field(sa_column=Column(BigInteger, nullable=False))
+    opened_index: int
 
 
 class OperatorRow(SQLModel, table=True):
@@ -51,6 +70,8 @@ class OperatorRow(SQLModel, table=True):
     member: bool = False
     signer: str | None = None
     collateral_cap: str = "0"
+    stake_cap: str = "0"
+    seats: str = "0"
 
 
 class DeclineRow(SQLModel, table=True):
@@ -72,6 +93,18 @@ class BlobRow(SQLModel, table=True):
     kind: str
     computed: str | None = Field(default=None, index=True)
     pieces: bytes = Field(sa_column=Column(LargeBinary, nullable=False), description="roots of the pieces, one by one")
+
+
+class LookRow(SQLModel, table=True):
+    """What the watcher found out about one claim: a task and the outputs root that its executor revealed."""
+
+    __tablename__ = "looks"
+    task: str = Field(primary_key=True)
+    claim: str = Field(primary_key=True)
+    verdict: str = Field(description="agrees, differs, or unable")
+    words: str = Field(description="the outputs root that it should be, or why it is not known")
+    said: str = Field(default="", description="what was said of it last")
+    over: bool = Field(default=False, description="whether nothing can come of it any more")
 
 
 class Meta(SQLModel, table=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 
 from eigentensor.chain import Decline, Order, Posted, State, order_uuid
-from eigentensor.errors import BlobNotFound, ConfigError, Reverted, TaskError
+from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError
 from eigentensor.store import parse_name
 from eigentensor_aggregator import answers
 from eigentensor_aggregator.parts import Name, Parts
@@ -35,7 +35,7 @@ def router(parts: Parts) -> APIRouter:
     ) -> dict[str, Any]:
         """Tasks, newest first. `next` is the cursor of the next page, null at the end."""
         block, _, index = (cursor or "").partition("-")
-        views = parts.store.tasks(
+        views = parts.queries.tasks(
             state=state,
             client=answers.checksum(client),
             executor=answers.checksum(executor),
@@ -61,8 +61,8 @@ def router(parts: Parts) -> APIRouter:
         view = parts.store.task(known(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
-        declines = parts.store.declines(known(task))
-        return answers.explanation(view, parameters, parts.daemon.block, parts.store.operators(), declines)
+        declines = parts.queries.declines(known(task))
+        return answers.explanation(view, parameters, parts.daemon.block, parts.queries.operators(), declines)
 
     @routes.post("/tasks/{task}/declines", status_code=HTTPStatus.CREATED)
     def decline(task: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def router(parts: Parts) -> APIRouter:
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if view.state is not State.OPEN:
             raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
-        operators = {row.operator: row for row in parts.store.operators()}
+        operators = {row.operator: row for row in parts.queries.operators()}
         if said.operator not in operators or operators[said.operator].signer != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
         row = DeclineRow(
@@ -84,15 +84,20 @@ def router(parts: Parts) -> APIRouter:
             offered=said.offered,
             block=parts.daemon.block,
         )
-        if not parts.store.add_decline(row, parts.settings.max_declines):
+        if not parts.queries.add_decline(row, parts.settings.max_declines):
             raise NotAllowed(f"{parts.settings.max_declines} operators have spoken about task {task}")
         return {"schema": "eigentensor.decline/1"}
 
     @routes.get("/operators")
     def list_operators() -> dict[str, Any]:
-        """Every operator that ever joined, with its signer and its tasks by state."""
-        rows, executed = parts.store.operators(), parts.store.executed()
-        operators = [answers.operator(row, executed.get(row.operator, {})) for row in rows]
+        """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state."""
+        rows, executed = parts.queries.operators(), parts.queries.executed()
+        try:
+            standings = parts.standings.of([row.operator for row in rows])
+        except ChainError:
+            standings = {}
+        said = [(row, executed.get(row.operator, {}), standings.get(row.operator)) for row in rows]
+        operators = [answers.operator(*one) for one in said]
         return {"schema": "eigentensor.operators/1", "operators": operators}
 
     @routes.post("/orders", status_code=HTTPStatus.CREATED)

@@ -1,5 +1,6 @@
 """Whatever the chain does, the aggregator's database is what the present chain alone would have made of it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,38 +9,46 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session, delete, select
 
+from aggregator_stories import ORDER, PARAMETERS, position
 from eigentensor.chain import (
-    NONE,
     Accepted,
+    BondReturned,
     Cancelled,
+    Challenged,
     Changes,
     Committed,
     Deployment,
+    Ended,
     Event,
     Head,
+    Moved,
+    Opened,
     OperatorJoined,
     OperatorLeft,
-    Order,
     Place,
     Posted,
     Revealed,
+    SeatsSet,
+    Seeded,
     SignerSet,
+    TaskEvent,
     anvil_account,
 )
-from eigentensor_aggregator.store import Store
-from eigentensor_aggregator.tables import Block, EventRow, OperatorRow, TaskRow
+from eigentensor.dispute import Phase, Reason
+from eigentensor_aggregator.store import Sent, Store
+from eigentensor_aggregator.tables import Block, EventRow, GameRow, OperatorRow, TaskRow
 
 ADDRESSES = [anvil_account(i).address for i in range(3)]
-NAMES = "maxExec lag grid record check reveal challenge clock margin eta gDef gMiss"
 DEPLOYMENT = Deployment.from_json(
     {
-        "chainId": 31337, "block": 0, "taskMarket": ADDRESSES[0], "serviceManager": ADDRESSES[0], "burn": ADDRESSES[0],
+        "chainId": 31337, "block": 0, "burn": ADDRESSES[0],
+        **dict.fromkeys(["taskMarket", "serviceManager", "disputeGame", "referee", "bounty"], ADDRESSES[0]),
         "core": dict.fromkeys(["allocationManager", "delegationManager", "strategyManager", "strategy"], ADDRESSES[0]),
         "token": {"address": ADDRESSES[0], "symbol": "T", "decimals": 18},
-        "parameters": dict.fromkeys(NAMES.split(), 1),
+        "parameters": {"".join([w[0], *map(str.title, w[1:])]): v for n, v in asdict(PARAMETERS).items()
+                       for w in [n.split("_")]} | {"lag": 1, "grid": 2},
     }
 )  # fmt: skip
-ORDER = Order(ADDRESSES[0], 0, 1, NONE, NONE, NONE, NONE, NONE, 1, 1, 2, 0, 0, 0, 0, 0, 0, 5, 9, NONE)
 
 
 def happened(kind: int, subject: int, place: Place) -> Event:
@@ -52,12 +61,19 @@ def happened(kind: int, subject: int, place: Place) -> Event:
         Cancelled(place, task),
         OperatorJoined(place, operator),
         OperatorLeft(place, operator),
-        SignerSet(place, operator, ADDRESSES[kind % 3], place.block),
+        SignerSet(place, operator, ADDRESSES[kind % 3], place.block, place.block),
+        SeatsSet(place, operator, place.block),
+        Seeded(place, place.block - place.block % 2, place.block_hash),
+        Opened(place, task, subject + 1, operator, position()),
+        Challenged(place, task, subject + 1, operator, 5),
+        Moved(place, task, subject + 1, position(Phase.LEAF, place.block), b"data"),
+        Ended(place, task, subject + 1, bool(place.block % 2), Reason.CLOCK),
+        BondReturned(place, task, subject + 1, operator, 5),
     ]
     return made[kind]
 
 
-BLOCKS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2)), max_size=3), max_size=4)
+BLOCKS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 2)), max_size=4), max_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +87,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def content(store: Store) -> list[dict[str, Any]]:
     with store.session() as session:
-        tables = (EventRow, TaskRow, OperatorRow)
+        tables = (EventRow, TaskRow, GameRow, OperatorRow)
         rows = [row.model_dump() for table in tables for row in session.exec(select(table)).all()]  # type: ignore[call-overload]
     return sorted(rows, key=repr)
 
@@ -84,7 +100,7 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
     followed, fresh = stores
     for store in stores:
         with Session(store.engine) as session:
-            for table in (EventRow, TaskRow, OperatorRow, Block):
+            for table in (EventRow, TaskRow, GameRow, OperatorRow, Block):
                 session.exec(delete(table))
             session.commit()
     canonical: list[list[Event]] = []
@@ -99,8 +115,13 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
             canonical.append(events)
             new += events
         heads = (Head(len(canonical), bytes([fork, len(canonical)]) * 16),) if blocks else ()
-        followed.apply(Changes(rolled_back, tuple(new), heads, complete=True))
+        sent = {event.place.transaction: Sent(ADDRESSES[0], fork) for event in new}
+        followed.apply(Changes(rolled_back, tuple(new), heads, complete=True), sent)
+        for task in {event.task for event in new if isinstance(event, TaskEvent)}:
+            assert followed.task(task.hex()) is None or followed.moves(task.hex())
         assert [head.number for head in followed.heads()] == sorted({head.number for head in followed.heads()})
         assert all(head.number <= len(canonical) for head in followed.heads())
-    fresh.apply(Changes(None, tuple(event for block in canonical for event in block), (), complete=True))
+    events = tuple(event for block in canonical for event in block)
+    sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in events}
+    fresh.apply(Changes(None, events, (), complete=True), sent)
     assert content(followed) == content(fresh)

@@ -2,76 +2,69 @@
 
 from collections.abc import Sequence
 
+from aggregator_stories import (
+    ANSWERED,
+    PARAMETERS,
+    RECORDED,
+    REVEALED,
+    REVEALED_TASK,
+    ROOT,
+    SEED,
+    TASK,
+    VERIFIER,
+    WRONG,
+    Cause,
+    accepted,
+    answered,
+    at,
+    challenged,
+    committed,
+    convicted,
+    ended,
+    mix,
+    moved,
+    opened_answer,
+    posted,
+    revealed,
+    told,
+)
 from eigentensor import economics
 from eigentensor.chain import (
-    NONE,
-    Accepted,
+    BondReturned,
     Cancelled,
     Closed,
-    Committed,
+    Demanded,
     Expired,
+    Exposed,
     Failed,
-    Order,
-    Place,
-    Posted,
-    Revealed,
+    Paid,
+    Settled,
+    Shown,
+    Slashed,
     State,
-    TaskEvent,
-    anvil_account,
 )
-from eigentensor_aggregator.machine import BATCH, Action, TaskView, Verb, deadline, due, step
+from eigentensor.dispute import Phase
+from eigentensor_aggregator.machine import BATCH, Action, Verb, awake, deadline, due
+from eigentensor_aggregator.tasks import TaskView, fold
 
-PARAMETERS = economics.Parameters(
-    max_exec=60, lag=2, grid=1, record=50, check=10, reveal=10, challenge=10, clock=60, margin=50,
-    eta=10**18 // 4, g_def=3, g_miss=1,
-)  # fmt: skip
-TASK = b"\7" * 32
-ROOT = b"\2" * 32
-EXECUTOR = anvil_account(1).address
-ORDER = Order(
-    client=anvil_account(0).address, nonce=1, semantics=1, program=ROOT, inputs=NONE, weights=NONE, states=NONE,
-    variables=NONE, repeat=1, min_price=5, max_price=9, ramp_start=0, ramp_length=0, check_fee=0, check_rate=0,
-    verifiers=0, value_at_risk=0, exec=20, accept_by=100, operators=NONE,
-)  # fmt: skip
-
-
-def at(block: int) -> Place:
-    return Place(block, 0, b"h" * 32, b"t" * 32)
-
-
-def posted(block: int = 10, task: bytes = TASK) -> Posted:
-    return Posted(at(block), task, ORDER.client, ORDER)
-
-
-def accepted(block: int = 12, task: bytes = TASK) -> Accepted:
-    return Accepted(at(block), task, EXECUTOR, 9, 42)
-
-
-def committed(block: int = 15, task: bytes = TASK) -> Committed:
-    return Committed(at(block), task, b"\1" * 32)
-
-
-def revealed(block: int = 16, task: bytes = TASK) -> Revealed:
-    return Revealed(at(block), task, 0, ROOT)
-
-
-def told(*events: TaskEvent) -> TaskView:
-    view: TaskView | None = None
-    for event in events:
-        view = step(view, event)
-    assert view is not None
-    return view
+END = 12 + economics.lifetime(PARAMETERS, 20)
 
 
 def actions(block: int, *views: TaskView) -> Sequence[Action]:
     return due(views, PARAMETERS, block)
 
 
+def messages(block: int, view: TaskView) -> list[tuple[Verb, int]]:
+    return [(action.verb, action.number) for action in actions(block, view)]
+
+
 def test_nothing_is_due_while_everybody_is_in_time() -> None:
+    drawn = mix(drawn=True)
     assert actions(99, told(posted())) == []
     assert actions(31, told(posted(), accepted())) == []
-    assert actions(74, told(posted(), accepted(), committed())) == []
-    assert actions(45, told(posted(), accepted(), committed(), revealed())) == []
+    assert actions(SEED - 1, told(posted(), accepted(), committed())) == []
+    assert actions(REVEALED - 1, told(posted(), accepted(), committed(), mix=drawn)) == []
+    assert actions(59, told(*REVEALED_TASK, mix=drawn)) == []
 
 
 def test_an_order_that_nobody_took_expires_in_the_first_block_after_its_last() -> None:
@@ -79,26 +72,117 @@ def test_an_order_that_nobody_took_expires_in_the_first_block_after_its_last() -
     assert actions(100, view) == [Action(Verb.EXPIRE, (view,))]
 
 
-def test_an_executor_that_does_not_commit_fails_when_its_blocks_are_over() -> None:
+def test_an_executor_that_does_not_commit_is_closed_when_its_blocks_are_over() -> None:
     view = told(posted(), accepted())
     assert deadline(view, PARAMETERS) == 32
-    assert actions(32, view) == [Action(Verb.FAIL, (view,))]
+    assert actions(32, view) == [Action(Verb.CLOSE, (view,))]
 
 
-def test_an_executor_that_does_not_reveal_fails_after_the_reveal_window() -> None:
-    view = told(posted(), accepted(), committed())
-    assert deadline(view, PARAMETERS) == 15 + economics.reveal_window(PARAMETERS, 20) == 75
-    assert actions(75, view) == [Action(Verb.FAIL, (view,))]
+def test_a_seed_is_recorded_once_for_all_tasks_that_wait_for_it_and_only_in_its_time() -> None:
+    tasks = [told(posted(task=t), accepted(task=t), committed(task=t)) for t in (TASK, WRONG)]
+    assert messages(SEED, tasks[0]) == [(Verb.SEED, SEED)]
+    assert [(a.verb, a.number) for a in actions(SEED, *tasks)] == [(Verb.SEED, SEED)]
+    assert messages(RECORDED - 1, tasks[0]) == [(Verb.SEED, SEED)]
+    assert deadline(tasks[0], PARAMETERS) == RECORDED
+    assert messages(RECORDED, tasks[0]) == [(Verb.CLOSE, 0)]
+    assert messages(SEED, told(posted(), accepted(), committed(), mix=mix(drawn=False))) == []
+
+
+def test_an_executor_that_does_not_reveal_is_closed_after_the_reveal_window_drawn_or_not() -> None:
+    for drawn in (True, False):
+        view = told(posted(), accepted(), committed(), mix=mix(drawn=drawn))
+        assert view.drawn is drawn and deadline(view, PARAMETERS) == REVEALED
+        assert actions(REVEALED, view) == [Action(Verb.CLOSE, (view,))]
 
 
 def test_a_revealed_task_is_closed_after_the_challenge_window() -> None:
-    view = told(posted(), accepted(), committed(), revealed())
-    assert deadline(view, PARAMETERS) == 16 + economics.challenge_window(PARAMETERS, 20) == 46
-    assert view.outputs_root == ROOT and view.executor == EXECUTOR and view.price == 9
-    assert actions(46, view) == [Action(Verb.CLOSE, (view,))]
+    view = told(*REVEALED_TASK)
+    assert deadline(view, PARAMETERS) == 30 + economics.challenge_window(PARAMETERS, 20) == 60
+    assert view.outputs_root == ROOT and view.price == 9
+    assert actions(60, view) == [Action(Verb.CLOSE, (view,))]
 
 
-def test_tasks_that_have_ended_need_nothing_more() -> None:
+def test_an_open_game_holds_the_task_open_until_somebody_loses_it() -> None:
+    view = told(*REVEALED_TASK, *challenged())
+    assert view.is_contested and messages(100, view) == []
+    lost = told(*REVEALED_TASK, *challenged(), *ended(executor_lost=False))
+    assert messages(100, lost) == [(Verb.CLOSE, 0)]
+
+
+def test_whoever_runs_out_of_its_clock_is_timed_out_from_the_next_block_on() -> None:
+    view = told(*REVEALED_TASK, *challenged(32))
+    assert messages(110, view) == [] and messages(111, view) == [(Verb.TIMEOUT, 1)]
+    moves = told(*REVEALED_TASK, *challenged(32), moved(50, Phase.CALL))
+    assert messages(128, moves) == [] and messages(129, moves) == [(Verb.TIMEOUT, 1)]
+    two = told(*REVEALED_TASK, *challenged(32), *challenged(40, game=2))
+    assert messages(130, two) == [(Verb.TIMEOUT, 1), (Verb.TIMEOUT, 2)]
+
+
+def test_leaves_that_are_demanded_and_not_shown_are_waited_for_and_then_convict() -> None:
+    demanded = told(*REVEALED_TASK, Demanded(at(59), TASK, (), 139))
+    assert deadline(demanded, PARAMETERS) == 139
+    assert messages(138, demanded) == [] and messages(139, demanded) == [(Verb.CLOSE, 0)]
+    shown = told(*REVEALED_TASK, Demanded(at(59), TASK, (), 139), Shown(at(70), TASK, 0, b""))
+    assert messages(70, shown) == [(Verb.CLOSE, 0)]
+
+
+def test_a_conviction_is_slashed_after_the_verifiers_time_until_the_lock_ends() -> None:
+    view = told(*REVEALED_TASK, *challenged(), *ended(executor_lost=True), convicted(35))
+    assert messages(39, view) == [] and messages(40, view) == [(Verb.SLASH, 0)]
+    assert messages(END - 1, view) == [(Verb.SLASH, 0)] and messages(END, view) == []
+    slashed = [*REVEALED_TASK, convicted(35), Slashed(at(41), TASK, 7, 100, VERIFIER)]
+    assert messages(41, told(*slashed)) == [(Verb.PAY, 7)]
+    assert messages(99, told(*slashed, Paid(at(60), TASK, 7, 50, 50))) == []
+    nothing = told(*REVEALED_TASK, convicted(35), Slashed(at(41), TASK, 0, 0, VERIFIER))
+    assert messages(99, nothing) == []
+
+
+def test_a_silent_executor_that_was_drawn_is_slashed_after_the_verifiers_could_still_reveal() -> None:
+    view = told(posted(), accepted(), committed(), convicted(REVEALED + 1, Cause.SILENCE), mix=mix(drawn=True))
+    assert messages(ANSWERED - 1, view) == [] and messages(ANSWERED, view) == [(Verb.SLASH, 0)]
+
+
+def test_bonds_of_games_that_a_conviction_made_idle_are_given_back_once() -> None:
+    happened = [*REVEALED_TASK, *challenged(), *challenged(33, game=2), *ended(game=1, executor_lost=True)]
+    view = told(*happened, convicted(40))
+    assert messages(40, view) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
+    back = told(*happened, convicted(40), BondReturned(at(41), TASK, 2, VERIFIER, 24))
+    assert messages(41, back) == [(Verb.SLASH, 0)] and back.state_of(back.games[2]) == "ended"
+
+
+def test_answers_are_settled_when_the_task_is_final() -> None:
+    happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer()]
+    final = told(*happened, Closed(at(61), TASK, 9, 0), mix=mix(drawn=True))
+    assert final.agreeing == 1 and messages(61, final) == [(Verb.SETTLE, 0)]
+    settled = told(*happened, Closed(at(61), TASK, 9, 0), Settled(at(62), TASK, 1, VERIFIER, 34))
+    assert messages(62, settled) == [] and settled.answers[0].settled == 34
+
+
+def test_answers_of_a_conviction_are_settled_after_the_verifiers_time() -> None:
+    happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer(31, root=WRONG)]
+    games = challenged(31, challenger=VERIFIER, transaction=b"a" * 32)
+    view = told(*happened, *games, *ended(executor_lost=True), convicted(36), mix=mix(drawn=True))
+    assert messages(39, view) == [] and messages(40, view) == [(Verb.SETTLE, 0), (Verb.SLASH, 0)]
+
+
+def test_an_answer_that_was_exposed_or_whose_bond_is_lost_is_owed_nothing() -> None:
+    begun = [posted(), accepted(), committed(), answered()]
+    exposed = [*begun, Exposed(at(22), TASK, 1, VERIFIER, 12), revealed(), Closed(at(61), TASK, 9, 0)]
+    assert messages(61, told(*exposed)) == []
+    games = challenged(31, challenger=VERIFIER, transaction=b"a" * 32)
+    lost = [*begun, revealed(), opened_answer(31, root=WRONG), *games, *ended(executor_lost=False)]
+    assert messages(61, told(*lost, Closed(at(61), TASK, 9, 0))) == []
+    # Somebody else convicted the executor: the verifier was right, and has its fee, though not its bond.
+    assert (Verb.SETTLE, 0) in messages(61, told(*lost, convicted(45)))
+
+
+def test_the_bond_of_an_answer_is_no_challengers() -> None:
+    games = challenged(31, challenger=VERIFIER, transaction=b"a" * 32)
+    happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer(31, root=WRONG), *games]
+    assert (Verb.REFUND, 1) not in messages(90, told(*happened, convicted(45)))
+
+
+def test_tasks_that_have_ended_without_a_check_need_nothing_more() -> None:
     ends = {
         State.FINAL: [accepted(), committed(), revealed(), Closed(at(50), TASK, 9, 0)],
         State.FAILED: [accepted(), Failed(at(50), TASK, 9, 2)],
@@ -108,13 +192,13 @@ def test_tasks_that_have_ended_need_nothing_more() -> None:
     for state, events in ends.items():
         view = told(posted(), *events)
         assert view.state is state and state.is_terminal and deadline(view, PARAMETERS) is None
-        assert actions(10**6, view) == []
+        assert actions(10**6, view) == [] and awake(view, PARAMETERS) is None
 
 
 def test_many_tasks_are_closed_together_and_the_oldest_deadline_comes_first() -> None:
     tasks = [bytes([i]) * 32 for i in range(BATCH + 2)]
     views = [
-        told(posted(task=t), accepted(task=t), committed(task=t), revealed(16 + i % 3, t)) for i, t in enumerate(tasks)
+        told(posted(task=t), accepted(task=t), committed(task=t), revealed(30 + i % 3, t)) for i, t in enumerate(tasks)
     ]
     batches = actions(1000, *views)
     assert [len(action.tasks) for action in batches] == [BATCH, 2]
@@ -122,11 +206,14 @@ def test_many_tasks_are_closed_together_and_the_oldest_deadline_comes_first() ->
     assert order == sorted(order)
 
 
+def test_a_task_is_awake_from_its_first_message_to_its_last() -> None:
+    assert awake(told(posted(), accepted(), committed()), PARAMETERS) == (SEED + 1, 1 << 62)
+    assert awake(told(*REVEALED_TASK, convicted(35)), PARAMETERS) == (41, END)
+
+
 def test_an_event_of_an_unknown_order_says_nothing() -> None:
-    assert step(None, accepted()) is None
+    assert fold([accepted()]) is None
 
 
 def test_taking_back_an_accept_opens_the_task_again() -> None:
-    before = told(posted())
-    assert told(posted(), accepted()).executor == EXECUTOR
-    assert told(posted()) == before and before.executor is None
+    assert told(posted(), accepted()).executor and told(posted()).executor is None

@@ -1,0 +1,108 @@
+"""What the gateway lists: tasks, games, operators."""
+
+from sqlalchemy import func
+from sqlmodel import col, or_, select
+
+from eigentensor.chain import State
+from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, TaskRow
+from eigentensor_aggregator.tasks import TaskView
+
+
+class Queries:
+    """Pages and counts over a database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tasks(
+        self,
+        *,
+        state: str | None = None,
+        client: str | None = None,
+        executor: str | None = None,
+        before: tuple[int, int] | None = None,
+        limit: int = 50,
+    ) -> list[TaskView]:
+        """Tasks newest first; `before` is the place of the last one of the page before."""
+        block, index = col(TaskRow.posted_block), col(TaskRow.posted_index)
+        query = select(TaskRow.task).order_by(block.desc(), index.desc())
+        for column, value in ((TaskRow.state, state), (TaskRow.client, client), (TaskRow.executor, executor)):
+            if value is not None:
+                query = query.where(col(column) == value)
+        if before is not None:
+            query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
+        with self._store.session() as session:
+            return self._store.views(session, session.exec(query.limit(limit)).all())
+
+    def games(
+        self,
+        *,
+        task: str | None = None,
+        executor: str | None = None,
+        challenger: str | None = None,
+        state: str | None = None,
+        before: tuple[int, int] | None = None,
+        limit: int = 50,
+    ) -> list[GameRow]:
+        """Games newest first; `before` is the place of the last one of the page before."""
+        block, index = col(GameRow.opened_block), col(GameRow.opened_index)
+        query = select(GameRow).order_by(block.desc(), index.desc())
+        filters = (
+            (GameRow.task, task),
+            (GameRow.executor, executor),
+            (GameRow.challenger, challenger),
+            (GameRow.state, state),
+        )
+        for column, value in filters:
+            if value is not None:
+                query = query.where(col(column) == value)
+        if before is not None:
+            query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
+        with self._store.session() as session:
+            return list(session.exec(query.limit(limit)).all())
+
+    def task_of_game(self, game: int) -> TaskView | None:
+        with self._store.session() as session:
+            row = session.get(GameRow, game)
+            return self._store.views(session, [row.task])[0] if row else None
+
+    def operators(self) -> list[OperatorRow]:
+        with self._store.session() as session:
+            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks are in each state."""
+        with self._store.session() as session:
+            counted = dict(session.exec(select(TaskRow.state, func.count()).group_by(TaskRow.state)).all())
+        return {state.name.lower(): counted.get(state.name.lower(), 0) for state in State if state is not State.NONE}
+
+    def open_games(self) -> int:
+        with self._store.session() as session:
+            return session.exec(select(func.count()).where(col(GameRow.state) == "open")).one()
+
+    def executed(self) -> dict[str, dict[str, int]]:
+        """For each operator how many of its tasks are in which state."""
+        query = select(TaskRow.executor, TaskRow.state, func.count()).group_by(
+            col(TaskRow.executor), col(TaskRow.state)
+        )
+        result: dict[str, dict[str, int]] = {}
+        with self._store.session() as session:
+            for executor, state, count in session.exec(query).all():
+                if executor is not None:
+                    result.setdefault(executor, {})[state] = count
+        return result
+
+    def add_decline(self, row: DeclineRow, limit: int) -> bool:
+        """Keeps an operator's last word on a task; False if too many have spoken."""
+        with self._store.session() as session:
+            known = session.get(DeclineRow, (row.task, row.operator)) is not None
+            count = session.exec(select(func.count()).where(col(DeclineRow.task) == row.task)).one()
+            if known or count < limit:
+                session.merge(row)
+                return True
+        return False
+
+    def declines(self, task: str) -> list[DeclineRow]:
+        with self._store.session() as session:
+            return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())

@@ -1,0 +1,65 @@
+"""What the watcher remembers, in the aggregator's database; everything else comes from the chain."""
+
+import secrets
+from collections.abc import Mapping
+
+from sqlalchemy import and_
+from sqlmodel import col, or_, select
+
+from eigentensor.chain import State
+from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.tables import GameRow, LookRow, Meta, TaskRow
+from eigentensor_aggregator.tasks import TaskView
+from eigentensor_aggregator.watch.machine import Look, Verdict
+
+#: Results that one round considers, those first whose windows close first.
+ROUND = 256
+
+
+class Looks:
+    """Verdicts by task and claim, what was said of them, and the secret that chooses tasks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def key(self) -> bytes:
+        """32 secret bytes, drawn once."""
+        with self._store.session() as session:
+            row = session.get(Meta, "watch key") or Meta(name="watch key", value=secrets.token_hex(32))
+            session.add(row)
+            return bytes.fromhex(row.value)
+
+    def views(self, address: str | None) -> list[TaskView]:
+        """Tasks of which something may be left to do or to say: results without a verdict, results that differ, and
+        those in which `address` has a game."""
+        at_claim = and_(col(LookRow.task) == col(TaskRow.task), col(LookRow.claim) == col(TaskRow.outputs_root))
+        unseen = and_(col(TaskRow.state) == State.REVEALED.name.lower(), col(LookRow.task).is_(None))
+        wrong = and_(col(LookRow.verdict) == Verdict.DIFFERS.value, col(LookRow.over).is_(False))
+        unsaid = col(LookRow.said) == ""
+        query = select(TaskRow.task).join(LookRow, at_claim, isouter=True).where(or_(unseen, wrong, unsaid))
+        played = select(GameRow.task).where(col(GameRow.challenger) == address, col(GameRow.state) != "ended")
+        with self._store.session() as session:
+            tasks = [*session.exec(played).all(), *session.exec(query.order_by(col(TaskRow.wake)).limit(ROUND)).all()]
+            return self._store.views(session, list(dict.fromkeys(tasks)))
+
+    def of(self, views: list[TaskView]) -> Mapping[tuple[bytes, bytes], Look]:
+        """The verdicts about these tasks, by task and claim."""
+        tasks = [view.task.hex() for view in views]
+        with self._store.session() as session:
+            rows = session.exec(select(LookRow).where(col(LookRow.task).in_(tasks))).all()
+        return {(bytes.fromhex(r.task), bytes.fromhex(r.claim)): Look(Verdict(r.verdict), r.words) for r in rows}
+
+    def add(self, task: bytes, claim: bytes, look: Look) -> None:
+        row = LookRow(task=task.hex(), claim=claim.hex(), verdict=look.verdict.value, words=look.words)
+        with self._store.session() as session:
+            session.merge(row)
+
+    def say(self, task: bytes, claim: bytes, words: str, *, over: bool) -> bool:
+        """Remembers what is said of a claim; False if that was the last word already."""
+        with self._store.session() as session:
+            row = session.get(LookRow, (task.hex(), claim.hex()))
+            if row is None:
+                return False
+            news, row.said, row.over = row.said != words, words, over
+            session.add(row)
+            return news

@@ -1,0 +1,194 @@
+"""Which results to re-execute, which to challenge, which games to play on. Pure: what was seen, computed and drawn
+comes in as data."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from eth_utils.crypto import keccak
+
+from eigentensor import economics
+from eigentensor.chain import State, from_wei
+from eigentensor.dispute import Side, deadline_of
+from eigentensor.economics import WAD, Parameters
+from eigentensor_aggregator.machine import NEVER, challenge_by
+from eigentensor_aggregator.tasks import Game, TaskView
+
+#: Results that are re-executed at the same time.
+LOOKS = 1
+
+
+class Act(StrEnum):
+    LOOK = "look"  # fetch what the order names, execute it, compare
+    CHALLENGE = "challenge"  # post the bond
+    PLAY = "play"  # one turn of an own game
+    REFUND = "refund"  # take back the bond of an own game that another's victory made idle
+
+
+class Verdict(StrEnum):
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNABLE = "unable"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What came out of re-executing a claim. `words`: the outputs root that it should be, or why nobody can tell."""
+
+    verdict: Verdict
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`address` challenges, None: nobody does. `share` (WAD) of all tasks is looked at, chosen by the secret `key`;
+    `bonds` is what may be bound in games at once, in wei."""
+
+    parameters: Parameters
+    address: str | None
+    key: bytes
+    share: int
+    bonds: int
+
+    def chooses(self, task: bytes) -> bool:
+        """Whether the task is among those that are looked at: nobody else can tell beforehand."""
+        return int.from_bytes(keccak(self.key + task), "big") % WAD < self.share
+
+    def bond(self, view: TaskView) -> int:
+        assert view.price is not None
+        return economics.bond(self.parameters, view.price)
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """An action. `claim` is the outputs root that a LOOK or a CHALLENGE is about, `game` that of a PLAY or REFUND."""
+
+    act: Act
+    task: bytes
+    claim: bytes = b""
+    game: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known when something is to be decided: `funds` are the account's wei in the market and its tokens,
+    `rests` says until which block an action is not to be begun (NEVER: while it is being done)."""
+
+    block: int
+    funds: int
+    views: Sequence[TaskView]
+    looks: Mapping[tuple[bytes, bytes], Look]
+    rests: Mapping[Do, int]
+
+    def look(self, view: TaskView) -> Look | None:
+        return self.looks.get((view.task, view.outputs_root)) if view.outputs_root else None
+
+
+def decide(policy: Policy, now: Situation) -> list[Do]:
+    """What to begin: what has a clock first, and results in the order in which their windows close."""
+    views = sorted(now.views, key=lambda v: (_window(policy, v), v.task))
+    actions = [do for view in views for do in _games(policy, now, view) if _may(now, do)]
+    bound = bound_by(policy, now)
+    for view in views:
+        do = _challenge(view)
+        if _is_wrong(policy, now, view) and _may(now, do) and refusal(policy, now.funds, bound, view) is None:
+            actions.append(do)
+            bound += policy.bond(view)
+    looking = sum(do.act is Act.LOOK and by == NEVER for do, by in now.rests.items())
+    open_ = [Do(Act.LOOK, v.task, v.outputs_root or b"") for v in views if _is_open(policy, now, v)]
+    return actions + [do for do in open_ if _may(now, do)][: max(0, LOOKS - looking)]
+
+
+def refusal(policy: Policy, funds: int, bound: int, view: TaskView) -> str | None:
+    """Why a wrong result is not challenged; None where it is. `bound` is what is in games already, in wei."""
+    bond = policy.bond(view)
+    if policy.address is None:
+        return "there is no account that could"
+    if bound + bond > policy.bonds:
+        free = from_wei(max(0, policy.bonds - bound))
+        return f"the bond is {from_wei(bond)}, and of the budget of {from_wei(policy.bonds)} only {free} is free"
+    if funds < bond:
+        return f"the bond is {from_wei(bond)}, and {policy.address} has {from_wei(funds)}"
+    return None
+
+
+def bound_by(policy: Policy, now: Situation) -> int:
+    """Wei of bonds in own games that are played, and of those that are on their way."""
+    coming = [v for v in now.views if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v)]
+    played = (g.bond for v in now.views for g in own_games(policy, v) if g.executor_lost is None and not g.returned)
+    return sum(policy.bond(v) for v in coming) + sum(played)
+
+
+def blocks_left(policy: Policy, view: TaskView, block: int) -> int:
+    """Blocks after `block` in which a result can still be challenged."""
+    return challenge_by(view, policy.parameters) - block
+
+
+def own_games(policy: Policy, view: TaskView) -> list[Game]:
+    return [g for g in view.games.values() if g.challenger == policy.address and view.answer_of(g) is None]
+
+
+def said(policy: Policy, now: Situation, view: TaskView) -> str | None:
+    """What is to be said of a task, in words; None: nothing yet."""
+    if (look := now.look(view)) is None:
+        return None
+    match look.verdict:
+        case Verdict.AGREES:
+            return "agrees"
+        case Verdict.UNABLE:
+            return f"cannot tell: {look.words}"
+    if games := own_games(policy, view):
+        return f"differs: {_told(view, games[-1])}"
+    if view.state is not State.REVEALED:
+        return f"differs: {'convicted by somebody else' if view.state is State.CONVICTED else 'not challenged in time'}"
+    no = refusal(policy, now.funds, bound_by(policy, now), view)
+    return f"differs, and is not challenged: {no}" if no else f"differs: challenging, since it should be {look.words}"
+
+
+def _told(view: TaskView, game: Game) -> str:
+    if game.executor_lost:
+        return f"game {game.number} convicted the executor"
+    if game.executor_lost is False:
+        return f"game {game.number} is lost, and its bond"
+    if view.state is State.CONVICTED:
+        return f"game {game.number} is idle, the executor was convicted in another"
+    return f"challenged as game {game.number}"
+
+
+def _games(policy: Policy, now: Situation, view: TaskView) -> Iterator[Do]:
+    for game in own_games(policy, view):
+        if game.executor_lost is not None or game.returned:
+            continue
+        if view.state is State.CONVICTED:
+            yield Do(Act.REFUND, view.task, game=game.number)
+        elif game.position is not None and not view.state.is_terminal:
+            mine = game.position.phase.side is Side.CHALLENGER
+            if mine or deadline_of(game.position) < now.block + 1:
+                yield Do(Act.PLAY, view.task, game=game.number)
+
+
+def _is_wrong(policy: Policy, now: Situation, view: TaskView) -> bool:
+    look = now.look(view)
+    differs = look is not None and look.verdict is Verdict.DIFFERS
+    return differs and _is_open_to_challenge(policy, now, view) and not own_games(policy, view)
+
+
+def _is_open(policy: Policy, now: Situation, view: TaskView) -> bool:
+    """Whether a result is still to be looked at."""
+    return now.look(view) is None and policy.chooses(view.task) and _is_open_to_challenge(policy, now, view)
+
+
+def _is_open_to_challenge(policy: Policy, now: Situation, view: TaskView) -> bool:
+    return view.state is State.REVEALED and now.block + 1 <= challenge_by(view, policy.parameters)
+
+
+def _challenge(view: TaskView) -> Do:
+    return Do(Act.CHALLENGE, view.task, view.outputs_root or b"")
+
+
+def _window(policy: Policy, view: TaskView) -> int:
+    return challenge_by(view, policy.parameters) if view.revealed_at is not None else NEVER
+
+
+def _may(now: Situation, do: Do) -> bool:
+    return now.rests.get(do, 0) <= now.block

@@ -1,0 +1,119 @@
+"""A watcher put together: as a part of an aggregator, or as a process of its own."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+import typer
+
+from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
+from eigentensor.economics import WAD
+from eigentensor.runtime.sandbox import available
+from eigentensor.store import GatewayClient, LocalStore
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.watch.config import Settings, Watch
+from eigentensor_aggregator.watch.hands import Bounds, Hands
+from eigentensor_aggregator.watch.looks import Looks
+from eigentensor_aggregator.watch.machine import Policy
+from eigentensor_aggregator.watch.watcher import Watcher, Word
+
+#: Seconds that a message may keep its thread waiting; what is not in the chain by then is taken up again.
+PATIENCE = 20.0
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def watching(
+    watch: Watch,
+    network: Network,
+    store: Store,
+    metrics: Metrics,
+    chain: Chain | None,
+    blobs: Path,
+    tell: Callable[[Word], None],
+) -> Iterator[Watcher]:
+    """A watcher over a database that somebody else keeps up to date. Raises SandboxError where there is no sandbox."""
+    if not watch.unsafe_no_sandbox:
+        available()
+    looks = Looks(store)
+    policy = Policy(
+        network.deployment.parameters,
+        chain.address if chain else None,
+        looks.key(),
+        round(watch.share * WAD),
+        to_wei(watch.bonds, network.deployment.token_decimals),
+    )
+    bounds = Bounds(watch.max_operations, watch.max_memory, watch.block_seconds, watch.unsafe_no_sandbox)
+    with GatewayClient(watch.gateway or network.gateway_url, LocalStore(blobs), limit=watch.max_memory) as gateway:
+        watcher = Watcher(policy, looks, Hands(gateway, bounds, chain), metrics, tell)
+        try:
+            yield watcher
+        finally:
+            watcher.stop()
+
+
+def told(word: Word) -> None:
+    """For logs."""
+    verdict = word.verdict.value if word.verdict else None
+    _log.info("watched", task=word.task.hex(), verdict=verdict, said=word.words, games=list(word.games))
+
+
+def run(settings: Settings, *, as_json: bool = False) -> None:
+    """Watches until SIGTERM or SIGINT; what is said goes to stdout, a line each."""
+    network = Network.load(settings.network)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with alone(settings, network, _printed(as_json)) as (daemon, chain):
+        account = chain.address if chain else "no account: only tells"
+        typer.echo(f"eigentensor {version('eigentensor')}  network {network.name}  {account}", err=True)
+        _log.info("watching", share=settings.share, bonds=settings.bonds, from_block=daemon.block)
+        stop.wait()
+
+
+@contextmanager
+def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) -> Iterator[tuple[Daemon, Chain | None]]:
+    """A watcher with its own database and journal; its daemon runs until the block ends."""
+    reader = Reader(network)
+    reader.check()
+    settings.data.mkdir(parents=True, exist_ok=True)
+    store = Store(f"sqlite:///{settings.data / 'watch.sqlite'}", network.deployment)
+    chain = None
+    try:
+        if settings.keystore is not None:
+            account = load_account(settings.keystore, settings.password_file)
+            journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
+            chain = Chain(network, account, journal, deadline=PATIENCE)
+        metrics = Metrics()
+        with watching(settings, network, store, metrics, chain, settings.data / "blobs", tell) as watcher:
+            daemon = Daemon(reader, store, metrics, None, settings.poll, watcher)
+            if chain is not None:
+                chain.sender.resume()
+            daemon.start()
+            try:
+                yield daemon, chain
+            finally:
+                daemon.stop()
+    finally:
+        if chain is not None:
+            chain.journal.close()
+        store.close()
+
+
+def _printed(as_json: bool) -> Callable[[Word], None]:
+    def tell(word: Word) -> None:
+        if as_json:
+            verdict = word.verdict.value if word.verdict else None
+            said = {"schema": "eigentensor.watch/1", "block": word.block, "task": word.task.hex(), "verdict": verdict}
+            typer.echo(json.dumps(said | {"said": word.words, "games": list(word.games)}))
+        else:
+            typer.echo(f"block {word.block}  task {word.task.hex()[:16]}…  {word.words}")
+
+    return tell

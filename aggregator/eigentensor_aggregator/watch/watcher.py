@@ -1,0 +1,149 @@
+"""The watcher's loop: ask its machine, do what it says, say what was seen."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from eigentensor.chain import Receipt
+from eigentensor.errors import EigenTensorError
+from eigentensor_aggregator.machine import NEVER
+from eigentensor_aggregator.metrics import Metrics
+from eigentensor_aggregator.tasks import TaskView
+from eigentensor_aggregator.watch import machine
+from eigentensor_aggregator.watch.hands import Hands
+from eigentensor_aggregator.watch.looks import Looks
+from eigentensor_aggregator.watch.machine import Act, Do, Policy, Situation, Verdict
+
+#: Blocks after which no reorganisation is expected.
+KEEP = 64
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the watcher says of a task, in `block`. `games` are its own."""
+
+    block: int
+    task: bytes
+    verdict: Verdict | None
+    words: str
+    games: tuple[int, ...] = ()
+
+
+class Watcher:
+    """Re-executes results, challenges those that differ, and plays its games. Whatever is begun runs in a thread of
+    its own, which ends with the process wherever it is: results are in the database, messages in the journal."""
+
+    def __init__(
+        self, policy: Policy, looks: Looks, hands: Hands, metrics: Metrics, tell: Callable[[Word], None]
+    ) -> None:
+        self._policy = policy
+        self._looks = looks
+        self._hands = hands
+        self._metrics = metrics
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._rests: dict[Do, int] = {}
+        self._pauses: dict[Do, int] = {}
+        self._doing: dict[Do, threading.Thread] = {}
+        self._stopping = False
+
+    def turn(self, block: int) -> None:
+        """One round, when everything up to `block` was read. Raises ChainError."""
+        views = self._looks.views(self._policy.address)
+        looks = self._looks.of(views)
+        wrong = any(look.verdict is Verdict.DIFFERS for look in looks.values())
+        with self._lock:
+            self._rests = {do: by for do, by in self._rests.items() if by > block - KEEP}
+            rests = dict(self._rests)
+        now = Situation(block, self._hands.funds() if wrong else 0, views, looks, rests)
+        self._metrics.bonds.set(machine.bound_by(self._policy, now))
+        self._say(now)
+        known = {view.task: view for view in views}
+        for do in machine.decide(self._policy, now):
+            self._begin(do, known[do.task], block)
+
+    def stop(self) -> None:
+        """Begins nothing more, and returns when what sends messages is done; an execution is left to itself."""
+        with self._lock:
+            self._stopping = True
+            sending = [thread for do, thread in self._doing.items() if do.act is not Act.LOOK]
+        for thread in sending:
+            thread.join()
+
+    # ---- Doing ----
+
+    def _begin(self, do: Do, view: TaskView, block: int) -> None:
+        thread = threading.Thread(target=self._perform, args=(do, view, block), name=str(do.act), daemon=True)
+        with self._lock:
+            if self._stopping:
+                return
+            self._rests[do] = NEVER
+            self._doing[do] = thread
+        thread.start()
+
+    def _perform(self, do: Do, view: TaskView, block: int) -> None:
+        rest = block + 1
+        try:
+            rest = self._do(do, view, block)
+        except EigenTensorError as error:
+            rest = self._failed(do, view, block, str(error))
+        except Exception as error:  # a fault of ours in one task must not end the others
+            _log.exception("unexpected", act=do.act, task=do.task.hex())
+            rest = self._failed(do, view, block, repr(error))
+        finally:
+            with self._lock:
+                self._rests[do] = rest
+                self._doing.pop(do)
+
+    def _do(self, do: Do, view: TaskView, block: int) -> int:
+        """Does it; returns the block before which it is not to be done again."""
+        match do.act:
+            case Act.LOOK:
+                look = self._hands.look(view, machine.blocks_left(self._policy, view, block))
+                with self._lock:  # `stop` does not wait for executions
+                    if not self._stopping:
+                        self._looks.add(do.task, do.claim, look)
+                        self._metrics.looks.labels(look.verdict).inc()
+                return block + 1
+            case Act.CHALLENGE:
+                receipt: Receipt | None = self._hands.challenge(view, self._policy.bond(view))
+            case Act.PLAY:
+                receipt = self._hands.play(view, do.game)
+            case Act.REFUND:
+                receipt = self._hands.refund(view, do.game)
+        self._pauses.pop(do, None)
+        if receipt is None:
+            return block + 1
+        self._metrics.messages.labels(do.act, "mined").inc()
+        self._metrics.gas.inc(receipt.gas_used)
+        _log.info("message sent", act=do.act, task=do.task.hex(), game=do.game, block=receipt.block)
+        return receipt.block
+
+    def _failed(self, do: Do, view: TaskView, block: int, why: str) -> int:
+        """It is tried again, less and less often; but a game has a clock."""
+        pause = self._pauses.get(do, 0)
+        self._pauses[do] = min(8, 2 * pause or 1) if do.act is not Act.PLAY else 1
+        if do.act is not Act.LOOK:
+            self._metrics.messages.labels(do.act, "failed").inc()
+        if not self._stopping:
+            self._tell(Word(block, view.task, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
+        return block + self._pauses[do]
+
+    # ---- Saying ----
+
+    def _say(self, now: Situation) -> None:
+        for view in now.views:
+            words, look = machine.said(self._policy, now, view), now.look(view)
+            if words is None or look is None or view.outputs_root is None:
+                continue
+            over = view.state.is_terminal and now.block > view.since + KEEP and not self._waits(view)
+            if self._looks.say(view.task, view.outputs_root, words, over=over):
+                games = tuple(game.number for game in machine.own_games(self._policy, view))
+                self._tell(Word(now.block, view.task, look.verdict, words, games))
+
+    def _waits(self, view: TaskView) -> bool:
+        """Whether a bond of ours is still to be taken back."""
+        return any(view.state_of(game) == "idle" for game in machine.own_games(self._policy, view))
