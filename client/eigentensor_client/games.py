@@ -34,6 +34,11 @@ def follows(game: dict[str, Any]) -> str:
     return f"{_FOLLOWS[game['phase']]}; if nothing comes until block {game['until']}, the {game['turn']} loses"
 
 
+def gas(move: dict[str, Any]) -> str:
+    """What a move's transaction used; the gateway may not know it yet."""
+    return "–" if move["gas"] is None else f"{move['gas']:,}"
+
+
 def disputed_call(game: dict[str, Any]) -> int | None:
     """The executed call that the game is about, from 0 on; None before the challenger named one."""
     return int(game["position"]["number"]) if int(game["position"]["kernel"], 16) else None

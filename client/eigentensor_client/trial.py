@@ -10,6 +10,7 @@ from eigentensor.errors import BlobNotFound, ExecutorConvicted, NotYet
 from eigentensor.merkle import operators_root
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.games import gas
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import Bar, short, table
@@ -71,7 +72,7 @@ def _tell_moves(show: "Show", client: Client, number: int, bar: Bar) -> None:
             game = {"moves": [], "state": "open", "turn": None, "until": 0}
         for move in game["moves"][told:]:
             told += 1
-            show.say(f"{told:2}  block {move['block']}  {move['by']:<10}  {move['gas']:>9,} gas  {move['what']}")
+            show.say(f"{told:2}  block {move['block']}  {move['by']:<10}  {gas(move):>9} gas  {move['what']}")
         if game["state"] == "ended":
             return
         bar(f"the {game['turn'] or 'challenger'}'s move")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work
 
+ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]
 RUN = ["run", "x.program", "-i", "a=@a.npy", "-i", "b=@b.npy", "-w", "w.safetensors", "--max-price", "0.05"]
 
@@ -191,3 +193,24 @@ def test_mistakes_are_explained_and_leave_nothing(
     assert (returned, out) == (code, ""), err
     assert "error  " in err and says in err
     assert sorted(folder.iterdir()) == before
+
+
+def test_the_commands_of_the_front_page_run(
+    call: Call, net: Devnet, operators: list[Party], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the first terminal's, which is the network that runs already."""
+    text = (ROOT / "README.md").read_text().partition("## Three terminals")[2].partition("## ")[0]
+    blocks = re.findall(r"```\n(.*?)```", text, re.DOTALL)
+    lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    assert lines[0] == ".venv/bin/eigentensor devnet"
+    (tmp_path / "client").symlink_to(ROOT / "client")
+    monkeypatch.chdir(tmp_path)
+    for line in lines[1:]:
+        program, *words = shlex.split(line)
+        if program == ".venv/bin/python":
+            subprocess.run([sys.executable, *words], check=True, timeout=60)
+        else:
+            assert program == ".venv/bin/eigentensor"
+            code, _, err = call(*words)
+            assert code == 0, f"{line}: {err}"
+    assert load_safetensors(tmp_path / "result.safetensors")["output"].shape == (256, 256)

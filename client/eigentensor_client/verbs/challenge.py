@@ -35,11 +35,12 @@ def list_games(
             if not page.get("next"):
                 break
             filters["cursor"] = page["next"]
+    parties = ("task", "executor", "challenger")
     rows = [
-        [str(game["game"]), short(game["task"]), short(game["executor"]), short(game["challenger"]), games.stands(game)]
+        [str(game["game"]), *(short(game[name]) for name in parties), game["state"], str(game["opened"])]
         for game in found
     ]
-    columns = ("game", "task", "executor", "challenger", "state")
+    columns = ("game", *parties, "state", "since block")
     screen.result("eigentensor.challenges/1", {"challenges": found}, table(columns, rows))
 
 

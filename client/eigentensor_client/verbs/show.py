@@ -133,24 +133,23 @@ class Show:
 
     def game(self, game: dict[str, Any], body: list[str] | None) -> list[str | Table]:
         """A game of the gateway's, with the text of the disputed call's body."""
-        clocks = {side: f"{blocks} blocks left on its clock" for side, blocks in game["clocks"].items()}
+        clocks = game["clocks"]
         rows = [
-            ["game", f"{game['game']}, {games.stands(game)}" + (f": {game['why']}" if game["why"] else "")],
+            ["game", f"{game['game']}, {games.stands(game)}"],
             ["task", game["task"]],
-            ["executor", f"{game['executor']}, {clocks['executor']}"],
-            ["challenger", f"{game['challenger']}, {clocks['challenger']}"],
+            ["executor", f"{game['executor']}, {clocks['executor']} blocks left on its clock"],
+            ["challenger", f"{game['challenger']}, {clocks['challenger']} blocks left on its clock"],
             ["bond", self.amount(int(game["bond"]))],
             ["about", game["about"]],
-            ["follows", f"{games.follows(game)} (now block {game['block']})"],
+            ["now", f"block {game['block']}"],
+            ["follows", games.follows(game)],
         ]
         moves = [
-            [str(n), move["by"], move["what"], str(move["block"]), f"{int(move['gas']):,}"]
+            [str(n), move["by"], move["what"], str(move["block"]), games.gas(move)]
             for n, move in enumerate(game["moves"], 1)
         ]
-        lines: list[str | Table] = [facts(rows), ""]
-        if body:
-            lines += [f"the disputed call computes {body[0]}", *body[1:], ""]
-        return [*lines, table(("move", "by", "what", "block", "gas"), moves)]
+        text = [f"the disputed call computes {body[0]}", *body[1:], ""] if body else []
+        return [facts(rows), "", *text, table(("move", "by", "what", "block", "gas"), moves)]
 
     def plan(self, plan: Plan) -> dict[str, Any]:
         """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""
