@@ -1,21 +1,48 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {Claim, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
+import {Claims} from "./libraries/Claims.sol";
+import {Kernels} from "./libraries/Kernels.sol";
+import {Merkle} from "./libraries/Merkle.sol";
 import {Operands} from "./libraries/Operands.sol";
+import {Reader} from "./libraries/Reader.sol";
 import {Step} from "./libraries/Step.sol";
 
-/// @title What a step of a program's execution gives, out of its witness alone
-/// @notice Whether record, roots and variables are those of a task is for the caller to know.
-contract Referee {
-    /// @param record The record of the body.
-    /// @param variables The values of the body's variables.
-    /// @return pattern The accumulator after the step, or the stored element.
-    function evaluate(
-        bytes calldata record,
-        int256[] calldata variables,
-        Operands.Tensors calldata tensors,
-        Step.Point calldata point
-    ) external pure returns (uint256 pattern) {
-        return Step.evaluate(record, variables, tensors, point);
+/// @title The referee of programs, format version 1
+contract Referee is IReferee {
+    function calls(bytes32 program, bytes32 header, bytes32 recordsRoot) external pure returns (uint256) {
+        if (Merkle.programRoot(header, recordsRoot) != program) revert NotInProgram(0);
+        Kernels.Kernel memory kernel;
+        Kernels.readHeader(kernel, header);
+        return kernel.calls;
+    }
+
+    function call(Claim calldata claim, uint256 number, bytes32 root, bytes calldata proof)
+        external
+        pure
+        returns (Shape memory)
+    {
+        return Claims.shapeOf(claim, number, root, proof);
+    }
+
+    function reduction(bytes calldata kernel, uint256 number) external pure returns (uint256 length, uint256 identity) {
+        Reader.Cursor memory from = Reader.Cursor(kernel, 0);
+        Kernels.Kernel memory read = Kernels.read(from);
+        Reader.end(from);
+        return Step.reductionOf(read.body, read.variables, number);
+    }
+
+    function step(Claim calldata claim, uint256 number, bytes32 kernel, Point calldata point, bytes calldata witness)
+        external
+        pure
+        returns (uint256)
+    {
+        (Kernels.Kernel memory read, Operands.Tensors memory tensors) = Claims.tensorsOf(claim, number, kernel, witness);
+        return Step.evaluate(read.body, read.variables, tensors, point);
+    }
+
+    function collect(Claim calldata claim, bytes calldata proof) external pure returns (bytes32) {
+        return Claims.outputsOf(claim, proof);
     }
 }

@@ -1,18 +1,245 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
-/// @title What the market asks of the contract that judges results
-/// @notice A game is played between a task's executor and one challenger; a task can have many. Holds no money.
+import {Claim} from "./IReferee.sol";
+import {Order, Parameters, Task} from "./ITaskMarket.sol";
+
+/// @notice Who moves: the executor in Publish, Tree, Leaf, Borders, the challenger in the others.
+enum Phase {
+    Publish,
+    Call,
+    Tree,
+    Node,
+    Leaf,
+    Element,
+    Borders,
+    Span,
+    Verdict
+}
+
+/// @notice Why a game ended. Determined: what the executor published cannot be, whatever the operands: a tensor without
+/// elements that is not the empty one, a reduction of no steps that is not the identity, a pattern that no value has.
+enum Reason {
+    Verdict,
+    Collect,
+    Determined,
+    Clock
+}
+
+/// @notice Where a game stands. What a phase does not use keeps its last value.
+/// @dev A pattern is the stored bits of a value, zeros above them.
+struct Position {
+    bytes32 task;
+    address executor;
+    address challenger;
+    Phase phase;
+    uint32 since; // block of the last move
+    uint32 executorLeft; // blocks on the clocks, as of `since`
+    uint32 challengerLeft;
+    bytes32 claim; // keccak256(abi.encode(Claim)); zero in Publish
+    uint32 number; // the executed call that is disputed, from 0
+    bytes32 node; // Tree to Leaf: a node of the call's tensor; Element: root over the leaf's words, see `showLeaf`
+    bool rooted; // `node` is the tensor root, which stands for the root of the tree below it
+    uint8 level; // of `node`: levels between it and the leaves
+    uint8 opened; // Node: levels between `node` and the children that the executor published
+    uint64 index; // of `node` within its level; from Leaf on the leaf's number
+    uint8 dtype; // of the disputed tensor
+    uint64 elements;
+    uint64 reductions; // byte k, the lowest first, is the dtype of reduction k; zero: there is none
+    bytes32 kernel; // keccak256 of the kernel's bytes, see `IReferee`
+    uint64 element;
+    bytes32 results; // keccak256 of the results claimed for the element's reductions, each little-endian in its width
+    uint8 reduction; // FINAL: the final expression
+    uint64 low; // steps taken before the disputed span of the reduction, and after it
+    uint64 high;
+    uint64 lowValue; // accumulators (patterns) after so many steps; FINAL: `highValue` is the stored element
+    uint64 highValue;
+    bytes32 borders; // Span: keccak256 of the last borders
+}
+
+/// @notice A node below the current one: its number within its level, its hash, and the siblings from it up to the tree
+/// root of the current node.
+struct Descent {
+    uint64 index;
+    bytes32 child;
+    bytes32[] path;
+}
+
+/// @notice An element of the shown leaf. `word` is the leaf's 32 bytes that hold the element, followed by the results of
+/// all elements in them; `path` leads from its keccak256 to `Position.node`.
+struct Entry {
+    uint64 element;
+    bytes word;
+    bytes32[5] path;
+}
+
+/// @title What the game asks of, and tells, the market that it judges for
+interface IDisputeMarket {
+    /// @notice The game is decided: the executor lost, or the challenger did. Only by the game, once per game. What is
+    /// reported after the task's conviction changes nothing.
+    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost) external;
+
+    /// @notice The task's uuid: the order's EIP-712 hash.
+    function taskOf(Order calldata order) external view returns (bytes32);
+
+    function taskAt(bytes32 task) external view returns (Task memory);
+
+    /// @notice The revealed outputs root; zero before.
+    function outputsRootOf(bytes32 task) external view returns (bytes32);
+
+    /// @notice Whether `sender` is the account, or the signer that it registered.
+    function mayAct(address account, address sender) external view returns (bool);
+
+    function parameters() external view returns (Parameters memory);
+}
+
+/// @title Disputes between a task's executor and its challengers
+/// @notice One game is played between the executor and one challenger; a task can have many, and they know nothing of each
+/// other. Holds no money, and does not know what the machine computes: that is the referee's.
+///
+/// A game is one word: keccak256(abi.encode(gameId, position)). Every move brings the position; `Moved` carries the next
+/// one. A move needs the mover's phase, and time: each player has exec + CLOCK blocks, of which those between the last
+/// move and its own are taken; it may move while they are fewer than it has left. From then on `timeout` is anybody's.
+///
+/// The challenger posts no hashes: it picks from what the executor committed to. Whatever the executor publishes has one
+/// form: anything else reverts, and its clock runs.
+///
+/// Trees, tensor roots and leaves are those of `sdk/README.md`; a tensor's tree has ⌈log2⌉ levels of its number of leaves.
 interface IDisputeGame {
-    /// @notice Starts a game against the revealed claim of `task`. Only by the market.
+    event Opened(uint256 indexed gameId, bytes32 indexed task, address indexed challenger, Position position);
+    /// @notice `data` is what the executor published: publish: abi.encode(header, recordsRoot, calls); descend:
+    /// abi.encode(children); showLeaf: abi.encode(leaf, results); claimBorders: abi.encode(values). Else empty.
+    event Moved(uint256 indexed gameId, Position position, bytes data);
+    event Ended(uint256 indexed gameId, bytes32 indexed task, bool executorLost, Reason reason);
+
+    error NotTheMarket(address caller);
+    error WrongPosition(uint256 gameId);
+    error WrongPhase(Phase expected, Phase actual);
+    error NotThePlayer(address sender, address player);
+    error ClockOver(uint256 passed, uint256 left);
+    error ClockNotOver(uint256 passed, uint256 left);
+    error WrongOrder(bytes32 task);
+    error WrongCalls(uint256 calls, uint256 expected);
+    error WrongClaim();
+    error WrongChildren(uint256 count, uint256 level);
+    error WrongNode(bytes32 given, bytes32 expected);
+    error WrongPath(uint256 length, uint256 least, uint256 most);
+    error Padding(uint256 leaf);
+    error WrongLeaf(uint256 length);
+    error TailNotZero();
+    error WrongResults(uint256 length, uint256 expected);
+    error WrongEntry(uint256 element);
+    error WrongReduction(uint256 reduction);
+    error WrongBorders(uint256 length, uint256 expected);
+    error NotCanonical(uint256 pattern);
+    error WrongSpan(uint256 span, uint256 spans);
+    error NothingToDispute();
+
+    /// @notice Starts a game against the revealed claim of `task`; ids count from 1. Only by the market. → Publish
     function open(bytes32 task, address challenger) external returns (uint256 gameId);
+
+    /// @notice Publish → Call, by the executor: the tensor roots of all calls × repeat executed calls, at most MAX_CALLS.
+    /// The trace is the tree over them and the outputs root that the market knows.
+    function publish(
+        uint256 gameId,
+        Position calldata position,
+        Order calldata order,
+        bytes32 header,
+        bytes32 recordsRoot,
+        bytes32[] calldata calls
+    ) external;
+
+    /// @notice Call → Tree (several leaves) or Leaf (one), by the challenger: disputes `root`, the tensor root of executed
+    /// call `number`. With a path in `descent` it goes on below the root as `pickNode` does. A tensor without elements is
+    /// decided at once, or cannot be picked.
+    /// @param proof See `IReferee`.
+    function pickCall(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        uint32 number,
+        bytes32 root,
+        bytes calldata proof,
+        Descent calldata descent
+    ) external;
+
+    /// @notice Ends the game from Call, by the challenger: the executor lost if its outputs root is another than its call
+    /// roots imply, else the challenger.
+    function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external;
+
+    /// @notice Tree → Node, by the executor: 2^k nodes k levels below the current one, which they fold to; k is at least
+    /// min(5, level), at most min(11, level). Leaves beyond the tensor's are zero.
+    function descend(uint256 gameId, Position calldata position, bytes32[] calldata children) external;
+
+    /// @notice Node → Tree, or Leaf where a leaf is picked, by the challenger: a child that the executor published, or a
+    /// node further down if the challenger knows the way. Leaves beyond the tensor's cannot be picked.
+    function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external;
+
+    /// @notice Leaf → Element, by the executor: the 1,024 bytes of the leaf, zero beyond the last element, and the results
+    /// of the reductions of each element in it, element by element, each little-endian in its dtype's width.
+    /// @dev Node becomes the root of a tree of keccak256 over 32 leaves, keccak256(two nodes) above: leaf w is keccak256 of
+    /// bytes 32w to 32w + 31 followed by the results of the elements that begin in them.
+    function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results) external;
+
+    /// @notice Element → Borders, or Verdict where one step or the final expression (FINAL) is picked, by the challenger. A
+    /// result of no steps, or that is no value's pattern, is decided at once; the identity of no steps cannot be picked.
+    /// @param kernel The bytes of the kernel; empty for FINAL.
+    function pickReduction(
+        uint256 gameId,
+        Position calldata position,
+        Entry calldata entry,
+        uint8 reduction,
+        bytes calldata kernel
+    ) external;
+
+    /// @notice Borders → Span, by the executor: the accumulators between the spans of the steps from low to high, of
+    /// stride ⌈(high − low) / 64⌉ each but the last; each little-endian in the dtype's width, and canonical.
+    function claimBorders(uint256 gameId, Position calldata position, bytes calldata values) external;
+
+    /// @notice Span → Borders, or Verdict where the span is one step, by the challenger.
+    /// @param values The borders that the executor claimed.
+    function pickSpan(uint256 gameId, Position calldata position, uint256 span, bytes calldata values) external;
+
+    /// @notice Ends the game from Verdict, by anybody within the challenger's clock: the executor lost if the step gives
+    /// another pattern than it claims, else the challenger.
+    /// @param results The results of the element's reductions, whose hash the position has.
+    /// @param witness See `IReferee`.
+    function verdict(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        bytes calldata results,
+        bytes calldata witness
+    ) external;
+
+    /// @notice `pickReduction` of the final expression and `verdict` in one, by the challenger.
+    function judgeFinal(
+        uint256 gameId,
+        Position calldata position,
+        Entry calldata entry,
+        Claim calldata claim,
+        bytes calldata witness
+    ) external;
+
+    /// @notice `pickSpan` of one step and `verdict` in one, by the challenger.
+    function judgeSpan(
+        uint256 gameId,
+        Position calldata position,
+        uint256 span,
+        bytes calldata values,
+        Claim calldata claim,
+        bytes calldata results,
+        bytes calldata witness
+    ) external;
+
+    /// @notice Ends the game, by anybody, when the side to move has used up its clock: it lost.
+    function timeout(uint256 gameId, Position calldata position) external;
 
     /// @notice How many games of `task` are not decided yet.
     function openGames(bytes32 task) external view returns (uint256 count);
-}
 
-/// @title What the game tells the market
-interface IDisputeGameHook {
-    /// @notice The game is decided: the executor lost, or the challenger did. Only by the game, once per game.
-    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost) external;
+    /// @notice keccak256(abi.encode(gameId, position)) of the game's position; zero if it is over, or never was.
+    function positionOf(uint256 gameId) external view returns (bytes32);
+
+    function market() external view returns (IDisputeMarket);
 }

@@ -14,12 +14,13 @@ library Operands {
 
     /// @notice Of a step. `roots` are tensor roots by parameter less one; where `constants` has the record of a buffer
     /// instead of nothing, elements come from there.
-    /// @dev `openings` follow each other in the order of the loads: a leaf of 1,024 bytes, then the siblings upwards. A
-    /// load of a constant, or whose guard is false, has none.
+    /// @dev The last bytes of `openings`, from `at` on, are those of the loads in their order: a leaf of 1,024 bytes, then the
+    /// siblings upwards. A load of a constant, or whose guard is false, has none.
     struct Tensors {
         bytes32[] roots;
         bytes[] constants;
         bytes openings;
+        uint256 at;
     }
 
     /// @notice The pattern of an element, whose opening begins at `at`, and where the next one does.

@@ -28,16 +28,6 @@ library Records {
         uint256 instructionsAt;
     }
 
-    /// @dev `values` says by its bits 1, 2 and 4 which of a, b and c are instructions.
-    struct Instruction {
-        uint256 op;
-        uint256 dtype;
-        uint256 a;
-        uint256 b;
-        uint256 c;
-        uint256 values;
-    }
-
     uint256 internal constant NO_GUARD = 0xFFFF;
     uint256 private constant CONSTANT_ROLE = 4;
 
@@ -88,51 +78,86 @@ library Records {
         if (from.record[at + 3] != 0) revert NotZero(at + 3);
     }
 
-    /// @notice Reads an instruction that there is into memory that is there: a body has many.
-    function read(Body memory from, uint256 number, Instruction memory into) internal pure {
-        uint256 word = _instruction(from, number);
-        uint256 values = ~(type(uint256).max << (Ops.ARITIES >> 2 * (word >> 248) & 3));
-        if (word >> 248 == Ops.LOAD) values = _third(word) == NO_GUARD ? 2 : 6;
+    /// @notice The parts of an instruction that there is.
+    function instruction(Body memory from, uint256 n)
+        internal
+        pure
+        returns (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c)
+    {
+        (bytes memory record, uint256 start) = (from.record, from.instructionsAt);
         assembly ("memory-safe") {
-            mstore(into, byte(0, word))
-            mstore(add(into, 32), byte(1, word))
-            mstore(add(into, 64), or(byte(2, word), shl(8, byte(3, word))))
-            mstore(add(into, 96), or(byte(4, word), shl(8, byte(5, word))))
-            mstore(add(into, 128), or(byte(6, word), shl(8, byte(7, word))))
-            mstore(add(into, 160), values)
+            let word := mload(add(add(record, 32), add(start, shl(3, n))))
+            op := byte(0, word)
+            dtype := byte(1, word)
+            a := or(byte(2, word), shl(8, byte(3, word)))
+            b := or(byte(4, word), shl(8, byte(5, word)))
+            c := or(byte(6, word), shl(8, byte(7, word)))
         }
     }
 
-    /// @notice Reverts with `BadInstruction` if what was read names what there is not, an instruction that does not stand
-    /// before it, or anything in an operand that it does not use.
-    function check(Body memory from, uint256 number, Instruction memory i) internal pure {
-        (uint256 op, uint256 a, uint256 b, uint256 c) = (i.op, i.a, i.b, i.c);
-        uint256 values = i.values;
-        bool fits = (Ops.ALL >> op) & 1 != 0 && _isType(i.dtype);
-        if (values & 1 != 0 ? a >= number : !_names(from, op, a)) fits = false;
-        if (values & 2 != 0 ? b >= number : b != 0 && op != Ops.CONST) fits = false;
-        if (values & 4 != 0) {
-            if (c >= number) fits = false;
-        } else if (isReduction(op)) {
-            if (c >= from.reductions) fits = false;
-        } else if (c != 0 && op != Ops.CONST && op != Ops.LOAD) {
-            fits = false;
+    /// @notice How many operands of an instruction are instructions, from the first; of LOAD none is told. Reverts with
+    /// `BadInstruction` if it names what there is not, an instruction that does not stand before it, or anything in an
+    /// operand that it does not use.
+    function check(Body memory from, uint256 number, uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c)
+        internal
+        pure
+        returns (uint256 arity)
+    {
+        unchecked {
+            arity = Ops.ARITIES >> 2 * op & 3;
+            bool fits = (DTypes.ALL >> dtype) & 1 != 0;
+            if (op >= Ops.ADD) {
+                if (arity == 0 || a >= number) fits = false;
+                if (arity > 1 ? b >= number : b != 0) fits = false;
+                if (arity > 2 ? c >= number : c != 0) fits = false;
+            } else if (op == Ops.LOAD) {
+                if (a == 0 || a >= from.parameters || b >= number || (c != NO_GUARD && c >= number)) fits = false;
+            } else if (isReduction(op)) {
+                if (a >= number || c >= from.reductions || (arity > 1 ? b >= number : b != 0)) fits = false;
+            } else if (op == Ops.CONST) {
+                if (a != 0) fits = false;
+            } else if (b | c != 0 || !_names(from, op, a)) {
+                fits = false;
+            }
+            if (!fits) revert BadInstruction(number);
         }
-        if (!fits) revert BadInstruction(number);
     }
 
     /// @notice The instruction that is a reduction; the number of instructions if none is.
     function reduction(Body memory from, uint256 number) internal pure returns (uint256 found) {
         uint256 end = from.instructions;
         for (; found < end; ++found) {
-            uint256 word = _instruction(from, found);
-            if (isReduction(word >> 248) && _third(word) == number) break;
+            (uint256 op,,,, uint256 c) = instruction(from, found);
+            if (isReduction(op) && c == number) break;
         }
     }
 
-    /// @notice The dtype of an instruction that has been read.
-    function dtypeOf(Body memory from, uint256 number) internal pure returns (uint256) {
-        return _instruction(from, number) >> 240 & 0xFF;
+    /// @notice Byte k, the lowest first, is the dtype of reduction k.
+    function reductionTypes(Body memory from) internal pure returns (uint64 types) {
+        for (uint256 n; n < from.instructions; ++n) {
+            (uint256 op, uint256 dtype,,, uint256 c) = instruction(from, n);
+            if (!isReduction(op)) continue;
+            if (c > 7) revert BadInstruction(n);
+            // A dtype has one byte.
+            // forge-lint: disable-next-line(unsafe-typecast)
+            types |= uint64(dtype << 8 * c);
+        }
+    }
+
+    /// @notice The operation of an instruction that there is.
+    function opOf(Body memory from, uint256 n) internal pure returns (uint256 op) {
+        (bytes memory record, uint256 start) = (from.record, from.instructionsAt);
+        assembly ("memory-safe") {
+            op := byte(0, mload(add(add(record, 32), add(start, shl(3, n)))))
+        }
+    }
+
+    /// @notice The dtype of an instruction that there is.
+    function dtypeOf(Body memory from, uint256 n) internal pure returns (uint256 dtype) {
+        (bytes memory record, uint256 start) = (from.record, from.instructionsAt);
+        assembly ("memory-safe") {
+            dtype := byte(1, mload(add(add(record, 32), add(start, shl(3, n)))))
+        }
     }
 
     function isReduction(uint256 op) internal pure returns (bool) {
@@ -153,29 +178,23 @@ library Records {
         while (size != 0) number = number << 8 | uint8(data[at + --size]);
     }
 
-    /// @dev Whether there is what operand a of CONST (nothing), RANGE, VAR or LOAD names.
+    /// @notice The bytes from `at` on.
+    function rest(bytes memory data, uint256 at) internal pure returns (bytes memory part) {
+        if (at > data.length) revert WrongLength(data.length, at);
+        uint256 size = data.length - at;
+        part = new bytes(size);
+        assembly ("memory-safe") {
+            mcopy(add(part, 32), add(add(data, 32), at), size)
+        }
+    }
+
+    /// @dev Whether there is what RANGE or VAR names.
     function _names(Body memory from, uint256 op, uint256 a) private pure returns (bool) {
         if (op == Ops.RANGE) return a < from.outputRanges + from.reduceRanges;
-        if (op == Ops.VAR) return a < from.variables;
-        if (op == Ops.LOAD) return a != 0 && a < from.parameters;
-        return a == 0;
+        return op == Ops.VAR && a < from.variables;
     }
 
     function _isType(uint256 dtype) private pure returns (bool) {
         return (DTypes.ALL >> dtype) & 1 != 0;
-    }
-
-    /// @dev Its eight bytes; what follows is arbitrary.
-    function _instruction(Body memory from, uint256 n) private pure returns (uint256 word) {
-        bytes memory record = from.record;
-        uint256 start = from.instructionsAt;
-        assembly ("memory-safe") {
-            word := mload(add(add(record, 32), add(start, shl(3, n))))
-        }
-    }
-
-    /// @dev Operand c.
-    function _third(uint256 word) private pure returns (uint256) {
-        return word >> 200 & 0xFF | (word >> 184 & 0xFF00);
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {FINAL, Point} from "../interfaces/IReferee.sol";
 import {Convert} from "./Convert.sol";
 import {DTypes} from "./DTypes.sol";
 import {Integers} from "./Integers.sol";
 import {Operands} from "./Operands.sol";
 import {Ops} from "./Ops.sol";
+import {Patterns} from "./Patterns.sol";
 import {Records} from "./Records.sol";
 import {Scalar} from "./Scalar.sol";
 
@@ -18,16 +20,6 @@ library Step {
     error NotCanonical(uint256 pattern);
     error LeftOver(uint256 bytes_);
 
-    /// @notice What is judged: a step of a reduction, or the final expression (`reduction` is FINAL).
-    /// @dev `results` are the patterns claimed for the element's reductions, `accumulator` the one before the step.
-    struct Point {
-        uint256 element;
-        uint256 reduction;
-        uint256 step;
-        uint256 accumulator;
-        uint256[] results;
-    }
-
     struct Evaluation {
         Records.Body body;
         Operands.Tensors tensors;
@@ -35,15 +27,10 @@ library Step {
         int256[] variables;
         uint256[] counters;
         uint256[] values;
-        bytes marks;
+        bytes needed; // a byte for each instruction
         bool counted; // the counters are known
         uint256 read; // bytes of the openings
-        Records.Instruction at;
     }
-
-    uint256 internal constant FINAL = type(uint256).max;
-    uint256 private constant NEEDED = 1;
-    uint256 private constant KNOWN = 2;
 
     /// @notice The pattern of the accumulator after the step, or of the stored element. Reverts if the record has no such
     /// point, if its cone is not as `sdk/README.md` says, or if openings are missing, wrong or left over.
@@ -59,16 +46,41 @@ library Step {
         _checkCounts(e);
         e.counters = new uint256[](e.body.outputRanges + e.body.reduceRanges);
         e.values = new uint256[](e.body.instructions);
-        e.marks = new bytes(e.body.instructions);
+        e.needed = new bytes(e.body.instructions);
+        e.read = tensors.at;
         _countOutputs(e);
         pattern = point.reduction == FINAL ? _final(e) : _step(e);
         if (e.read != tensors.openings.length) revert LeftOver(tensors.openings.length - e.read);
     }
 
+    /// @notice How many steps a reduction takes, and the pattern that it starts from.
+    function reductionOf(bytes memory record, int256[] memory variables, uint256 reduction)
+        internal
+        pure
+        returns (uint256 length, uint256 identity)
+    {
+        Evaluation memory e;
+        e.body = Records.body(record);
+        (e.variables, e.point.reduction) = (variables, reduction);
+        _checkVariables(e);
+        e.values = new uint256[](e.body.instructions);
+        e.needed = new bytes(e.body.instructions);
+        uint256 number = Records.reduction(e.body, reduction);
+        if (number == e.body.instructions) revert NoPoint();
+        _evaluateExtents(e, number);
+        length = 1;
+        for (uint256 n; n < e.body.reduceRanges; ++n) {
+            (uint256 at, uint256 owner) = Records.reduceRange(e.body, n);
+            if (owner == reduction) length *= _extent(e, at);
+        }
+        (uint256 op, uint256 dtype,,,) = Records.instruction(e.body, number);
+        identity = Convert.toPattern(dtype, Scalar.identity(_operation(op), dtype));
+    }
+
     function _final(Evaluation memory e) private pure returns (uint256) {
         uint256 last = e.body.instructions - 1;
         e.counted = true;
-        _need(e.marks, last);
+        _need(e.needed, last);
         _evaluate(e, last);
         (uint256 dtype,) = Records.parameter(e.body, 0);
         if (Records.dtypeOf(e.body, last) != dtype) revert WrongType(last);
@@ -80,13 +92,10 @@ library Step {
         if (number == e.body.instructions) revert NoPoint();
         _countSteps(e, number);
         e.counted = true;
-        Records.Instruction memory i = e.at;
-        Records.read(e.body, number, i);
-        Records.check(e.body, number, i);
-        (uint256 op, uint256 dtype, uint256 a, uint256 b) = (i.op, i.dtype, i.a, i.b);
-        bool fused = op == Ops.REDUCE_MULACC;
-        _need(e.marks, a);
-        if (fused) _need(e.marks, b);
+        (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(e.body, number);
+        bool fused = Records.check(e.body, number, op, dtype, a, b, c) > 1;
+        _need(e.needed, a);
+        if (fused) _need(e.needed, b);
         _evaluate(e, number - 1);
         if (dtype == DTypes.INDEX || Records.dtypeOf(e.body, a) != dtype) revert WrongType(number);
         if (fused && Records.dtypeOf(e.body, b) != dtype) revert WrongType(number);
@@ -98,9 +107,14 @@ library Step {
     }
 
     function _checkCounts(Evaluation memory e) private pure {
-        if (e.point.results.length != e.body.reductions || e.variables.length != e.body.variables) revert NoPoint();
+        if (e.point.results.length != e.body.reductions) revert NoPoint();
         if (e.tensors.roots.length + 1 != e.body.parameters) revert NoPoint();
         if (e.tensors.constants.length + 1 != e.body.parameters) revert NoPoint();
+        _checkVariables(e);
+    }
+
+    function _checkVariables(Evaluation memory e) private pure {
+        if (e.variables.length != e.body.variables) revert NoPoint();
         for (uint256 n; n < e.variables.length; ++n) {
             (int256 minimum, int256 maximum) = Records.bounds(e.body, n);
             if (e.variables[n] < minimum || e.variables[n] > maximum) revert NoVariable(n);
@@ -122,70 +136,91 @@ library Step {
         if (covered != elements) revert NoPoint();
     }
 
-    /// @dev Evaluates the extents of the reduction's ranges, then its counters at the step.
+    /// @dev The reduction's counters at the step.
     function _countSteps(Evaluation memory e, uint256 number) private pure {
+        _evaluateExtents(e, number);
+        uint256 rest = e.point.step;
+        for (uint256 n = e.body.reduceRanges; n != 0;) {
+            --n;
+            (uint256 at, uint256 owner) = Records.reduceRange(e.body, n);
+            if (owner != e.point.reduction) continue;
+            uint256 extent = _extent(e, at);
+            if (extent == 0) revert NoPoint();
+            (e.counters[e.body.outputRanges + n], rest) = (rest % extent, rest / extent);
+        }
+        if (rest != 0) revert NoPoint();
+    }
+
+    function _evaluateExtents(Evaluation memory e, uint256 number) private pure {
         uint256 last;
         for (uint256 n; n < e.body.reduceRanges; ++n) {
             (uint256 extent, uint256 owner) = Records.reduceRange(e.body, n);
             if (owner != e.point.reduction) continue;
             if (extent >= number) revert Records.BadInstruction(number);
-            _need(e.marks, extent);
+            _need(e.needed, extent);
             if (extent > last) last = extent;
         }
         _evaluate(e, last);
-        (uint256 rest, uint256 steps) = (e.point.step, 1);
-        for (uint256 n = e.body.reduceRanges; n != 0;) {
-            --n;
-            (uint256 at, uint256 owner) = Records.reduceRange(e.body, n);
-            if (owner != e.point.reduction) continue;
-            uint256 extent = e.values[at];
-            if (Records.dtypeOf(e.body, at) != DTypes.INDEX) revert WrongType(at);
-            if (extent == 0 || extent >> 255 != 0) revert NoPoint();
-            (e.counters[e.body.outputRanges + n], rest) = (rest % extent, rest / extent);
-            steps *= extent;
-        }
-        if (e.point.step >= steps) revert NoPoint();
     }
 
-    /// @dev Makes the values up to `last` known that are marked as needed, and all that they depend on.
+    function _extent(Evaluation memory e, uint256 at) private pure returns (uint256 extent) {
+        extent = e.values[at];
+        if (Records.dtypeOf(e.body, at) != DTypes.INDEX) revert WrongType(at);
+        if (extent >> 255 != 0) revert NoPoint();
+    }
+
+    /// @dev Makes the values up to `last` known that are needed, and all that they depend on.
     function _evaluate(Evaluation memory e, uint256 last) private pure {
-        Records.Instruction memory i = e.at;
-        bytes memory marks = e.marks;
-        uint256 first = last + 1;
+        uint256 first = _markCone(e, last);
+        bytes memory needed = e.needed;
+        uint256[] memory values = e.values;
+        Records.Body memory body = e.body;
+        for (uint256 n = first; n <= last;) {
+            if (_isNeeded(needed, n)) {
+                uint256 value = Records.opOf(body, n) < Ops.ADD ? _leaf(e, n) : _result(body, values, n);
+                assembly ("memory-safe") {
+                    mstore(add(add(values, 32), shl(5, n)), value)
+                }
+            }
+            unchecked {
+                ++n;
+            }
+        }
+    }
+
+    /// @dev Marks what the needed values up to `last` depend on, and finds the first of it.
+    function _markCone(Evaluation memory e, uint256 last) private pure returns (uint256 first) {
+        bytes memory needed = e.needed;
+        Records.Body memory body = e.body;
+        first = last + 1;
         unchecked {
             for (uint256 n = last + 1; n-- != 0;) {
-                if (_mark(marks, n) != NEEDED) continue;
+                if (!_isNeeded(needed, n)) continue;
                 first = n;
-                Records.read(e.body, n, i);
-                Records.check(e.body, n, i);
-                if (Records.isReduction(i.op)) continue; // its result is claimed
-                if (i.values & 1 != 0) _need(marks, i.a);
-                if (i.values & 2 != 0) _need(marks, i.b);
-                if (i.values & 4 != 0) _need(marks, i.c);
-            }
-            for (uint256 n = first; n <= last; ++n) {
-                if (_mark(marks, n) != NEEDED) continue;
-                Records.read(e.body, n, i);
-                e.values[n] = i.op < Ops.ADD ? _leaf(e, i, n) : _result(e, i, n);
-                _setMark(marks, n, KNOWN);
+                (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(body, n);
+                uint256 arity = Records.check(body, n, op, dtype, a, b, c);
+                if (op >= Ops.ADD) {
+                    _need(needed, a);
+                    if (arity > 1) _need(needed, b);
+                    if (arity > 2) _need(needed, c);
+                } else if (op == Ops.LOAD) {
+                    _need(needed, b);
+                    if (c != Records.NO_GUARD) _need(needed, c);
+                } // a reduction's result is claimed
             }
         }
-    }
-
-    function _need(bytes memory marks, uint256 n) private pure {
-        if (_mark(marks, n) == 0) _setMark(marks, n, NEEDED);
     }
 
     /// @dev Without a check of bounds, like `_known`: operands stand before their instruction.
-    function _mark(bytes memory marks, uint256 n) private pure returns (uint256 mark) {
+    function _need(bytes memory needed, uint256 n) private pure {
         assembly ("memory-safe") {
-            mark := byte(0, mload(add(add(marks, 32), n)))
+            mstore8(add(add(needed, 32), n), 1)
         }
     }
 
-    function _setMark(bytes memory marks, uint256 n, uint256 mark) private pure {
+    function _isNeeded(bytes memory needed, uint256 n) private pure returns (bool is_) {
         assembly ("memory-safe") {
-            mstore8(add(add(marks, 32), n), mark)
+            is_ := byte(0, mload(add(add(needed, 32), n)))
         }
     }
 
@@ -196,52 +231,59 @@ library Step {
     }
 
     /// @dev The value of what takes no other values, or is claimed, or loaded.
-    function _leaf(Evaluation memory e, Records.Instruction memory i, uint256 n) private pure returns (uint256) {
-        if (i.op == Ops.CONST) return _constant(i, n);
-        if (i.op <= Ops.VAR) {
-            if (i.dtype != DTypes.INDEX) revert WrongType(n);
-            return i.op == Ops.VAR ? uint256(e.variables[i.a]) : _counter(e, i.a);
+    function _leaf(Evaluation memory e, uint256 n) private pure returns (uint256) {
+        (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(e.body, n);
+        if (op == Ops.CONST) return _constant(dtype, b | c << 16, n);
+        if (op <= Ops.VAR) {
+            if (dtype != DTypes.INDEX) revert WrongType(n);
+            return op == Ops.VAR ? uint256(e.variables[a]) : _counter(e, a);
         }
         if (!e.counted) revert NoPoint(); // an extent depends on variables alone
-        return i.op == Ops.LOAD ? _load(e, i, n) : _claimed(i.dtype, e.point.results[i.c]);
+        return op == Ops.LOAD ? _load(e, n, dtype, a, b, c) : _claimed(dtype, e.point.results[c]);
     }
 
-    function _result(Evaluation memory e, Records.Instruction memory i, uint256 n) private pure returns (uint256) {
-        (uint256 op, uint256 dtype, uint256 values) = (i.op, i.dtype, i.values);
-        uint256 source = Records.dtypeOf(e.body, i.a);
-        uint256 a = _known(e.values, i.a);
-        if (op == Ops.CAST) return Convert.cast(source, dtype, a);
-        if (op == Ops.BITCAST) return Convert.bitcast(source, dtype, a);
+    function _result(Records.Body memory body, uint256[] memory values, uint256 n) private pure returns (uint256) {
+        (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(body, n);
+        uint256 source = Records.dtypeOf(body, a);
+        a = _known(values, a);
+        if (op > Ops.WHERE) return op == Ops.CAST ? Convert.cast(source, dtype, a) : Convert.bitcast(source, dtype, a);
         bool fits;
-        if (op == Ops.WHERE) {
+        if (op < Ops.CMPLT) {
+            fits = source == dtype;
+        } else if (op == Ops.WHERE) {
             fits = source == DTypes.BOOL;
-        } else if (op >= Ops.CMPLT) {
+        } else {
             fits = dtype == DTypes.BOOL;
             dtype = source;
-        } else {
-            fits = source == dtype;
         }
-        if (values & 2 != 0 && Records.dtypeOf(e.body, i.b) != dtype) fits = false;
-        if (values & 4 != 0 && Records.dtypeOf(e.body, i.c) != dtype) fits = false;
+        uint256 arity = Ops.ARITIES >> 2 * op & 3;
+        if (arity > 1 && Records.dtypeOf(body, b) != dtype) fits = false;
+        if (arity > 2 && Records.dtypeOf(body, c) != dtype) fits = false;
         if (!fits) revert WrongType(n);
-        return Scalar.evaluate(op, dtype, a, _known(e.values, i.b), _known(e.values, i.c));
+        (b, c) = (_known(values, b), _known(values, c));
+        return Scalar.evaluate(op, dtype, a, b, c);
     }
 
-    function _load(Evaluation memory e, Records.Instruction memory i, uint256 n) private pure returns (uint256) {
-        (uint256 dtype,) = Records.parameter(e.body, i.a);
-        bool guarded = i.values & 4 != 0;
-        if (i.dtype != dtype || Records.dtypeOf(e.body, i.b) != DTypes.INDEX) revert WrongType(n);
-        if (guarded && Records.dtypeOf(e.body, i.c) != DTypes.BOOL) revert WrongType(n);
-        if (guarded && e.values[i.c] == 0) return 0;
+    function _load(Evaluation memory e, uint256 n, uint256 dtype, uint256 a, uint256 b, uint256 c)
+        private
+        pure
+        returns (uint256)
+    {
+        (uint256 stored,) = Records.parameter(e.body, a);
+        if (dtype != stored || Records.dtypeOf(e.body, b) != DTypes.INDEX) revert WrongType(n);
+        if (c != Records.NO_GUARD) {
+            if (Records.dtypeOf(e.body, c) != DTypes.BOOL) revert WrongType(n);
+            if (e.values[c] == 0) return 0;
+        }
         uint256 pattern;
-        (pattern, e.read) = Operands.load(e.tensors, e.body, i.a, e.values[i.b], e.read);
+        (pattern, e.read) = Operands.load(e.tensors, e.body, a, e.values[b], e.read);
         return Convert.fromPattern(dtype, pattern);
     }
 
     /// @dev A claimed pattern has its type's width, and its type's one NaN.
     function _claimed(uint256 dtype, uint256 pattern) private pure returns (uint256 value) {
+        if (!Patterns.isCanonical(dtype, pattern)) revert NotCanonical(pattern);
         value = Convert.fromPattern(dtype, pattern);
-        if (dtype == DTypes.INDEX || Convert.toPattern(dtype, value) != pattern) revert NotCanonical(pattern);
     }
 
     /// @dev Of an output range, or of a range of the reduction whose step this is.
@@ -255,16 +297,16 @@ library Step {
     }
 
     /// @dev 32 bits; int64 and index are sign-extended.
-    function _constant(Records.Instruction memory i, uint256 n) private pure returns (uint256 value) {
-        uint256 pattern = i.b | i.c << 16;
-        if (i.dtype == DTypes.INT64 || i.dtype == DTypes.INDEX) return Integers.wrap(DTypes.INT32, pattern);
-        value = Convert.fromPattern(i.dtype, pattern);
-        if (Convert.toPattern(i.dtype, value) != pattern) revert WrongType(n);
+    function _constant(uint256 dtype, uint256 pattern, uint256 n) private pure returns (uint256) {
+        if (dtype == DTypes.INT64 || dtype == DTypes.INDEX) return Integers.wrap(DTypes.INT32, pattern);
+        if (!Patterns.isCanonical(dtype, pattern)) revert WrongType(n);
+        return Convert.fromPattern(dtype, pattern);
     }
 
     function _operation(uint256 op) private pure returns (uint256) {
         if (op == Ops.REDUCE_ADD) return Ops.ADD;
         if (op == Ops.REDUCE_MUL) return Ops.MUL;
+        if (op == Ops.REDUCE_MULACC) return Ops.MULACC;
         return op == Ops.REDUCE_MAX ? Ops.MAX : Ops.MIN;
     }
 }

@@ -8,7 +8,7 @@ import {Terms} from "../../src/libraries/Terms.sol";
 import {Fixture} from "../Fixture.sol";
 
 /// @dev A game that the test opens and decides by hand.
-contract ManualGame is IDisputeGame {
+contract ManualGame {
     mapping(bytes32 task => uint256) public openGames;
 
     function open(bytes32 task, address) external returns (uint256) {
@@ -71,7 +71,7 @@ contract EndsTest is Fixture {
 
     function test_RevertWhen_AGameIsOpen() public {
         ManualGame game = new ManualGame();
-        market = new TaskMarket(manager, game, p);
+        market = new TaskMarket(manager, IDisputeGame(address(game)), p);
         _prepay(client, 1 ether);
         _prepay(operator, 1 ether);
         order = _order();

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {Descent, Entry, IDisputeGame, IDisputeMarket, Phase, Position, Reason} from "./interfaces/IDisputeGame.sol";
+import {Claim, FINAL, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
+import {Order, Task} from "./interfaces/ITaskMarket.sol";
+import {Merkle} from "./libraries/Merkle.sol";
+import {Moves} from "./libraries/Moves.sol";
+import {Patterns} from "./libraries/Patterns.sol";
+
+/// @title Disputes between a task's executor and its challengers
+contract DisputeGame is IDisputeGame {
+    /// @notice Executed calls whose roots fit one move.
+    uint256 public constant MAX_CALLS = 2047;
+
+    IDisputeMarket public immutable market;
+    IReferee public immutable referee;
+
+    mapping(uint256 gameId => bytes32) public positionOf;
+    mapping(bytes32 task => uint256) public openGames;
+    uint256 public games;
+
+    constructor(IDisputeMarket market_, IReferee referee_) {
+        (market, referee) = (market_, referee_);
+    }
+
+    function open(bytes32 task, address challenger) external returns (uint256 gameId) {
+        if (msg.sender != address(market)) revert NotTheMarket(msg.sender);
+        Task memory claimed = market.taskAt(task);
+        Position memory p;
+        (p.task, p.executor, p.challenger) = (task, claimed.executor, challenger);
+        p.executorLeft = p.challengerLeft = claimed.exec + market.parameters().clock;
+        p.since = uint32(block.number);
+        gameId = ++games;
+        ++openGames[task];
+        positionOf[gameId] = _hash(gameId, p);
+        emit Opened(gameId, task, challenger, p);
+    }
+
+    // ---- The executor ----
+
+    function publish(
+        uint256 gameId,
+        Position calldata position,
+        Order calldata order,
+        bytes32 header,
+        bytes32 recordsRoot,
+        bytes32[] calldata calls
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Publish);
+        if (market.taskOf(order) != p.task) revert WrongOrder(p.task);
+        uint256 expected = referee.calls(order.program, header, recordsRoot) * order.repeat;
+        if (calls.length != expected || expected > MAX_CALLS) revert WrongCalls(calls.length, expected);
+        Claim memory claim = Claim({
+            program: order.program,
+            inputs: order.inputs,
+            weights: order.weights,
+            states: order.states,
+            variables: order.variables,
+            repeat: order.repeat,
+            trace: 0,
+            outputs: market.outputsRootOf(p.task)
+        });
+        claim.trace = _traceRoot(calls, claim.outputs);
+        (p.claim, p.phase) = (keccak256(abi.encode(claim)), Phase.Call);
+        _go(gameId, p, abi.encode(header, recordsRoot, calls));
+    }
+
+    function descend(uint256 gameId, Position calldata position, bytes32[] calldata children) external {
+        Position memory p = _begin(gameId, position, Phase.Tree);
+        Moves.descend(p, children);
+        _go(gameId, p, abi.encode(children));
+    }
+
+    function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results)
+        external
+    {
+        Position memory p = _begin(gameId, position, Phase.Leaf);
+        Moves.showLeaf(p, leaf, results);
+        _go(gameId, p, abi.encode(leaf, results));
+    }
+
+    function claimBorders(uint256 gameId, Position calldata position, bytes calldata values) external {
+        Position memory p = _begin(gameId, position, Phase.Borders);
+        Moves.claimBorders(p, values);
+        _go(gameId, p, abi.encode(values));
+    }
+
+    // ---- The challenger ----
+
+    function pickCall(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        uint32 number,
+        bytes32 root,
+        bytes calldata proof,
+        Descent calldata descent
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Call);
+        _check(p, claim);
+        Shape memory shape = referee.call(claim, number, root, proof);
+        if (Moves.pickCall(p, number, root, shape, descent)) _end(gameId, p, true, Reason.Determined);
+        else _go(gameId, p, "");
+    }
+
+    function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external {
+        Position memory p = _begin(gameId, position, Phase.Call);
+        _check(p, claim);
+        _end(gameId, p, referee.collect(claim, proof) != claim.outputs, Reason.Collect);
+    }
+
+    function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external {
+        Position memory p = _begin(gameId, position, Phase.Node);
+        Moves.pickNode(p, descent);
+        _go(gameId, p, "");
+    }
+
+    function pickReduction(
+        uint256 gameId,
+        Position calldata position,
+        Entry calldata entry,
+        uint8 reduction,
+        bytes calldata kernel
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Element);
+        (uint256 length, uint256 identity) = (0, 0);
+        if (reduction != FINAL) {
+            if (keccak256(kernel) != p.kernel) revert IReferee.WrongKernel(keccak256(kernel), p.kernel);
+            (length, identity) = referee.reduction(kernel, reduction);
+        }
+        (bool decided,) = Moves.pickReduction(p, entry, reduction, length, identity);
+        if (decided) _end(gameId, p, true, Reason.Determined);
+        else _go(gameId, p, "");
+    }
+
+    function pickSpan(uint256 gameId, Position calldata position, uint256 span, bytes calldata values) external {
+        Position memory p = _begin(gameId, position, Phase.Span);
+        Moves.pickSpan(p, span, values);
+        _go(gameId, p, "");
+    }
+
+    function judgeFinal(
+        uint256 gameId,
+        Position calldata position,
+        Entry calldata entry,
+        Claim calldata claim,
+        bytes calldata witness
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Element);
+        (, bytes memory results) = Moves.pickReduction(p, entry, FINAL, 0, 0);
+        _judge(gameId, p, claim, results, witness);
+    }
+
+    function judgeSpan(
+        uint256 gameId,
+        Position calldata position,
+        uint256 span,
+        bytes calldata values,
+        Claim calldata claim,
+        bytes calldata results,
+        bytes calldata witness
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Span);
+        Moves.pickSpan(p, span, values);
+        if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
+        _judge(gameId, p, claim, results, witness);
+    }
+
+    // ---- Anybody ----
+
+    function verdict(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        bytes calldata results,
+        bytes calldata witness
+    ) external {
+        Position memory p = _load(gameId, position);
+        if (p.phase != Phase.Verdict) revert WrongPhase(Phase.Verdict, p.phase);
+        Moves.spend(p, block.number);
+        _judge(gameId, p, claim, results, witness);
+    }
+
+    function timeout(uint256 gameId, Position calldata position) external {
+        Position memory p = _load(gameId, position);
+        (uint256 passed, uint256 left) = Moves.clock(p, block.number);
+        if (passed < left) revert ClockNotOver(passed, left);
+        _end(gameId, p, Moves.isExecutors(p.phase), Reason.Clock);
+    }
+
+    // ---- Inside ----
+
+    /// @dev INVARIANT 31: a position is one of this game, and of no other.
+    function _load(uint256 gameId, Position calldata position) private view returns (Position memory p) {
+        p = position;
+        if (positionOf[gameId] != _hash(gameId, p)) revert WrongPosition(gameId);
+    }
+
+    /// @dev The position with the mover's clock stopped; only the mover comes through.
+    function _begin(uint256 gameId, Position calldata position, Phase phase) private view returns (Position memory p) {
+        p = _load(gameId, position);
+        if (p.phase != phase) revert WrongPhase(phase, p.phase);
+        address player = Moves.isExecutors(phase) ? p.executor : p.challenger;
+        // INVARIANT 26: nobody else spends a player's move.
+        if (msg.sender != player && !market.mayAct(player, msg.sender)) revert NotThePlayer(msg.sender, player);
+        Moves.spend(p, block.number);
+    }
+
+    function _check(Position memory p, Claim calldata claim) private pure {
+        if (keccak256(abi.encode(claim)) != p.claim) revert WrongClaim();
+    }
+
+    /// @dev INVARIANT 32: the outcome depends on what the executor published and on the task, not on who brings it.
+    function _judge(
+        uint256 gameId,
+        Position memory p,
+        Claim calldata claim,
+        bytes memory results,
+        bytes calldata witness
+    ) private {
+        _check(p, claim);
+        if (keccak256(results) != p.results) revert WrongResults(results.length, Patterns.sizeOfAll(p.reductions));
+        Point memory point = Point({
+            element: p.element,
+            reduction: p.reduction,
+            step: p.low,
+            accumulator: p.lowValue,
+            results: Patterns.unpack(p.reductions, results)
+        });
+        uint256 pattern = referee.step(claim, p.number, p.kernel, point, witness);
+        _end(gameId, p, pattern != p.highValue, Reason.Verdict);
+    }
+
+    function _go(uint256 gameId, Position memory p, bytes memory data) private {
+        positionOf[gameId] = _hash(gameId, p);
+        emit Moved(gameId, p, data);
+    }
+
+    function _end(uint256 gameId, Position memory p, bool executorLost, Reason reason) private {
+        delete positionOf[gameId];
+        --openGames[p.task];
+        emit Ended(gameId, p.task, executorLost, reason);
+        market.onGameEnded(p.task, gameId, p.challenger, executorLost);
+    }
+
+    function _hash(uint256 gameId, Position memory p) private pure returns (bytes32) {
+        return keccak256(abi.encode(gameId, p));
+    }
+
+    function _traceRoot(bytes32[] calldata calls, bytes32 outputs) private pure returns (bytes32) {
+        bytes32[] memory leaves = new bytes32[](calls.length + 1);
+        for (uint256 i; i < calls.length; ++i) {
+            leaves[i] = calls[i];
+        }
+        leaves[calls.length] = outputs;
+        return Merkle.treeRoot(leaves);
+    }
+}

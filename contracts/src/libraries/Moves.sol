@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {Descent, Entry, IDisputeGame, Phase, Position} from "../interfaces/IDisputeGame.sol";
+import {FINAL, Shape} from "../interfaces/IReferee.sol";
+import {Merkle} from "./Merkle.sol";
+import {Patterns} from "./Patterns.sol";
+import {Records} from "./Records.sol";
+
+/// @title What a move makes of a position
+/// @notice Mirrored by name in Python's `eigentensor.dispute`. Phase, mover and clock are the caller's business; what is
+/// returned says whether the move has decided the game against the executor.
+/// @dev Every number that is narrowed has been compared with what bounds it.
+// forge-lint: disable-start(unsafe-typecast)
+library Moves {
+    uint256 internal constant SPANS = 64;
+    uint256 private constant WORDS = 32;
+    uint256 private constant LEAST_LEVELS = 5;
+    uint256 private constant MOST_LEVELS = 11;
+
+    function isExecutors(Phase phase) internal pure returns (bool) {
+        return phase == Phase.Publish || phase == Phase.Tree || phase == Phase.Leaf || phase == Phase.Borders;
+    }
+
+    /// @notice INVARIANT 29: takes what has passed since the last move off the mover's clock.
+    function spend(Position memory p, uint256 blockNumber) internal pure {
+        (uint256 passed, uint256 left) = clock(p, blockNumber);
+        if (passed >= left) revert IDisputeGame.ClockOver(passed, left);
+        p.since = uint32(blockNumber);
+        if (isExecutors(p.phase)) p.executorLeft = uint32(left - passed);
+        else p.challengerLeft = uint32(left - passed);
+    }
+
+    /// @notice Blocks since the last move, and those that the side to move had left then.
+    function clock(Position memory p, uint256 blockNumber) internal pure returns (uint256 passed, uint256 left) {
+        return (blockNumber - p.since, isExecutors(p.phase) ? p.executorLeft : p.challengerLeft);
+    }
+
+    function pickCall(Position memory p, uint32 number, bytes32 root, Shape memory shape, Descent memory descent)
+        internal
+        pure
+        returns (bool decided)
+    {
+        (p.number, p.dtype, p.elements) = (number, shape.dtype, shape.elements);
+        (p.reductions, p.kernel) = (shape.reductions, shape.kernel);
+        if (shape.elements == 0) {
+            // INVARIANT 30: the task determines this root.
+            if (root == Merkle.tensorRoot(shape.dtype, 0, Merkle.NOTHING)) revert IDisputeGame.NothingToDispute();
+            return true;
+        }
+        (p.node, p.rooted, p.level) = (root, true, uint8(Merkle.depth(_leaves(p))));
+        p.phase = p.level == 0 ? Phase.Leaf : Phase.Tree;
+        if (descent.path.length != 0) pickNode(p, descent);
+    }
+
+    function descend(Position memory p, bytes32[] memory children) internal pure {
+        uint256 count = children.length;
+        uint256 levels = Merkle.depth(count);
+        bool isPower = count != 0 && count & (count - 1) == 0;
+        if (!isPower || levels < _lesser(p.level, LEAST_LEVELS) || levels > _lesser(p.level, MOST_LEVELS)) {
+            revert IDisputeGame.WrongChildren(count, p.level);
+        }
+        if (levels == p.level) {
+            uint256 leaves = _leaves(p);
+            uint256 first = uint256(p.index) << levels;
+            for (uint256 i = count; i != 0 && first + i > leaves; --i) {
+                // INVARIANT 30: padding has one hash.
+                if (children[i - 1] != Merkle.NOTHING) revert IDisputeGame.Padding(first + i - 1);
+            }
+        }
+        _stands(p, Merkle.treeRoot(children));
+        (p.opened, p.phase) = (uint8(levels), Phase.Node);
+    }
+
+    function pickNode(Position memory p, Descent memory descent) internal pure {
+        uint256 levels = descent.path.length;
+        if (levels < p.opened || levels > p.level) revert IDisputeGame.WrongPath(levels, p.opened, p.level);
+        if (descent.index >> levels != p.index) revert IDisputeGame.WrongNode(descent.child, p.node);
+        _stands(p, Merkle.climb(descent.child, descent.index, descent.path));
+        (p.node, p.index, p.rooted, p.opened) = (descent.child, descent.index, false, 0);
+        p.level -= uint8(levels);
+        p.phase = p.level == 0 ? Phase.Leaf : Phase.Tree;
+        if (p.level == 0 && p.index >= _leaves(p)) revert IDisputeGame.Padding(p.index);
+    }
+
+    function showLeaf(Position memory p, bytes memory leaf, bytes memory results) internal pure {
+        if (leaf.length != Merkle.LEAF) revert IDisputeGame.WrongLeaf(leaf.length);
+        _stands(p, Merkle.leaf(leaf, 0));
+        uint256 size = Patterns.size(p.dtype);
+        uint256 each = Merkle.LEAF / size;
+        uint256 shown = _lesser(each, p.elements - p.index * each);
+        // INVARIANT 30: bytes beyond the last element have one value.
+        if (!_isZeroFrom(leaf, shown * size)) revert IDisputeGame.TailNotZero();
+        uint256 sizeOfAll = Patterns.sizeOfAll(p.reductions);
+        if (results.length != shown * sizeOfAll) {
+            revert IDisputeGame.WrongResults(results.length, shown * sizeOfAll);
+        }
+        p.node = _wordsRoot(leaf, results, 32 / size * sizeOfAll);
+        (p.rooted, p.phase) = (false, Phase.Element);
+    }
+
+    /// @param length Steps that the reduction takes, and `identity` where it starts; not for FINAL.
+    /// @return decided Whether what was claimed for the reduction is wrong whatever it reads.
+    /// @return results The element's results, packed.
+    function pickReduction(Position memory p, Entry memory entry, uint8 reduction, uint256 length, uint256 identity)
+        internal
+        pure
+        returns (bool decided, bytes memory results)
+    {
+        uint256 stored;
+        (stored, results) = _entry(p, entry);
+        (p.element, p.results, p.reduction) = (entry.element, keccak256(results), reduction);
+        (p.low, p.high, p.lowValue, p.highValue) = (0, 0, 0, uint64(stored));
+        p.phase = Phase.Verdict;
+        if (reduction == FINAL) return (false, results);
+        uint256[] memory patterns = Patterns.unpack(p.reductions, results);
+        if (reduction >= patterns.length) revert IDisputeGame.WrongReduction(reduction);
+        uint256 value = patterns[reduction];
+        if (!Patterns.isCanonical(_dtypeOf(p), value)) return (true, results);
+        if (length == 0) {
+            // INVARIANT 30: the record determines the result of no steps.
+            if (value == identity) revert IDisputeGame.NothingToDispute();
+            return (true, results);
+        }
+        if (length > type(uint64).max) revert IDisputeGame.WrongReduction(reduction);
+        (p.high, p.lowValue, p.highValue) = (uint64(length), uint64(identity), uint64(value));
+        if (length > 1) p.phase = Phase.Borders;
+    }
+
+    function claimBorders(Position memory p, bytes memory values) internal pure {
+        (, uint256 spans) = _spans(p);
+        uint256 dtype = _dtypeOf(p);
+        uint256 size = Patterns.size(dtype);
+        if (values.length != (spans - 1) * size) revert IDisputeGame.WrongBorders(values.length, (spans - 1) * size);
+        for (uint256 at; at < values.length; at += size) {
+            uint256 pattern = Records.little(values, at, size);
+            if (!Patterns.isCanonical(dtype, pattern)) revert IDisputeGame.NotCanonical(pattern);
+        }
+        (p.borders, p.phase) = (keccak256(values), Phase.Span);
+    }
+
+    function pickSpan(Position memory p, uint256 span, bytes memory values) internal pure {
+        if (keccak256(values) != p.borders) revert IDisputeGame.WrongBorders(values.length, values.length);
+        (uint256 stride, uint256 spans) = _spans(p);
+        if (span >= spans) revert IDisputeGame.WrongSpan(span, spans);
+        uint256 size = Patterns.size(_dtypeOf(p));
+        uint256 low = p.low + span * stride;
+        if (span != 0) p.lowValue = uint64(Records.little(values, (span - 1) * size, size));
+        if (span != spans - 1) {
+            p.highValue = uint64(Records.little(values, span * size, size));
+            p.high = uint64(low + stride);
+        }
+        p.low = uint64(low);
+        p.phase = p.high - p.low == 1 ? Phase.Verdict : Phase.Borders;
+    }
+
+    /// @dev INVARIANT 27: whatever is picked or shown stands under what the executor published before.
+    function _stands(Position memory p, bytes32 tree) private pure {
+        bytes32 hash = p.rooted ? Merkle.tensorRoot(p.dtype, p.elements, tree) : tree;
+        if (hash != p.node) revert IDisputeGame.WrongNode(hash, p.node);
+    }
+
+    /// @dev The stored pattern of an element, and the results of its reductions.
+    function _entry(Position memory p, Entry memory entry) private pure returns (uint256 stored, bytes memory results) {
+        uint256 size = Patterns.size(p.dtype);
+        uint256 sizeOfAll = Patterns.sizeOfAll(p.reductions);
+        uint256 place = uint256(entry.element) * size;
+        if (entry.element >= p.elements || place / Merkle.LEAF != p.index) {
+            revert IDisputeGame.WrongEntry(entry.element);
+        }
+        uint256 within = entry.element % (32 / size);
+        bytes32 hash = keccak256(entry.word);
+        for (uint256 level; level < 5; ++level) {
+            bytes32 sibling = entry.path[level];
+            bool left = (place % Merkle.LEAF / 32 >> level) & 1 == 0;
+            hash = left ? keccak256(bytes.concat(hash, sibling)) : keccak256(bytes.concat(sibling, hash));
+        }
+        if (hash != p.node) revert IDisputeGame.WrongEntry(entry.element);
+        stored = Records.little(entry.word, within * size, size);
+        results = new bytes(sizeOfAll);
+        for (uint256 i; i < sizeOfAll; ++i) {
+            results[i] = entry.word[32 + within * sizeOfAll + i];
+        }
+    }
+
+    /// @dev Root of the tree over the words of a leaf, each with the next `each` bytes of the results, as far as there are.
+    function _wordsRoot(bytes memory leaf, bytes memory results, uint256 each) private pure returns (bytes32) {
+        bytes32[] memory nodes = new bytes32[](WORDS);
+        bytes memory preimage = new bytes(32 + each);
+        for (uint256 w; w < WORDS; ++w) {
+            uint256 from = _lesser(w * each, results.length);
+            uint256 size = _lesser(each, results.length - from);
+            bytes32 hash;
+            assembly ("memory-safe") {
+                let start := add(preimage, 32)
+                mstore(start, mload(add(add(leaf, 32), shl(5, w))))
+                mcopy(add(start, 32), add(add(results, 32), from), size)
+                hash := keccak256(start, add(32, size))
+            }
+            nodes[w] = hash;
+        }
+        for (uint256 count = WORDS / 2; count != 0; count /= 2) {
+            for (uint256 i; i < count; ++i) {
+                nodes[i] = keccak256(bytes.concat(nodes[2 * i], nodes[2 * i + 1]));
+            }
+        }
+        return nodes[0];
+    }
+
+    function _isZeroFrom(bytes memory leaf, uint256 at) private pure returns (bool zero) {
+        uint256 bits;
+        assembly ("memory-safe") {
+            let end := add(leaf, 1056)
+            let from := add(add(leaf, 32), at)
+            // The first word may begin in the middle of elements.
+            let rest := and(sub(end, from), 31)
+            if rest { bits := shr(sub(256, shl(3, rest)), mload(from)) }
+            for { from := add(from, rest) } lt(from, end) { from := add(from, 32) } { bits := or(bits, mload(from)) }
+        }
+        return bits == 0;
+    }
+
+    function _leaves(Position memory p) private pure returns (uint256) {
+        return (p.elements * Patterns.size(p.dtype) + Merkle.LEAF - 1) / Merkle.LEAF;
+    }
+
+    function _dtypeOf(Position memory p) private pure returns (uint256) {
+        return p.reductions >> 8 * p.reduction & 0xFF;
+    }
+
+    /// @dev Steps of each span but the last, and how many spans there are.
+    function _spans(Position memory p) private pure returns (uint256 stride, uint256 spans) {
+        uint256 steps = p.high - p.low;
+        stride = (steps + SPANS - 1) / SPANS;
+        spans = (steps + stride - 1) / stride;
+    }
+
+    function _lesser(uint256 a, uint256 b) private pure returns (uint256) {
+        return a < b ? a : b;
+    }
+}
+// forge-lint: disable-end(unsafe-typecast)

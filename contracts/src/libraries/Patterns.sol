@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {Convert} from "./Convert.sol";
+import {DTypes} from "./DTypes.sol";
+import {Integers} from "./Integers.sol";
+import {Records} from "./Records.sol";
+
+/// @title Stored bits of values
+library Patterns {
+    /// @notice Bytes of an element as it is stored.
+    function size(uint256 dtype) internal pure returns (uint256) {
+        return (Integers.width(dtype) + 7) / 8;
+    }
+
+    /// @notice Whether a value of the type is stored as `pattern`: no bits beyond its width, and no NaN but the one.
+    function isCanonical(uint256 dtype, uint256 pattern) internal pure returns (bool) {
+        if (dtype == DTypes.INDEX) return false;
+        return Convert.toPattern(dtype, Convert.fromPattern(dtype, pattern)) == pattern;
+    }
+
+    /// @notice The bytes of the results of an element's reductions. Byte k of `types` is the dtype of reduction k.
+    function sizeOfAll(uint256 types) internal pure returns (uint256 bytes_) {
+        for (; types != 0; types >>= 8) {
+            bytes_ += size(types & 0xFF);
+        }
+    }
+
+    /// @notice The patterns in the bytes of the results of an element's reductions.
+    function unpack(uint256 types, bytes memory results) internal pure returns (uint256[] memory patterns) {
+        uint256 count;
+        while (types >> 8 * count != 0) ++count;
+        patterns = new uint256[](count);
+        uint256 at;
+        for (uint256 k; k < count; ++k) {
+            uint256 bytes_ = size(types >> 8 * k & 0xFF);
+            patterns[k] = Records.little(results, at, bytes_);
+            at += bytes_;
+        }
+    }
+}
