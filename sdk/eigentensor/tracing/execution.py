@@ -15,7 +15,7 @@ from eigentensor.merkle import LEAF
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.codec import split, to_bytes
-from eigentensor.program.model import Program, Role
+from eigentensor.program.model import Body, Program, Role
 from eigentensor.reference import Values
 from eigentensor.tracing.hashes import Hashes
 
@@ -138,6 +138,10 @@ class Execution:
         """The tensors for parameters 1, 2, … of an executed call. Raises WitnessError if one was not kept."""
         iteration, call = divmod(number, len(self.program.calls))
         return [self.flat(buffer, iteration) for buffer in self.program.calls[call].arguments]
+
+    def body(self, number: int) -> Body:
+        """The body of an executed call."""
+        return self.program.bodies[self.program.calls[number % len(self.program.calls)].body]
 
     def bound(self, number: int) -> tuple[int, ...]:
         """The values of the body's variables in an executed call."""

@@ -12,7 +12,7 @@ from eigentensor.numerics.operations import from_pattern
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS
 from eigentensor.program.structure import cone, extents_of, reductions
-from eigentensor.reference import Evaluation, Values, loaded
+from eigentensor.reference import Evaluation, Load, Values, loaded
 from eigentensor.tracing.execution import Execution
 
 #: The pattern of an element of a parameter; it is asked in the order of the LOADs, and only where the guard holds.
@@ -57,9 +57,7 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
         last = len(body.instructions) - 1
         at.evaluate(_expression(body, (last,)))
         return _pattern(body.parameters[0].dtype, at.values[last])
-    if not 0 <= point.reduction < len(numbers):
-        raise WitnessError(f"the body has no reduction {point.reduction}")
-    number = numbers[point.reduction]
+    number = _reduce_of(body, point.reduction)
     at.evaluate(_expression(body, extents_of(body, point.reduction)))
     steps = int(np.prod(at.extents(number), dtype=object))
     if not 0 <= point.step < steps:
@@ -69,16 +67,57 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
     return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], _claimed(dtype, point.accumulator)))
 
 
+def length_of(body: Body, variables: Sequence[int], reduction: int) -> int:
+    """The steps that a reduction takes; none leave it at its identity. Raises WitnessError if there is none."""
+    at = Evaluation(body, _nothing, variables, np.zeros(1, np.int64))
+    number = _reduce_of(body, reduction)
+    at.evaluate(_expression(body, extents_of(body, reduction)))
+    return int(np.prod(at.extents(number), dtype=object))
+
+
+def identity_of(body: Body, reduction: int) -> int:
+    """The pattern that a reduction starts from."""
+    number = _reduce_of(body, reduction)
+    value = Evaluation(body, _nothing, (), np.zeros(1, np.int64)).identity(number)
+    return _pattern(body.instructions[number].dtype, value)
+
+
+def reduction_dtypes(body: Body) -> tuple[DType, ...]:
+    """The accumulators' dtypes, by the number of the reduction."""
+    return tuple(body.instructions[number].dtype for number in reductions(body))
+
+
+def is_canonical(dtype: DType, pattern: int) -> bool:
+    """Whether a value is stored so: of the dtype's width, and of its one NaN."""
+    return _pattern(dtype, from_pattern(dtype, pattern)) == pattern
+
+
+def results_of(execution: Execution, number: int, elements: range) -> list[tuple[int, ...]]:
+    """The patterns of the results of the reductions of some elements of an executed call, evaluated side by side."""
+    body, numbers = execution.body(number), reductions(execution.body(number))
+    if not numbers:
+        return [()] * len(elements)
+    arrays = [argument.array for argument in execution.arguments(number)]
+    each = Evaluation(body, _reads(arrays), execution.bound(number), np.array(elements, np.int64))
+    each.stored()
+    columns = []
+    for n in numbers:
+        dtype = body.instructions[n].dtype
+        total = np.ascontiguousarray(np.broadcast_to(each.values[n], len(elements)))
+        columns.append([int(p) for p in patterns(dtype, canonical(dtype, total))])
+    return list(zip(*columns, strict=True))
+
+
 class Element:
     """An element of an executed call, evaluated over the tensors that an account gives for it."""
 
     def __init__(self, execution: Execution, number: int, element: int) -> None:
-        self.body = execution.program.bodies[execution.program.calls[number % len(execution.program.calls)].body]
+        self.body = execution.body(number)
         self.number = number
         self.element = element
         self.variables = execution.bound(number)
         self._arrays = [argument.array for argument in execution.arguments(number)]
-        self._evaluation = Evaluation(self.body, self._load, self.variables, np.array([element]))
+        self._evaluation = Evaluation(self.body, _reads(self._arrays), self.variables, np.array([element]))
         self._stored = self._evaluation.stored()
 
     @property
@@ -94,14 +133,14 @@ class Element:
         )
 
     def length(self, reduction: int) -> int:
-        """The steps that a reduction takes; none leave it at its identity."""
-        return int(np.prod(self._evaluation.extents(reductions(self.body)[reduction]), dtype=object))
+        """The steps that a reduction takes."""
+        return length_of(self.body, self.variables, reduction)
 
     def accumulators(self, reduction: int, after: Collection[int]) -> dict[int, int]:
         """The patterns of the accumulator after so many steps; 0 is the identity, `length` the result."""
         number = reductions(self.body)[reduction]
         inner = _expression(self.body, self.body.instructions[number].values)
-        again = Evaluation(self.body, self._load, self.variables, np.array([self.element]))
+        again = Evaluation(self.body, _reads(self._arrays), self.variables, np.array([self.element]))
         again.values |= self._evaluation.values
         dtype, last = self.body.instructions[number].dtype, max(after, default=0)
         found: dict[int, int] = {}
@@ -116,8 +155,23 @@ class Element:
         """The pattern of an element of an operand."""
         return _pattern(self.body.parameters[parameter].dtype, self._arrays[parameter - 1][element : element + 1])
 
-    def _load(self, parameter: int, element: Values, guard: Values | None) -> Values:
-        return loaded(self._arrays[parameter - 1], element, guard)
+
+def _reads(arrays: Sequence[Values]) -> Load:
+    def load(parameter: int, element: Values, guard: Values | None) -> Values:
+        return loaded(arrays[parameter - 1], element, guard)
+
+    return load
+
+
+def _nothing(parameter: int, element: Values, guard: Values | None) -> Values:
+    raise WitnessError("an extent loads an element")
+
+
+def _reduce_of(body: Body, reduction: int) -> int:
+    numbers = reductions(body)
+    if not 0 <= reduction < len(numbers):
+        raise WitnessError(f"the body has no reduction {reduction}")
+    return numbers[reduction]
 
 
 def _expression(body: Body, roots: Sequence[int]) -> list[int]:
@@ -127,10 +181,9 @@ def _expression(body: Body, roots: Sequence[int]) -> list[int]:
 
 def _claimed(dtype: DType, pattern: int) -> Values:
     """The value of a pattern that somebody claims: of the dtype's width, and of its one NaN."""
-    value = from_pattern(dtype, pattern)
-    if _pattern(dtype, value) != pattern:
+    if not is_canonical(dtype, pattern):
         raise WitnessError(f"{pattern:#x} is no canonical {dtype.name.lower()}")
-    return value
+    return from_pattern(dtype, pattern)
 
 
 def _pattern(dtype: DType, value: Values) -> int:

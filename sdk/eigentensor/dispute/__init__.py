@@ -1,0 +1,56 @@
+"""The game about a result, as pure functions: what a move makes of a position, and which move a side makes next."""
+
+from eigentensor.dispute.moves import (
+    ClaimBorders,
+    Collect,
+    Descend,
+    Descent,
+    Entry,
+    JudgeFinal,
+    JudgeSpan,
+    Move,
+    PickCall,
+    PickNode,
+    PickReduction,
+    PickSpan,
+    Publish,
+    ShowLeaf,
+    Verdict,
+)
+from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason, Side, deadline_of
+from eigentensor.dispute.published import Published
+from eigentensor.dispute.refusal import refuse
+from eigentensor.dispute.rules import MAX_CALLS, apply
+from eigentensor.dispute.strategy import Keep, Knowledge, next_move
+
+__all__ = [
+    "FINAL",
+    "MAX_CALLS",
+    "ClaimBorders",
+    "Collect",
+    "Descend",
+    "Descent",
+    "Entry",
+    "JudgeFinal",
+    "JudgeSpan",
+    "Keep",
+    "Knowledge",
+    "Move",
+    "Outcome",
+    "Phase",
+    "PickCall",
+    "PickNode",
+    "PickReduction",
+    "PickSpan",
+    "Position",
+    "Publish",
+    "Published",
+    "Reason",
+    "ShowLeaf",
+    "Side",
+    "Verdict",
+    "apply",
+    "deadline_of",
+    "next_move",
+    "refuse",
+]

@@ -1,0 +1,190 @@
+"""The moves of a game: `function` and `arguments()` are what the contract takes after the game and the position."""
+
+from dataclasses import astuple, dataclass
+from typing import Any, ClassVar
+
+from eth_abi.abi import encode
+
+from eigentensor.dispute.encoding import call_bytes, collect_bytes, kernel_bytes, witness_bytes
+from eigentensor.tracing import CallProof, Claim, CollectProof, Kernel, Witness
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """A node below the current one: its number within its level, and the siblings from it up to the current tree."""
+
+    index: int = 0
+    child: bytes = bytes(32)
+    path: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An element of the shown leaf.
+
+    `word` are the leaf's 32 bytes that hold it, followed by the results of all elements in them; `path` leads from its
+    hash to the position's node.
+    """
+
+    element: int
+    word: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """`order` is the order as the contract takes it; `claim` is what it, the market and the calls give together."""
+
+    function: ClassVar = "publish"
+    order: tuple[Any, ...]
+    claim: Claim
+    header: bytes
+    records_root: bytes
+    calls: tuple[bytes, ...]
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.order, self.header, self.records_root, list(self.calls)
+
+    def published(self) -> bytes:
+        return encode(["bytes32", "bytes32", "bytes32[]"], [self.header, self.records_root, self.calls])
+
+
+@dataclass(frozen=True, slots=True)
+class PickCall:
+    function: ClassVar = "pickCall"
+    claim: Claim
+    proof: CallProof
+    descent: Descent = Descent()
+
+    def arguments(self) -> tuple[Any, ...]:
+        proof = self.proof
+        return astuple(self.claim), proof.number, proof.root, call_bytes(proof), astuple(self.descent)
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    function: ClassVar = "collect"
+    claim: Claim
+    proof: CollectProof
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.claim), collect_bytes(self.proof)
+
+
+@dataclass(frozen=True, slots=True)
+class Descend:
+    function: ClassVar = "descend"
+    children: tuple[bytes, ...]
+
+    def arguments(self) -> tuple[Any, ...]:
+        return (list(self.children),)
+
+    def published(self) -> bytes:
+        return encode(["bytes32[]"], [self.children])
+
+
+@dataclass(frozen=True, slots=True)
+class PickNode:
+    function: ClassVar = "pickNode"
+    descent: Descent
+
+    def arguments(self) -> tuple[Any, ...]:
+        return (astuple(self.descent),)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLeaf:
+    """`results` are those of the reductions of each element in the leaf, packed, element by element."""
+
+    function: ClassVar = "showLeaf"
+    leaf: bytes
+    results: bytes
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.leaf, self.results
+
+    def published(self) -> bytes:
+        return encode(["bytes", "bytes"], [self.leaf, self.results])
+
+
+@dataclass(frozen=True, slots=True)
+class PickReduction:
+    """A reduction with its kernel; or FINAL, without."""
+
+    function: ClassVar = "pickReduction"
+    entry: Entry
+    reduction: int
+    kernel: Kernel | None
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.entry), self.reduction, b"" if self.kernel is None else kernel_bytes(self.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimBorders:
+    """`values` are accumulators, packed."""
+
+    function: ClassVar = "claimBorders"
+    values: bytes
+
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.values,)
+
+    def published(self) -> bytes:
+        return encode(["bytes"], [self.values])
+
+
+@dataclass(frozen=True, slots=True)
+class PickSpan:
+    function: ClassVar = "pickSpan"
+    span: int
+    values: bytes
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.span, self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`results` are those claimed for the element's reductions, packed."""
+
+    function: ClassVar = "verdict"
+    claim: Claim
+    results: bytes
+    witness: Witness
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.claim), self.results, witness_bytes(self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFinal:
+    """`PickReduction` of the final expression and `Verdict` in one."""
+
+    function: ClassVar = "judgeFinal"
+    entry: Entry
+    claim: Claim
+    witness: Witness
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.entry), astuple(self.claim), witness_bytes(self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpan:
+    """`PickSpan` of one step and `Verdict` in one."""
+
+    function: ClassVar = "judgeSpan"
+    span: int
+    values: bytes
+    claim: Claim
+    results: bytes
+    witness: Witness
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.span, self.values, astuple(self.claim), self.results, witness_bytes(self.witness)
+
+
+ExecutorMove = Publish | Descend | ShowLeaf | ClaimBorders
+ChallengerMove = PickCall | Collect | PickNode | PickReduction | PickSpan | Verdict | JudgeFinal | JudgeSpan
+Move = ExecutorMove | ChallengerMove

@@ -1,0 +1,113 @@
+"""Where a game stands: what the contract keeps of it, as one hash. Names and order are those of IDisputeGame.sol."""
+
+from dataclasses import astuple, dataclass
+from enum import IntEnum
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from eigentensor.merkle import NOTHING
+from eigentensor.tracing import Claim
+
+#: Instead of a reduction's number: the final expression.
+FINAL = 255
+
+
+class Side(IntEnum):
+    EXECUTOR = 0
+    CHALLENGER = 1
+
+
+class Phase(IntEnum):
+    """What the side to move is to do."""
+
+    PUBLISH = 0
+    CALL = 1
+    TREE = 2
+    NODE = 3
+    LEAF = 4
+    ELEMENT = 5
+    BORDERS = 6
+    SPAN = 7
+    VERDICT = 8
+
+    @property
+    def side(self) -> Side:
+        """Whose clock runs."""
+        executor = self in (Phase.PUBLISH, Phase.TREE, Phase.LEAF, Phase.BORDERS)
+        return Side.EXECUTOR if executor else Side.CHALLENGER
+
+
+class Reason(IntEnum):
+    """Why a game ended."""
+
+    VERDICT = 0
+    COLLECT = 1
+    DETERMINED = 2
+    CLOCK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A game that is over."""
+
+    executor_lost: bool
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The fields of the Solidity struct; `astuple` is what its ABI takes. What a phase does not use keeps its value."""
+
+    task: bytes
+    executor: str
+    challenger: str
+    phase: Phase
+    since: int
+    executor_left: int
+    challenger_left: int
+    claim: bytes = NOTHING
+    number: int = 0
+    node: bytes = NOTHING
+    rooted: bool = False
+    level: int = 0
+    opened: int = 0
+    index: int = 0
+    dtype: int = 0
+    elements: int = 0
+    reductions: int = 0
+    kernel: bytes = NOTHING
+    element: int = 0
+    results: bytes = NOTHING
+    reduction: int = 0
+    low: int = 0
+    high: int = 0
+    low_value: int = 0
+    high_value: int = 0
+    borders: bytes = NOTHING
+
+    def hash(self, game: int) -> bytes:
+        """What the contract keeps of a game in this position."""
+        return keccak(encode(["uint256", POSITION], [game, astuple(self)]))
+
+    @property
+    def left(self) -> int:
+        """Blocks on the clock that runs, as of `since`."""
+        return self.executor_left if self.phase.side is Side.EXECUTOR else self.challenger_left
+
+
+POSITION = (
+    "(bytes32,address,address,uint8,uint32,uint32,uint32,bytes32,uint32,bytes32,bool,uint8,uint8,uint64,uint8,uint64,"
+    "uint64,bytes32,uint64,bytes32,uint8,uint64,uint64,uint64,uint64,bytes32)"
+)
+CLAIM = "(bytes32,bytes32,bytes32,bytes32,bytes32,uint32,bytes32,bytes32)"
+
+
+def deadline_of(position: Position) -> int:
+    """The last block in which the side to move may move; after it anybody may end the game by its clock."""
+    return position.since + position.left - 1
+
+
+def claim_hash(claim: Claim) -> bytes:
+    """What a position keeps of a claim."""
+    return keccak(encode([CLAIM], [astuple(claim)]))
