@@ -1,4 +1,4 @@
-"""One local network for all end-to-end tests: only transactions and tests make blocks, so nothing depends on time."""
+"""One local network for all end-to-end tests: blocks come with time, with transactions, and from tests."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -31,14 +31,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def net(home: Path) -> Iterator[Devnet]:
     """A chain, its contracts, an aggregator."""
-    with devnet(block_time=None) as running:
+    with devnet(block_time=0.25) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def operators(net: Devnet) -> list[Party]:
-    """Two operators that have joined and run."""
-    return start_operators(net, 2)
+    """Three operators that have joined and run: who executes is checked by the others."""
+    return start_operators(net, 3)
 
 
 @pytest.fixture

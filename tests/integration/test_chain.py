@@ -21,15 +21,17 @@ from eigentensor.chain import (
     Committed,
     Deposited,
     Failed,
+    Locked,
     Network,
     Opening,
-    OperatorJoined,
     Order,
     Posted,
     Reader,
     Revealed,
-    SignerSet,
+    Seeded,
     State,
+    TaskEvent,
+    Unlocked,
     anvil_account,
     commitment,
     joining,
@@ -37,55 +39,74 @@ from eigentensor.chain import (
     sign_order,
     to_wei,
 )
-from eigentensor.chain.journal import Journal, Status
-from eigentensor.chain.sender import Message, Sender
-from eigentensor.errors import ChainError, ConfigError, NotMined, Reverted, Unreachable
-from eigentensor.testing.localnet import Anvil
+from eigentensor.errors import ChainError, ConfigError, Reverted, Unreachable
+from eigentensor.testing.localnet import COLLATERAL, FIRST_BLOCK, SEATS, STAKE, Anvil, pass_seed
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
 ROOT, SALT = b"\2" * 32, b"\3" * 32
+MOST = (1 << 96) - 1
 
 
-def commit_and_reveal(operator: Chain, task: bytes) -> None:
-    c = commitment(operator.deployment.domain, task, operator.address, 0, ROOT, SALT)
-    operator.commit(operator.address, task, c)
-    operator.reveal(Opening(task, ROOT, SALT))
+def commit(operator: Chain, order: Order, slot: int = 0, root: bytes = ROOT) -> bytes:
+    """The commitment of an operator's result."""
+    domain = operator.deployment.domain
+    return commitment(domain, order_uuid(order, domain), operator.address, slot, root, SALT)
+
+
+def execute(anvil: Anvil, operator: Chain, order: Order) -> None:
+    """From the acceptance to the reveal of a task that is not checked."""
+    task = order_uuid(order, operator.deployment.domain)
+    operator.accept(operator.address, order)
+    operator.commit(operator.address, task, commit(operator, order))
+    pass_seed(anvil, operator, order, drawn=False)
+    operator.reveal(order, Opening(task, ROOT, SALT))
 
 
 def test_a_task_lives_from_its_order_to_its_payment(
     anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, chain_of: Chains
 ) -> None:
-    order = order_of(min_price=to_wei("0.01"), ramp_start=1, ramp_length=1000)
+    order = order_of(min_price=to_wei("0.01"), ramp_start=1, ramp_length=10_000)
     task = order_uuid(order, client.deployment.domain)
     before = operator.balance_of(operator.address)
     posted = client.post(order).events
     assert [type(event) for event in posted] == [Deposited, Posted]
     assert posted[1] == Posted(posted[1].place, task, client.address, order)
+    assert client.tokens_of(client.address) == to_wei("10") - order.escrow
 
-    (accepted,) = operator.accept(operator.address, order).events
-    assert isinstance(accepted, Accepted) and accepted.executor == operator.address
+    (accepted,) = [e for e in operator.accept(operator.address, order).events if isinstance(e, Accepted)]
     parameters = client.deployment.parameters
     block = accepted.place.block
-    assert accepted.price == economics.price(order.min_price, order.max_price, 1, 1000, block)
-    assert accepted.collateral == economics.collateral(parameters, accepted.price)
+    assert accepted.executor == operator.address
+    assert accepted.price == economics.price(order.min_price, order.max_price, 1, 10_000, block)
+    assert accepted.collateral == economics.collateral(parameters, accepted.price, order.verifiers, order.check_fee)
     assert operator.balance_of(operator.address).collateral == accepted.collateral
+    lock = client.lock_of(task, operator.address)
+    stake = economics.stake(parameters, accepted.price, 0, order.check_rate, order.verifiers)
+    assert stake <= lock.shares <= stake + 2 and lock.end == block + economics.lifetime(parameters, order.exec)
+    assert client.locked_stake(operator.address) == lock.shares + lock.rounding
 
-    commit_and_reveal(operator, task)
+    assert client.is_drawn(order) is None and client.seed_block_of(task) == 0
+    committed = operator.commit(operator.address, task, commit(operator, order)).block
+    assert client.seed_block_of(task) == economics.seed_block(committed, parameters.lag, parameters.grid)
+    pass_seed(anvil, operator, order, drawn=False)
+    assert client.is_drawn(order) is False
+    operator.reveal(order, Opening(task, ROOT, SALT))
     assert client.outputs_root_of(task) == ROOT
     assert client.task_at(task).state is State.REVEALED
     anvil.mine_past(client.deadline_of(task))
-    (closed,) = chain_of(5).close(order).events
-    assert isinstance(closed, Closed) and closed.paid == accepted.price
+    (closed,) = [e for e in chain_of(5).close(order).events if isinstance(e, Closed)]
+    assert closed.paid == accepted.price
     after = operator.balance_of(operator.address)
     assert (after.balance, after.collateral) == (before.balance + accepted.price, 0)
-    assert client.balance_of(client.address).balance == order.max_price - accepted.price
-    assert client.task_at(task).state is State.FINAL
+    assert client.balance_of(client.address).balance == order.escrow - accepted.price
+    assert client.task_at(task).state is State.FINAL and client.locked_stake(operator.address) == 0
 
     client.withdraw(client.address, closed.refund)
     assert client.tokens_of(client.address) == to_wei("10") - accepted.price
-    names = [type(event) for event in client.events(posted[0].place.block)]
-    assert names[1:6] == [Posted, Accepted, Committed, Revealed, Closed]
+    told = [e for e in client.events(posted[0].place.block) if isinstance(e, (TaskEvent, Seeded))]
+    kinds = (Posted, Accepted, Locked, Committed, Seeded, Revealed, Unlocked, Closed)
+    assert {type(event) for event in told} == set(kinds) and len(told) == len(kinds)
 
 
 def test_a_silent_executor_loses_the_penalty_and_nothing_else(
@@ -95,14 +116,13 @@ def test_a_silent_executor_loses_the_penalty_and_nothing_else(
     task = order_uuid(order, client.deployment.domain)
     before = operator.balance_of(operator.address).balance
     client.post(order)
-    (accepted,) = operator.accept(operator.address, order).events
-    assert isinstance(accepted, Accepted)
+    operator.accept(operator.address, order)
     anvil.mine_past(client.deadline_of(task))
-    (failed,) = chain_of(5).fail(order).events
-    penalty = economics.penalty(client.deployment.parameters, accepted.price)
-    assert failed == Failed(failed.place, task, order.max_price, penalty)
+    (failed,) = [e for e in chain_of(5).close(order).events if isinstance(e, Failed)]
+    penalty = economics.penalty(client.deployment.parameters, order.max_price)
+    assert failed == Failed(failed.place, task, order.escrow, penalty)
     assert operator.balance_of(operator.address).balance == before - penalty
-    assert client.balance_of(client.address).balance == order.max_price
+    assert client.balance_of(client.address).balance == order.escrow
 
 
 def test_anybody_posts_a_signed_order_and_the_operators_that_it_names_may_accept(
@@ -111,7 +131,7 @@ def test_anybody_posts_a_signed_order_and_the_operators_that_it_names_may_accept
     vector = json.loads((Path(__file__).parents[1] / "vectors" / "order.json").read_text())["operators"]
     closed = order_of(operators=bytes.fromhex(vector["root"][2:]))
     order = order_of()
-    client.deposit(client.address, 2 * order.max_price)
+    client.deposit(client.address, 2 * order.escrow)
     domain, key = client.deployment.domain, anvil_account(2)
     chain_of(4).post_many([order, closed], [sign_order(o, domain, key) for o in (order, closed)])
     assert client.task_at(order_uuid(order, domain)).state is State.OPEN
@@ -122,8 +142,8 @@ def test_anybody_posts_a_signed_order_and_the_operators_that_it_names_may_accept
     assert client.task_at(order_uuid(order, domain)).executor == operator.address
 
 
-def test_an_operator_works_off_many_tasks_in_four_messages(
-    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders
+def test_an_operator_works_off_many_tasks_in_a_few_messages(
+    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, chain_of: Chains
 ) -> None:
     orders = [order_of() for _ in range(3)]
     domain = client.deployment.domain
@@ -131,166 +151,46 @@ def test_an_operator_works_off_many_tasks_in_four_messages(
     client.post_many(orders)
     sent = operator.transaction_count(operator.address)
     operator.accept_many(operator.address, orders)
-    operator.commit_many(
-        operator.address, tasks, [commitment(domain, task, operator.address, 0, ROOT, SALT) for task in tasks]
-    )
-    operator.reveal_many([Opening(task, ROOT, SALT) for task in tasks])
+    operator.commit_many(operator.address, tasks, [commit(operator, order) for order in orders])
+    seed = client.seed_block_of(tasks[0])
+    anvil.mine_past(seed)
+    chain_of(5).seed(seed)
+    undrawn = [order for order in orders if not client.is_drawn(order)]
+    operator.reveal_many(undrawn, [Opening(order_uuid(order, domain), ROOT, SALT) for order in undrawn])
     anvil.mine_past(max(map(client.deadline_of, tasks)))
-    closed = operator.close_many(orders).events
-    assert [event.task for event in closed if isinstance(event, Closed)] == tasks
+    closed = operator.close_many(undrawn).events
+    assert [e.task for e in closed if isinstance(e, Closed)] == [order_uuid(order, domain) for order in undrawn]
     assert operator.transaction_count(operator.address) == sent + 4
 
 
 def test_joining_takes_only_the_steps_that_are_missing(operator: Chain) -> None:
-    def steps(cap: str) -> list[tuple[str, bool]]:
-        amounts = {"collateral_cap": to_wei(cap), "stake": to_wei("2"), "collateral": to_wei("5")}
+    def steps(cap: int) -> list[tuple[str, bool]]:
+        amounts = {"collateral_cap": cap, "stake_cap": MOST, "stake": STAKE, "collateral": COLLATERAL, "seats": SEATS}
         return [(s.name, s.is_done()) for s in joining(operator, signer=operator.address, **amounts)]
 
-    assert all(done for _, done in steps("5"))
-    assert [name for name, done in steps("6") if not done] == ["signer"]
-    kinds = [type(e) for e in operator.events(0) if isinstance(e, (OperatorJoined, SignerSet))]
-    assert kinds == [OperatorJoined, SignerSet]
-    poor = joining(operator, signer=operator.address, collateral_cap=0, stake=to_wei("100"), collateral=0)
-    with pytest.raises(ConfigError, match="needs 98"):
-        poor[1].do()
+    assert all(done for _, done in steps(MOST))
+    assert [name for name, done in steps(6) if not done] == ["signer"]
+    mine = [e for e in operator.events(0) if getattr(e, "operator", None) == operator.address]
+    assert sorted(type(e).__name__ for e in mine) == ["OperatorJoined", "SeatsSet", "SignerSet"]
+    rest = {"collateral_cap": 0, "stake_cap": 0, "collateral": 0, "seats": 0}
+    poor = joining(operator, signer=operator.address, stake=to_wei("100"), **rest)
+    with pytest.raises(ConfigError, match="needs 80"):
+        next(step for step in poor if step.name == "stake").do()
 
 
 def test_a_refusal_costs_nothing_and_names_its_reason(client: Chain, order_of: Orders, chain_of: Chains) -> None:
     sent = client.transaction_count(client.address)
+    floor = client.deployment.parameters.check_floor
     with pytest.raises(Reverted) as refused:
-        client.post(order_of(verifiers=1, check_rate=5))
-    assert (refused.value.name, refused.value.arguments) == ("ChecksNotAvailable", (5, 1))
-    assert "without checks" in refused.value.fix
+        client.post(order_of(check_rate=5))
+    assert (refused.value.name, refused.value.arguments) == ("WrongCheckRate", (5, floor, economics.WAD))
+    assert "floor" in refused.value.fix
     with pytest.raises(Reverted, match="ERC20InsufficientBalance"):
         client.ensure_allowance(client.deployment.task_market, to_wei("100"))
         client.post(order_of(max_price=to_wei("99")))
     assert client.transaction_count(client.address) == sent + 1
     with pytest.raises(Reverted, match="WrongSignature"):
         chain_of(3).post(order_of(), b"\0" * 65)
-
-
-def test_the_same_message_is_sent_once(client: Chain, order_of: Orders) -> None:
-    order = order_of()
-    first = client.post(order)
-    sent = client.transaction_count(client.address)
-    assert client.post(order) == first
-    assert client.deposit(client.address, 5, once="deposit of monday") == client.deposit(
-        client.address, 5, once="deposit of monday"
-    )
-    client.deposit(client.address, 5)
-    assert client.transaction_count(client.address) == sent + 2
-
-
-def approval(chain: Chain, amount: int) -> Message:
-    data = chain.token.encode_abi("approve", [anvil_account(7).address, amount])
-    return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
-
-
-class Crash(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("moment", ["before the transaction leaves", "after the transaction left"])
-def test_a_process_that_dies_while_sending_sends_once(
-    client: Chain, network: Network, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "crashing.sqlite"
-    journal = Journal(path)
-    dying = Reader(network)
-    offer = dying.web3.eth.send_raw_transaction
-
-    def die(raw: bytes) -> None:
-        if moment.startswith("after"):
-            offer(raw)
-        raise Crash
-
-    monkeypatch.setattr(dying.web3.eth, "send_raw_transaction", die)
-    count = client.transaction_count(client.address)
-    with pytest.raises(Crash):
-        Sender(dying, client.account, journal).send(approval(client, 77))
-    journal.close()
-
-    journal = Journal(path)
-    again = Sender(Reader(network), client.account, journal)
-    again.resume()
-    receipt = again.send(approval(client, 77))
-    assert receipt.transaction == journal.get(approval(client, 77).key).attempts[0].hash  # type: ignore[union-attr]
-    assert client.transaction_count(client.address) == count + 1
-    assert client.allowance(client.address, anvil_account(7).address) == 77
-    journal.close()
-
-
-def test_a_stuck_transaction_is_replaced_and_either_of_them_counts(anvil: Anvil, client: Chain) -> None:
-    anvil.rpc("evm_setAutomine", False)
-    sender = Sender(client, client.account, client.journal, patience=0, deadline=0.5)
-    with pytest.raises(NotMined, match="not in the chain"):
-        sender.send(approval(client, 5))
-    intent = client.journal.get(approval(client, 5).key)
-    assert intent is not None and len(intent.attempts) > 1
-    fees = [attempt.fee for attempt in intent.attempts]
-    assert fees == sorted(set(fees)) and intent.status is Status.PENDING
-    anvil.mine()
-    receipt = sender.send(approval(client, 5))
-    assert receipt.transaction == intent.attempts[-1].hash
-    assert client.transaction_count(client.address) == intent.nonce + 1
-
-
-def test_several_messages_wait_in_line(anvil: Anvil, client: Chain) -> None:
-    anvil.rpc("evm_setAutomine", False)
-    keys = [client.sender.submit(approval(client, amount)) for amount in (1, 2, 3)]
-    nonces = [client.journal.get(key).nonce for key in keys]  # type: ignore[union-attr]
-    assert nonces == list(range(nonces[0], nonces[0] + 3))
-    anvil.mine()
-    assert len({client.sender.wait(key).block for key in keys}) == 1
-    assert client.allowance(client.address, anvil_account(7).address) == 3
-
-
-def test_a_nonce_that_somebody_else_used_is_not_waited_for(
-    anvil: Anvil, client: Chain, network: Network, tmp_path: Path
-) -> None:
-    anvil.rpc("evm_setAutomine", False)
-    client.sender.submit(approval(client, 1))
-    anvil.rpc("anvil_dropAllTransactions")
-    anvil.rpc("evm_setAutomine", True)
-    with Chain(network, client.account, tmp_path / "other.sqlite") as other:
-        other.sender.send(approval(client, 2))
-    with pytest.raises(ChainError, match="took nonce"):
-        client.sender.wait(approval(client, 1).key)
-    client.sender.send(approval(client, 1))
-    assert client.allowance(client.address, anvil_account(7).address) == 1
-
-
-def test_a_transaction_that_the_node_refuses_blocks_no_other(anvil: Anvil, client: Chain) -> None:
-    coins = client.ether_of(client.address)
-    anvil.fund(client.address, 0)
-    with pytest.raises(ChainError, match="nsufficient funds"):
-        client.approve(anvil_account(7).address, 1, once="refused")
-    assert client.journal.pending() == []
-    anvil.rpc("anvil_setBalance", client.address, hex(coins))
-    client.approve(anvil_account(7).address, 2)
-    client.approve(anvil_account(7).address, 1, once="refused")
-    assert client.allowance(client.address, anvil_account(7).address) == 1
-
-
-def test_what_fails_in_the_chain_after_a_good_simulation_is_a_refusal(
-    anvil: Anvil, client: Chain, chain_of: Chains, order_of: Orders
-) -> None:
-    order = order_of(accept_by=client.block_number() + 3)
-    client.post(order)
-    anvil.mine(4)
-    other = chain_of(5)
-    data = client.market.encode_abi("expire", [order.as_tuple()])
-    expire = Message("expire", client.deployment.task_market, bytes.fromhex(data[2:]))
-    anvil.rpc("evm_setAutomine", False)
-    key = other.sender.submit(expire)
-    # Somebody else sends the same afterwards and pays more to be first.
-    faster = {"from": client.address, "to": expire.to, "data": data, "gas": hex(300_000)}
-    fees = {"maxFeePerGas": hex(10**12), "maxPriorityFeePerGas": hex(10**11)}
-    anvil.rpc("eth_sendTransaction", faster | fees)
-    anvil.mine()
-    with pytest.raises(Reverted, match="WrongState"):
-        other.sender.wait(key)
-    assert other.journal.get(key).status is Status.REVERTED  # type: ignore[union-attr]
 
 
 def test_changes_tell_every_event_once_and_take_back_what_a_reorganisation_threw_out(
@@ -308,7 +208,7 @@ def test_changes_tell_every_event_once_and_take_back_what_a_reorganisation_threw
     operator.accept(operator.address, order)
     anvil.mine(3)
     second = reader.changes(heads)
-    assert [type(e) for e in second.events] == [Accepted] and second.complete
+    assert {type(e) for e in second.events} == {Accepted, Locked} and second.complete
     heads += second.heads
     assert reader.changes(heads) == replace(second, events=(), heads=())
 
@@ -336,7 +236,7 @@ def test_a_reorganisation_deeper_than_memory_starts_again(anvil: Anvil, client: 
 
 
 def test_long_histories_are_read_in_parts(anvil: Anvil, client: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigentensor.chain.reader.SPAN", 3)
+    monkeypatch.setattr("eigentensor.chain.history.SPAN", 3)
     client.deposit(client.address, 1)
     anvil.mine(5)
     client.deposit(client.address, 2)
@@ -378,7 +278,7 @@ def test_a_chain_ends_with_its_block(anvil: Anvil) -> None:
 
     with start_anvil() as other:
         pid = other.process.pid
-        assert other.web3.eth.block_number == 0
+        assert other.web3.eth.block_number == FIRST_BLOCK
     assert other.process.returncode is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -2,13 +2,16 @@
 
 import json
 import subprocess
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
+from eth_utils.crypto import keccak
+from hexbytes import HexBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +40,7 @@ from eigentensor.chain.events import (
     Demanded,
     Event,
     GameEnded,
+    Moved,
     Noted,
     Place,
     Posted,
@@ -46,8 +50,9 @@ from eigentensor.chain.events import (
 from eigentensor.chain.header import encode_header
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
-from eigentensor.chain.logs import SOURCES
+from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.views import Cause, Leaf
+from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.errors import ChainError, ConfigError, TaskError
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "order.json").read_text())
@@ -200,6 +205,24 @@ def test_every_fix_is_of_an_error_that_a_contract_has() -> None:
 
 PLACE = Place(1, 2, b"h" * 32, b"t" * 32)
 TASK = b"k" * 32
+
+
+def test_logs_are_decoded_with_what_is_inside_them() -> None:
+    address = anvil_account(1).address
+    position = Position(TASK, address, address, Phase.NODE, 7, 8, 9, node=b"n" * 32, rooted=True, high=2**64 - 1)
+    types, values = [POSITION, "bytes"], [astuple(position), b"published"]
+    signature = keccak(f"Moved(uint256,{POSITION},bytes)".encode())
+    log: Any = {
+        "address": address, "topics": [HexBytes(signature), HexBytes((3).to_bytes(32, "big"))],
+        "data": HexBytes(encode(types, values)), "blockNumber": 1, "blockHash": HexBytes(PLACE.block_hash),
+        "logIndex": 2, "transactionHash": HexBytes(PLACE.transaction), "transactionIndex": 0, "removed": False,
+    }  # fmt: skip
+    moved = decode_log(log)
+    assert moved == Moved(PLACE, TASK, 3, position, b"published")
+    assert isinstance(moved, Moved) and moved.position.phase is Phase.NODE and type(moved.data) is bytes
+    assert Moved.from_arguments(PLACE, json.loads(json.dumps(moved.arguments()))) == moved
+    assert decode_log(log | {"topics": [HexBytes(b"?" * 32)]}) is None
+    assert decode_log(log | {"topics": []}) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""Sending on a real chain: once, in order, whatever dies or gets stuck on the way."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from web3.exceptions import Web3RPCError
+
+from eigentensor.chain import Chain, Network, Order, Reader, anvil_account
+from eigentensor.chain.journal import Journal, Status
+from eigentensor.chain.sender import Message, Sender
+from eigentensor.errors import ChainError, NotMined, Reverted
+from eigentensor.testing.localnet import Anvil
+
+Chains = Callable[[int], Chain]
+Orders = Callable[..., Order]
+
+
+def test_the_same_message_is_sent_once(client: Chain, order_of: Orders) -> None:
+    order = order_of()
+    first = client.post(order)
+    sent = client.transaction_count(client.address)
+    assert client.post(order) == first
+    assert client.deposit(client.address, 5, once="deposit of monday") == client.deposit(
+        client.address, 5, once="deposit of monday"
+    )
+    client.deposit(client.address, 5)
+    assert client.transaction_count(client.address) == sent + 2
+
+
+def approval(chain: Chain, amount: int) -> Message:
+    data = chain.token.encode_abi("approve", [anvil_account(7).address, amount])
+    return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["before the transaction leaves", "after the transaction left"])
+def test_a_process_that_dies_while_sending_sends_once(
+    client: Chain, network: Network, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "crashing.sqlite"
+    journal = Journal(path)
+    dying = Reader(network)
+    offer = dying.web3.eth.send_raw_transaction
+
+    def die(raw: bytes) -> None:
+        if moment.startswith("after"):
+            offer(raw)
+        raise Crash
+
+    monkeypatch.setattr(dying.web3.eth, "send_raw_transaction", die)
+    count = client.transaction_count(client.address)
+    with pytest.raises(Crash):
+        Sender(dying, client.account, journal).send(approval(client, 77))
+    journal.close()
+
+    journal = Journal(path)
+    again = Sender(Reader(network), client.account, journal)
+    again.resume()
+    receipt = again.send(approval(client, 77))
+    assert receipt.transaction == journal.get(approval(client, 77).key).attempts[0].hash  # type: ignore[union-attr]
+    assert client.transaction_count(client.address) == count + 1
+    assert client.allowance(client.address, anvil_account(7).address) == 77
+    journal.close()
+
+
+def test_a_stuck_transaction_is_replaced_and_either_of_them_counts(anvil: Anvil, client: Chain) -> None:
+    anvil.rpc("evm_setAutomine", False)
+    sender = Sender(client, client.account, client.journal, patience=0, deadline=0.5)
+    with pytest.raises(NotMined, match="not in the chain"):
+        sender.send(approval(client, 5))
+    intent = client.journal.get(approval(client, 5).key)
+    assert intent is not None and len(intent.attempts) > 1
+    fees = [attempt.fee for attempt in intent.attempts]
+    assert fees == sorted(set(fees)) and intent.status is Status.PENDING
+    anvil.mine()
+    receipt = sender.send(approval(client, 5))
+    assert receipt.transaction == intent.attempts[-1].hash
+    assert client.transaction_count(client.address) == intent.nonce + 1
+
+
+def test_several_messages_wait_in_line(anvil: Anvil, client: Chain) -> None:
+    anvil.rpc("evm_setAutomine", False)
+    keys = [client.sender.submit(approval(client, amount)) for amount in (1, 2, 3)]
+    nonces = [client.journal.get(key).nonce for key in keys]  # type: ignore[union-attr]
+    assert nonces == list(range(nonces[0], nonces[0] + 3))
+    anvil.mine()
+    assert len({client.sender.wait(key).block for key in keys}) == 1
+    assert client.allowance(client.address, anvil_account(7).address) == 3
+
+
+def test_a_nonce_that_somebody_else_used_is_not_waited_for(
+    anvil: Anvil, client: Chain, network: Network, tmp_path: Path
+) -> None:
+    anvil.rpc("evm_setAutomine", False)
+    client.sender.submit(approval(client, 1))
+    anvil.rpc("anvil_dropAllTransactions")
+    anvil.rpc("evm_setAutomine", True)
+    with Chain(network, client.account, tmp_path / "other.sqlite") as other:
+        other.sender.send(approval(client, 2))
+    with pytest.raises(ChainError, match="took nonce"):
+        client.sender.wait(approval(client, 1).key)
+    client.sender.send(approval(client, 1))
+    assert client.allowance(client.address, anvil_account(7).address) == 1
+
+
+def test_a_transaction_that_the_node_refuses_blocks_no_other(anvil: Anvil, client: Chain) -> None:
+    coins = client.ether_of(client.address)
+    anvil.fund(client.address, 0)
+    with pytest.raises(ChainError, match="nsufficient funds"):
+        client.approve(anvil_account(7).address, 1, once="refused")
+    assert client.journal.pending() == []
+    anvil.rpc("anvil_setBalance", client.address, hex(coins))
+    client.approve(anvil_account(7).address, 2)
+    client.approve(anvil_account(7).address, 1, once="refused")
+    assert client.allowance(client.address, anvil_account(7).address) == 1
+
+
+def test_messages_behind_one_that_no_node_took_are_not_held_back(
+    anvil: Anvil, client: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anvil.rpc("evm_setAutomine", False)
+    sender = Sender(client, client.account, client.journal, patience=0, deadline=20)
+    offer = client.web3.eth.send_raw_transaction
+
+    def refuse(raw: bytes) -> None:
+        monkeypatch.setattr(client.web3.eth, "send_raw_transaction", offer)
+        sender.submit(approval(client, 2))  # another thread was quicker with the next nonce
+        raise Web3RPCError("no room for it")
+
+    monkeypatch.setattr(client.web3.eth, "send_raw_transaction", refuse)
+    with pytest.raises(ChainError, match="no room"):
+        sender.submit(approval(client, 1))
+    anvil.rpc("evm_setAutomine", True)
+    sender.wait(approval(client, 2).key)
+    assert client.allowance(client.address, anvil_account(7).address) == 2
+    sender.send(approval(client, 1))
+    assert client.allowance(client.address, anvil_account(7).address) == 1
+
+
+def test_threads_send_side_by_side(client: Chain) -> None:
+    sent = client.transaction_count(client.address)
+    with ThreadPoolExecutor(4) as pool:
+        receipts = list(pool.map(lambda amount: client.sender.send(approval(client, amount)), range(1, 9)))
+    assert len({receipt.transaction for receipt in receipts}) == 8
+    assert client.transaction_count(client.address) == sent + 8
+
+
+def test_what_fails_in_the_chain_after_a_good_simulation_is_a_refusal(
+    anvil: Anvil, client: Chain, chain_of: Chains, order_of: Orders
+) -> None:
+    order = order_of(accept_by=client.block_number() + 3)
+    client.post(order)
+    anvil.mine(4)
+    other = chain_of(5)
+    data = client.market.encode_abi("expire", [order.as_tuple()])
+    expire = Message("expire", client.deployment.task_market, bytes.fromhex(data[2:]))
+    anvil.rpc("evm_setAutomine", False)
+    key = other.sender.submit(expire)
+    # Somebody else sends the same afterwards and pays more to be first.
+    faster = {"from": client.address, "to": expire.to, "data": data, "gas": hex(300_000)}
+    fees = {"maxFeePerGas": hex(10**12), "maxPriorityFeePerGas": hex(10**11)}
+    anvil.rpc("eth_sendTransaction", faster | fees)
+    anvil.mine()
+    with pytest.raises(Reverted, match="WrongState"):
+        other.sender.wait(key)
+    assert other.journal.get(key).status is Status.REVERTED  # type: ignore[union-attr]
