@@ -6,7 +6,7 @@ from typing import Any
 from eth_abi.abi import decode
 
 from eigentensor.chain import Ended, Event, Moved, Opened
-from eigentensor.dispute import FINAL, Phase, Position
+from eigentensor.dispute import FINAL, Phase, Position, deadline_of
 from eigentensor_aggregator.store import Sent
 from eigentensor_aggregator.tables import GameRow
 from eigentensor_aggregator.tasks import Game, TaskView

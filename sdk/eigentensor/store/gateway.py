@@ -179,6 +179,14 @@ class GatewayClient:
         """Why a task is where it is: for each operator the reason that it gave for not accepting it."""
         return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}/explain")
 
+    def challenges(self, **filters: str | int) -> dict[str, Any]:
+        """A page of challenges, newest first. Filters: task, executor, challenger, state, cursor, limit."""
+        return self._connection.request_json("GET", "/v1/challenges", params=filters)
+
+    def challenge(self, number: int) -> dict[str, Any]:
+        """A game in words: who against whom, on what, every move with its gas, whose move it is and until when."""
+        return self._connection.request_json("GET", f"/v1/challenges/{number}")
+
     def operators(self) -> dict[str, Any]:
         return self._connection.request_json("GET", "/v1/operators")
 

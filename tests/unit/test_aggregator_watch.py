@@ -1,0 +1,204 @@
+"""Stories: what the watcher saw and computed, and what it does about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from aggregator_stories import (
+    CHALLENGER,
+    PARAMETERS,
+    REVEALED_TASK,
+    ROOT,
+    TASK,
+    VERIFIER,
+    WRONG,
+    accepted,
+    answered,
+    at,
+    challenged,
+    committed,
+    convicted,
+    ended,
+    moved,
+    opened_answer,
+    posted,
+    revealed,
+    told,
+)
+from eigentensor.chain import BondReturned, Closed, from_wei
+from eigentensor.dispute import Phase, Reason
+from eigentensor.economics import WAD
+from eigentensor_aggregator.machine import NEVER
+from eigentensor_aggregator.tasks import TaskView
+from eigentensor_aggregator.watch.machine import Act, Do, Look, Policy, Situation, Verdict, bound_by, decide, said
+
+POLICY = Policy(PARAMETERS, CHALLENGER, b"k" * 32, WAD, 100)
+RESULT = told(*REVEALED_TASK)
+LOOK, CHALLENGE = Do(Act.LOOK, TASK, ROOT), Do(Act.CHALLENGE, TASK, ROOT)
+AGREES = Look(Verdict.AGREES, ROOT.hex())
+DIFFERS = Look(Verdict.DIFFERS, WRONG.hex())
+#: B at the price 9, and the last block of a challenge of a result of block 30.
+BOND, WINDOW = 24, 60
+
+
+def seen(
+    *views: TaskView,
+    block: int = 40,
+    funds: int = 1000,
+    look: Look | None = None,
+    rests: Mapping[Do, int] | None = None,
+) -> Situation:
+    looks = {} if look is None else {(view.task, view.outputs_root or b""): look for view in views}
+    return Situation(block, funds, views, looks, rests or {})
+
+
+def words(view: TaskView, policy: Policy = POLICY, **situation: object) -> str | None:
+    return said(policy, seen(view, **situation), view)  # type: ignore[arg-type]
+
+
+def test_a_result_is_looked_at_once_and_only_while_it_can_be_challenged() -> None:
+    assert decide(POLICY, seen(RESULT)) == [LOOK]
+    assert decide(POLICY, seen(RESULT, block=WINDOW - 1)) == [LOOK]
+    assert decide(POLICY, seen(RESULT, block=WINDOW)) == []
+    assert decide(POLICY, seen(RESULT, rests={LOOK: NEVER})) == []
+    assert decide(POLICY, seen(RESULT, look=AGREES)) == []
+    assert decide(POLICY, seen(told(posted(), accepted(), committed()))) == []
+
+
+def test_a_share_is_chosen_by_a_secret_and_always_the_same() -> None:
+    tenth = [replace(POLICY, key=bytes([k]) * 32, share=WAD // 10) for k in (1, 2)]
+    tasks = [i.to_bytes(32, "big") for i in range(1000)]
+    chosen = [[policy.chooses(task) for task in tasks] for policy in tenth]
+    assert all(70 < sum(row) < 130 for row in chosen) and chosen[0] != chosen[1]
+    assert chosen[0] == [tenth[0].chooses(task) for task in tasks]
+    assert decide(replace(POLICY, share=0), seen(RESULT)) == []
+
+
+def test_results_are_looked_at_one_after_the_other_the_one_whose_window_closes_first_before() -> None:
+    late = told(posted(task=WRONG), accepted(task=WRONG), committed(task=WRONG), revealed(35, WRONG))
+    assert decide(POLICY, seen(late, RESULT)) == [LOOK]
+    assert decide(POLICY, seen(late, RESULT, rests={LOOK: NEVER})) == []
+    assert decide(POLICY, seen(late, RESULT, rests={LOOK: 50})) == [Do(Act.LOOK, WRONG, ROOT)]
+
+
+def test_what_agrees_or_cannot_be_told_is_never_challenged() -> None:
+    assert words(RESULT, look=AGREES) == "agrees"
+    unable = Look(Verdict.UNABLE, "the order asks for another program")
+    assert decide(POLICY, seen(RESULT, look=unable)) == []
+    assert words(RESULT, look=unable) == "cannot tell: the order asks for another program"
+
+
+def test_what_differs_is_challenged_once_within_the_window() -> None:
+    assert decide(POLICY, seen(RESULT, look=DIFFERS)) == [CHALLENGE]
+    assert decide(POLICY, seen(RESULT, look=DIFFERS, rests={CHALLENGE: NEVER})) == []
+    assert decide(POLICY, seen(RESULT, look=DIFFERS, block=WINDOW)) == []
+    game = told(*REVEALED_TASK, *challenged(41))
+    assert decide(POLICY, seen(game, look=DIFFERS)) == []
+    assert words(game, look=DIFFERS) == "differs: challenged as game 1"
+    lost = told(*REVEALED_TASK, *challenged(41), *ended(50, executor_lost=False))
+    assert decide(POLICY, seen(lost, look=DIFFERS, block=51)) == []
+    assert words(lost, look=DIFFERS) == "differs: game 1 is lost, and its bond"
+
+
+def test_games_of_others_stop_nobody() -> None:
+    others = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER))
+    assert decide(POLICY, seen(others, look=DIFFERS)) == [CHALLENGE]
+    lost = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=False))
+    assert decide(POLICY, seen(lost, look=DIFFERS)) == [CHALLENGE]
+    over = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=True), convicted())
+    assert decide(POLICY, seen(over, look=DIFFERS)) == []
+    assert words(over, look=DIFFERS) == "differs: convicted by somebody else"
+
+
+def test_the_game_of_an_own_answer_as_a_verifier_is_the_operators() -> None:
+    answers = [posted(), accepted(), committed(), answered(operator=CHALLENGER), revealed()]
+    game = challenged(31, transaction=b"a" * 32)
+    view = told(*answers, opened_answer(31, root=WRONG), *game, moved(33, Phase.CALL))
+    assert decide(POLICY, seen(view, look=DIFFERS)) == [CHALLENGE]
+
+
+@pytest.mark.parametrize(
+    ("policy", "funds", "why"),
+    [
+        (replace(POLICY, address=None), 1000, "there is no account that could"),
+        (replace(POLICY, bonds=BOND - 1), 1000, "of the budget of"),
+        (POLICY, BOND - 1, f"and {CHALLENGER} has {from_wei(BOND - 1)}"),
+    ],
+)
+def test_a_challenge_that_cannot_be_afforded_is_refused_in_words(policy: Policy, funds: int, why: str) -> None:
+    assert decide(policy, seen(RESULT, funds=funds, look=DIFFERS)) == []
+    told_so = words(RESULT, policy, funds=funds, look=DIFFERS)
+    assert told_so is not None and told_so.startswith("differs, and is not challenged: ") and why in told_so
+
+
+def results(number: int) -> list[TaskView]:
+    tasks = [bytes([i + 1]) * 32 for i in range(number)]
+    return [told(posted(task=t), accepted(task=t), committed(task=t), revealed(task=t)) for t in tasks]
+
+
+def test_bonds_stay_within_the_budget_however_many_results_differ() -> None:
+    many = results(6)
+    assert len(decide(POLICY, seen(*many, look=DIFFERS))) == POLICY.bonds // BOND == 4
+    first = Do(Act.CHALLENGE, many[0].task, ROOT)
+    now = seen(*many, look=DIFFERS, rests={first: NEVER})
+    assert bound_by(POLICY, now) == BOND and len(decide(POLICY, now)) == 3
+    played = told(*REVEALED_TASK, *challenged(41))
+    assert bound_by(POLICY, seen(played, look=DIFFERS)) == BOND
+    over = told(*REVEALED_TASK, *challenged(41), *ended(executor_lost=True), convicted())
+    assert bound_by(POLICY, seen(over, look=DIFFERS)) == 0
+
+
+def test_a_game_is_played_when_it_is_the_challengers_turn_or_the_executors_clock_is_over() -> None:
+    play = Do(Act.PLAY, TASK, game=1)
+    theirs = told(*REVEALED_TASK, *challenged(32))
+    assert decide(POLICY, seen(theirs, look=DIFFERS)) == []
+    assert decide(POLICY, seen(theirs, look=DIFFERS, block=110)) == []
+    assert decide(POLICY, seen(theirs, look=DIFFERS, block=111)) == [play]
+    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    assert decide(POLICY, seen(ours, look=DIFFERS)) == [play]
+    assert decide(POLICY, seen(ours, look=DIFFERS, rests={play: NEVER})) == []
+    assert decide(POLICY, seen(ours, look=DIFFERS, rests={play: 41})) == []
+
+
+def test_a_game_is_played_on_after_a_restart_that_forgot_the_verdict() -> None:
+    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    assert Do(Act.PLAY, TASK, game=1) in decide(POLICY, seen(ours, look=None))
+
+
+def test_what_has_a_clock_comes_before_everything_else() -> None:
+    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    actions = decide(POLICY, seen(*results(2), ours, look=None))
+    assert [do.act for do in actions] == [Act.PLAY, Act.LOOK]
+
+
+def test_the_bond_of_a_game_that_anothers_victory_made_idle_is_taken_back_once() -> None:
+    games = [*challenged(32), *challenged(33, game=2, challenger=VERIFIER), *ended(game=2, executor_lost=True)]
+    idle = told(*REVEALED_TASK, *games, convicted(40))
+    assert decide(POLICY, seen(idle, look=DIFFERS)) == [Do(Act.REFUND, TASK, game=1)]
+    assert words(idle, look=DIFFERS) == "differs: game 1 is idle, the executor was convicted in another"
+    back = told(*REVEALED_TASK, *games, convicted(40), BondReturned(at(41), TASK, 1, CHALLENGER, BOND))
+    assert decide(POLICY, seen(back, look=DIFFERS)) == []
+
+
+def test_a_reorganisation_that_takes_the_challenge_away_makes_it_due_again() -> None:
+    before = told(*REVEALED_TASK, *challenged(41))
+    assert decide(POLICY, seen(before, look=DIFFERS)) == []
+    assert decide(POLICY, seen(RESULT, look=DIFFERS)) == [CHALLENGE]
+    other = told(posted(), accepted(), committed(), revealed(root=WRONG))
+    now = Situation(40, 1000, [other], {(TASK, ROOT): DIFFERS}, {})
+    assert decide(POLICY, now) == [Do(Act.LOOK, TASK, WRONG)]
+
+
+def test_every_end_has_its_words() -> None:
+    ends: list[tuple[Sequence[object], str]] = [
+        (ended(executor_lost=True), "differs: game 1 convicted the executor"),
+        (ended(executor_lost=False, reason=Reason.CLOCK), "differs: game 1 is lost, and its bond"),
+    ]
+    for happened, expected in ends:
+        view = told(*REVEALED_TASK, *challenged(), *happened)  # type: ignore[arg-type]
+        assert words(view, look=DIFFERS) == expected
+    final = told(*REVEALED_TASK, Closed(at(61), TASK, 9, 0))
+    assert words(final, look=DIFFERS) == "differs: not challenged in time"
+    assert words(RESULT, look=DIFFERS) == f"differs: challenging, since it should be {WRONG.hex()}"
+    assert words(RESULT) is None
