@@ -19,7 +19,7 @@ from eigentensor.errors import EigenTensorError
 # name: (module under eigentensor_client.verbs, its Typer application, one line of help)
 VERBS = {
     "devnet": ("devnet", "app", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
-    "plan": ("plan", "app", "What a task would cost, and what cheating would cost its executor, before anything is paid."),
+    "plan": ("plan", "app", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
     "run": ("run", "app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
     "ps": ("task", "ps", "The account's tasks, newest first."),
     "get": ("task", "get", "Fetch the verified result of a task."),
