@@ -223,7 +223,7 @@ contract ServiceManager is IServiceManager {
             shares = taken[0];
             bounty.note(slashId, task, shares, beneficiaries);
         }
-        emit Slashed(task, operator, slashId, shares);
+        emit StakeSlashed(task, operator, slashId, shares);
     }
 
     // ---- The AVS ----

@@ -39,7 +39,7 @@ interface IServiceManager is IAVSRegistrar {
     event Locked(bytes32 indexed task, address indexed operator, uint256 shares, uint256 end);
     event Unlocked(bytes32 indexed task);
     /// @notice The core took `shares` of the operator's stake for its lock. Zero, and no slash, if nothing was left.
-    event Slashed(bytes32 indexed task, address indexed operator, uint256 slashId, uint256 shares);
+    event StakeSlashed(bytes32 indexed task, address indexed operator, uint256 slashId, uint256 shares);
 
     error NotTheAllocationManager(address caller);
     error WrongAVS(address avs);
