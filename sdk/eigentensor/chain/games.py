@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from eigentensor.chain.events import Ended, Moved, Opened
+from eigentensor.chain.events import Ended, Moved, Opened, Posted
 from eigentensor.chain.history import SPAN, History
+from eigentensor.chain.order import Order
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
 
@@ -47,6 +48,15 @@ class Games(History):
                 moves = tuple(event for event in found if isinstance(event, Moved))
                 return GameView(found[0], moves, next((e for e in found if isinstance(e, Ended)), None))
         raise ChainError(f"there is no game {game_id}")
+
+    def order_of(self, task: bytes) -> Order:
+        """The order that is an accepted task, as it was posted. Raises ChainError if there is none."""
+        accepted = int(self._call(self.market, "taskAt", task)[2])
+        for stop in range(accepted, self.deployment.block - 1, -SPAN):
+            for event in self._logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, task)):
+                if isinstance(event, Posted) and event.task == task:
+                    return event.order
+        raise ChainError(f"task {task.hex()} was never accepted")
 
     def _games(self, task: bytes, first: int) -> dict[int, bool]:
         """The games of a task that was committed in block `first`, and whether they are open."""
