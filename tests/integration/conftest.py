@@ -11,7 +11,7 @@ import uvicorn
 
 from eigentensor import economics
 from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, save_account, to_wei
-from eigentensor.testing.localnet import Anvil, deploy, join, start_anvil
+from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
@@ -20,39 +20,32 @@ Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
 
 
-@pytest.fixture(scope="session")
-def session_anvil() -> Iterator[Anvil]:
-    with start_anvil() as anvil:
-        yield anvil
-
-
-#: Accounts that are operators which sign for themselves; an acceptance needs seats of others.
+#: Accounts that are operators which sign for themselves: an acceptance needs seats of others.
 OPERATORS = (1, 6, 7)
 
 
 @pytest.fixture(scope="session")
-def deployed(session_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Network:
-    """The market, three operators that sign for themselves, account 2 as a client with tokens."""
-    network = Network("test", session_anvil.rpc_url, "http://127.0.0.1:9", deploy(session_anvil.rpc_url))
-    for index in OPERATORS:
-        join(network, anvil_account(index))
-    with Chain(network, anvil_account(2), tmp_path_factory.mktemp("journals") / "2.sqlite") as client:
-        client.mint(client.address, to_wei("10"))
-        client.approve(network.deployment.task_market, to_wei("10"))
-    return network
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Anvil, Network]]:
+    """The market, three operators, and account 2 as a client with tokens."""
+    with local_network(map(anvil_account, OPERATORS)) as (anvil, network):
+        with Chain(network, anvil_account(2), tmp_path_factory.mktemp("journals") / "2.sqlite") as client:
+            client.mint(client.address, to_wei("10"))
+            client.approve(network.deployment.task_market, to_wei("10"))
+        yield anvil, network
 
 
 @pytest.fixture
-def anvil(session_anvil: Anvil, deployed: Network) -> Iterator[Anvil]:
-    snapshot = session_anvil.rpc("evm_snapshot")
-    yield session_anvil
-    session_anvil.rpc("evm_setAutomine", True)
-    assert session_anvil.rpc("evm_revert", snapshot)
+def anvil(deployed: tuple[Anvil, Network]) -> Iterator[Anvil]:
+    anvil, _ = deployed
+    snapshot = anvil.rpc("evm_snapshot")
+    yield anvil
+    anvil.rpc("evm_setAutomine", True)
+    assert anvil.rpc("evm_revert", snapshot)
 
 
 @pytest.fixture
-def network(anvil: Anvil, deployed: Network) -> Network:
-    return deployed
+def network(anvil: Anvil, deployed: tuple[Anvil, Network]) -> Network:
+    return deployed[1]
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import subprocess
 import threading
 import uuid
 from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -142,6 +144,16 @@ def deploy(rpc_url: str) -> Deployment:
         return Deployment.from_json(json.loads(written.read_text()))
     finally:
         written.unlink(missing_ok=True)
+
+
+@contextmanager
+def local_network(operators: Iterable[LocalAccount]) -> Iterator[tuple[Anvil, Network]]:
+    """A chain with the contracts, on which these accounts are operators that sign for themselves; without a gateway."""
+    with start_anvil() as anvil:
+        network = Network("local", anvil.rpc_url, "http://127.0.0.1:9", deploy(anvil.rpc_url))
+        for account in operators:
+            join(network, account)
+        yield anvil, network
 
 
 def join(
