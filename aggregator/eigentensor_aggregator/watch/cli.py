@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(name="watch", help="Re-execute what others executed, and challenge what differs.")
+app = typer.Typer(
+    name="watch", help="Re-execute what others executed, and challenge what differs.", add_completion=False
+)
 
 
 @app.command()

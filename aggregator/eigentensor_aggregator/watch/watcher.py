@@ -111,7 +111,7 @@ class Watcher:
             case Act.CHALLENGE:
                 receipt: Receipt | None = self._hands.challenge(view, self._policy.bond(view))
             case Act.PLAY:
-                receipt = self._hands.play(view, do.game)
+                receipt = self._hands.play(do.game)
             case Act.REFUND:
                 receipt = self._hands.refund(view, do.game)
         self._pauses.pop(do, None)

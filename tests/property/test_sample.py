@@ -1,4 +1,4 @@
-"""The sample that an operator rechecks: it changes no result, and finds a wrong bit where it looks."""
+"""The sample that is rechecked of a result: it changes nothing, and finds a wrong bit where it looks."""
 
 from dataclasses import replace
 from random import Random
@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigentensor import reference
+from eigentensor import reference, sample
 from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.program.binding import Results
 from eigentensor.program.validity import check
 from eigentensor.testing.programs import generate
-from eigentensor_operator import sample
 
 
 def bound(seed: int) -> Bound:
