@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from eigentensor.chain.chain import Chain
 from eigentensor.chain.units import from_wei
+from eigentensor.economics import WAD
 from eigentensor.errors import ConfigError
 
 #: Wei that a strategy may take by rounding when it turns tokens into shares.
@@ -21,11 +22,14 @@ class Step:
     do: Callable[[], object]
 
 
-def joining(chain: Chain, *, signer: str, collateral_cap: int, stake: int, collateral: int) -> Sequence[Step]:
+def joining(
+    chain: Chain, *, signer: str, collateral_cap: int, stake_cap: int, stake: int, collateral: int, seats: int
+) -> Sequence[Step]:
     """What the owner of `chain` does to become an operator of its market. Amounts in wei of the market's token.
 
-    `signer` will act for it with at most `collateral_cap` in tasks; `stake` is deposited into EigenLayer, `collateral`
-    into the market.
+    `signer` will act for it with at most `collateral_cap` in tasks and `stake_cap` (shares) locked; `stake` is deposited
+    into EigenLayer, and all of it may be slashed; `collateral` is deposited into the market; from `seats` seats it is
+    drawn to check others.
     """
     operator = chain.address
     symbol = chain.deployment.token_symbol
@@ -48,6 +52,12 @@ def joining(chain: Chain, *, signer: str, collateral_cap: int, stake: int, colla
             lambda: _paying(chain, stake - chain.stake_of(operator), chain.deposit_stake),
         ),
         Step(
+            "allocation",
+            "let the operator set of the market slash all of it",
+            lambda: chain.allocation_of(operator) == WAD,
+            chain.allocate,
+        ),
+        Step(
             "operator set",
             "join the operator set of the market",
             lambda: chain.is_member(operator),
@@ -56,14 +66,20 @@ def joining(chain: Chain, *, signer: str, collateral_cap: int, stake: int, colla
         Step(
             "signer",
             f"let {signer} act with at most {from_wei(collateral_cap)} {symbol} of collateral",
-            lambda: chain.signer_of(operator) == (signer, collateral_cap),
-            lambda: chain.set_signer(signer, collateral_cap),
+            lambda: chain.signer_of(operator) == (signer, collateral_cap, stake_cap),
+            lambda: chain.set_signer(signer, collateral_cap, stake_cap),
         ),
         Step(
             "collateral",
             f"deposit {from_wei(collateral)} {symbol} of collateral into the market",
             lambda: held() >= collateral,
             lambda: _paying(chain, collateral - held(), lambda amount: chain.deposit(operator, amount)),
+        ),
+        Step(
+            "seats",
+            f"take {seats} seats among the verifiers",
+            lambda: chain.seats_of(operator) >= seats,
+            lambda: chain.enlist(operator, seats - chain.seats_of(operator)),
         ),
     )
 
