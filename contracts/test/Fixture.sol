@@ -56,17 +56,16 @@ abstract contract Fixture is Test {
         core.strategyManager.depositIntoStrategy(core.strategy, token, 1 ether);
         core.delegationManager.registerAsOperator(address(0), 0, "");
         core.allocationManager.registerForOperatorSets(who, RegisterParams(address(manager), ids, ""));
-        _allocate(who, 1e18);
+        _allocate(who, address(manager), 1e18);
         manager.setSigner(hot, CAP, CAP);
         vm.stopPrank();
         _prepay(who, balance);
     }
 
-    /// @dev Allocates a part of 1e18 of what `who`, the sender, has as stake. Without delay.
-    function _allocate(address who, uint64 magnitude) internal {
+    /// @dev Allocates a part of 1e18 of what `who`, the sender, has as stake to the AVS's set 0.
+    function _allocate(address who, address avs, uint64 magnitude) internal {
         AllocateParams[] memory params = new AllocateParams[](1);
-        params[0] =
-            AllocateParams(OperatorSet(address(manager), manager.OPERATOR_SET()), new address[](1), new uint64[](1));
+        params[0] = AllocateParams(OperatorSet(avs, 0), new address[](1), new uint64[](1));
         (params[0].strategies[0], params[0].newMagnitudes[0]) = (address(core.strategy), magnitude);
         core.allocationManager.modifyAllocations(who, params);
     }
