@@ -207,7 +207,7 @@ class Locked(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Unlocked(TaskEvent):
-    operator: str
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ def joining(
 ) -> Sequence[Step]:
     """What the owner of `chain` does to become an operator of its market. Amounts in wei of the market's token.
 
-    `signer` will act for it with at most `collateral_cap` in tasks and `stake_cap` (shares) locked; `stake` is deposited
-    into EigenLayer, and all of it may be slashed; `collateral` is deposited into the market; from `seats` seats it is
-    drawn to check others.
+    `signer` will act for it with at most `collateral_cap` in tasks and `stake_cap` (shares) locked; `stake` is
+    deposited into EigenLayer, and all of it may be slashed; `collateral` is deposited into the market; from `seats`
+    seats it is drawn to check others.
     """
     operator = chain.address
     symbol = chain.deployment.token_symbol

@@ -123,7 +123,9 @@ class Reader(Games):
     def stake_of(self, operator: str) -> int:
         """What is delegated to the operator in the market's strategy, in wei of the token, rounded down."""
         strategy = self._address(self.deployment.strategy)
-        return self.worth_of(int(self._call(self.delegation_manager, "operatorShares", self._address(operator), strategy)))
+        return self.worth_of(
+            int(self._call(self.delegation_manager, "operatorShares", self._address(operator), strategy))
+        )
 
     def worth_of(self, shares: int) -> int:
         """Wei of the token for shares of the market's strategy, rounded down."""
