@@ -1,0 +1,302 @@
+"""A lying executor against a watcher alone: nobody else looks, and it is convicted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import stamina
+
+from eigentensor import economics, merkle, reference
+from eigentensor.bound import Bound
+from eigentensor.chain import Cause, Chain, Network, Opening, Order, State, anvil_account, commitment, order_uuid
+from eigentensor.dispute import refuse
+from eigentensor.player import Player
+from eigentensor.program import DType, Program, Role, encode
+from eigentensor.program.binding import Results
+from eigentensor.reference import Values
+from eigentensor.store import GatewayClient, LocalStore, save_safetensors
+from eigentensor.store.parts import encode_variables
+from eigentensor.testing.localnet import Anvil, pass_seed
+from eigentensor.testing.programs import Example, generate
+from eigentensor.tracing import Execute, retrace
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.watch.config import Settings as WatchSettings
+from eigentensor_aggregator.watch.config import Watch
+from eigentensor_aggregator.watch.service import alone
+from eigentensor_aggregator.watch.watcher import Word
+
+Chains = Callable[[int], Chain]
+Orders = Callable[..., Order]
+Serve = Callable[[Settings], tuple[str, Daemon]]
+ROLES = {Role.INPUT: "inputs", Role.WEIGHT: "weights", Role.STATE: "states"}
+SALT = b"\3" * 32
+
+
+def flipping(call: int) -> Execute:
+    """Executes, but says that the first bit of what one call wrote was another, in its account and in the results."""
+
+    def execute(
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, Values], None] | None = None,
+    ) -> Results:
+        def lie(number: int, written: Values) -> None:
+            if observe is not None:
+                observe(number, flipped(written) if number == call else written)
+
+        results = reference.execute(program, tensors, variables, repeat, observe=lie)
+        wrong = {r.name for r in program.results if r.buffer == len(program.buffers) + call}
+        outputs = {n: flipped(a).reshape(a.shape) if n in wrong else a for n, a in results.outputs.items()}
+        return Results(outputs, results.states)
+
+    return execute
+
+
+def flipped(values: Values) -> Values:
+    changed = values.copy().reshape(-1)
+    changed.view("u1")[0] ^= 1
+    return changed
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program whose result can be lied about, and the call whose output is."""
+
+    example: Example
+    call: int
+
+    def root(self, execute: Execute) -> bytes:
+        e = self.example
+        return retrace(e.program, e.tensors, e.variables, e.repeat, execute=execute).outputs
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    """All roles, and an output of integers, of which every pattern is a value."""
+    for example in map(generate, range(2000)):
+        program, first = example.program, len(example.program.buffers)
+        lies = [
+            r.buffer - first
+            for r in program.outputs.values()
+            if program.parameter(r.buffer).dtype is DType.INT32 and program.parameter(r.buffer).elements
+        ]
+        complete = example.repeat == 1 and program.named(Role.WEIGHT) and example.variables
+        if complete and lies and refuse(program, 1) is None and not program.new_states:
+            return Case(example, lies[0])
+    raise AssertionError("the generator makes no such program any more")
+
+
+@pytest.fixture
+def blobs(case: Case, tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "made")
+
+
+@pytest.fixture
+def ordered(case: Case, blobs: LocalStore, order_of: Orders, tmp_path: Path) -> Order:
+    """An order whose blobs are here, and at no gateway yet."""
+    program, roots = case.example.program, {}
+    blobs.put(encode(program))
+    for role, word in ROLES.items():
+        if named := program.named(role):
+            dtypes = {name: buffer.dtype for name, buffer in named.items()}
+            save_safetensors(tmp_path / word, {name: case.example.tensors[name] for name in named}, dtypes)
+            roots[word] = bytes.fromhex(blobs.names(blobs.put(tmp_path / word)).computed or "")
+    blobs.put(encode_variables(case.example.variables))
+    bound = merkle.variables_root(case.example.variables)
+    return order_of(program=merkle.program_root(encode(program)), variables=bound, **roots)
+
+
+def reveal(anvil: Anvil, client: Chain, operator: Chain, order: Order, root: bytes) -> bytes:
+    """Posts, accepts, commits, waits for a seed that draws nobody, and reveals; returns the task."""
+    task = order_uuid(order, client.deployment.domain)
+    client.post(order)
+    operator.accept(operator.address, order)
+    operator.commit(operator.address, task, commitment(client.deployment.domain, task, operator.address, 0, root, SALT))
+    pass_seed(anvil, operator, order, drawn=False)
+    operator.reveal(order, Opening(task, root, SALT))
+    return task
+
+
+def publish(url: str, blobs: LocalStore) -> None:
+    with GatewayClient(url, blobs) as gateway:
+        for names in list(blobs):
+            gateway.upload(names.blob)
+
+
+@stamina.retry(on=AssertionError, timeout=60, attempts=None, wait_max=0.2)
+def eventually(check: Callable[[], object]) -> None:
+    assert check()
+
+
+@contextmanager
+def watcher(network: Network, settings: WatchSettings) -> Iterator[list[str]]:
+    """A watcher of its own, and what it says."""
+    said: list[Word] = []
+    words: list[str] = []
+
+    def tell(word: Word) -> None:
+        said.append(word)
+        words.append(word.words)
+
+    with alone(settings, network, tell):
+        yield words
+
+
+@pytest.fixture
+def watching(settings: Settings, tmp_path: Path) -> Callable[[str], WatchSettings]:
+    """Settings of a watcher with account 3's key, which nobody else uses then."""
+
+    def make(url: str) -> WatchSettings:
+        return WatchSettings(
+            network=settings.network, data=tmp_path / "watch", keystore=settings.keystore, poll=0.05, gateway=url,
+            password_file=settings.password_file, block_seconds=2, unsafe_no_sandbox=False,
+        )  # fmt: skip
+
+    return make
+
+
+def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challenger_paid(
+    anvil: Anvil,
+    client: Chain,
+    operator: Chain,
+    chain_of: Chains,
+    case: Case,
+    ordered: Order,
+    blobs: LocalStore,
+    settings: Settings,
+    serve: Serve,
+    tmp_path: Path,
+) -> None:
+    lying = flipping(case.call)
+    chain_of(5).mint(anvil_account(3).address, 10**18)
+    task = reveal(anvil, client, operator, ordered, case.root(lying))
+    blobs_url, _ = serve(settings.model_copy(update={"keystore": None, "data": tmp_path / "blobs"}))
+    publish(blobs_url, blobs)
+    url, _ = serve(settings.model_copy(update={"watch": Watch(share=1, block_seconds=2, gateway=blobs_url)}))
+    eventually(lambda: client.open_games(task) == (1,))
+    load = lambda _, order: Bound(case.example.program, (), case.example.tensors, case.example.variables, 1)  # noqa: E731
+    liar = Player(operator, operator.address, load, lying)
+
+    def over() -> bool:
+        liar.turn(1)
+        return client.task_at(task).state is State.CONVICTED
+
+    eventually(over)
+    assert client.conviction_of(task).winner == anvil_account(3).address
+    assert client.conviction_of(task).cause is Cause.VERDICT
+    assert client.balance_of(client.address).balance == ordered.max_price + ordered.check_fee
+    parameters, price = client.deployment.parameters, ordered.max_price
+    won = economics.bond(parameters, price) + economics.reward(parameters, price)
+    assert client.balance_of(anvil_account(3).address).balance == won
+
+    anvil.mine_past(client.answers_by(task))
+    eventually(lambda: client.conviction_of(task).slashed)
+    anvil.mine(20)
+    eventually(lambda: client.balance_of(anvil_account(3).address).balance > won)
+
+    game = httpx.get(f"{url}/v1/challenges/1").json()
+    assert (game["state"], game["lost_by"], game["why"], game["task"]) == ("ended", "executor", "verdict", task.hex())
+    assert [game["moves"][i]["move"] for i in (0, 1, -1)] == ["challenge", "publish", "verdict"]
+    assert all(move["gas"] > 20_000 and move["block"] and move["account"] for move in game["moves"])
+    assert {move["account"] for move in game["moves"]} == {operator.address, anvil_account(3).address}
+    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert (said["stage"], said["games"], said["convicted"]["cause"]) == ("convicted", [1], "verdict")
+    assert int(said["convicted"]["paid"]) > 0 and int(said["convicted"]["slash"]["shares"]) > 0
+    metrics = httpx.get(f"{url}/metrics").text
+    assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_open_games 0.0" in metrics
+
+
+def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_restarted(
+    anvil: Anvil,
+    network: Network,
+    client: Chain,
+    operator: Chain,
+    chain_of: Chains,
+    case: Case,
+    ordered: Order,
+    blobs: LocalStore,
+    settings: Settings,
+    serve: Serve,
+    watching: Callable[[str], WatchSettings],
+) -> None:
+    url, _ = serve(settings.model_copy(update={"keystore": None}))
+    publish(url, blobs)
+    chain_of(5).mint(anvil_account(3).address, 10**18)
+    task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
+    with watcher(network, watching(url)) as words:
+        eventually(lambda: "differs: challenged as game 1" in words)
+    assert words[0].startswith("differs: challenging, since it should be ") and len(words) == 2
+    left = client.tokens_of(anvil_account(3).address)
+
+    with watcher(network, watching(url)) as words:
+        anvil.mine(ordered.exec + client.deployment.parameters.clock)
+        eventually(lambda: "differs: game 1 convicted the executor" in words)
+    assert client.task_at(task).state is State.CONVICTED
+    assert len(client.open_games(task)) == 0 and client.tokens_of(anvil_account(3).address) == left
+    assert httpx.get(f"{url}/v1/challenges").json()["challenges"][0]["challenger"] == anvil_account(3).address
+
+
+def test_a_right_result_agrees_and_data_that_is_missing_is_waited_for(
+    anvil: Anvil,
+    network: Network,
+    client: Chain,
+    operator: Chain,
+    case: Case,
+    ordered: Order,
+    blobs: LocalStore,
+    settings: Settings,
+    serve: Serve,
+    watching: Callable[[str], WatchSettings],
+) -> None:
+    url, _ = serve(settings.model_copy(update={"keystore": None}))
+    task = reveal(anvil, client, operator, ordered, case.root(reference.execute))
+    with watcher(network, watching(url)) as words:
+        eventually(lambda: words)
+        assert "look failed, to be tried again: " in words[0]
+        publish(url, blobs)
+        anvil.mine(1)
+        eventually(lambda: words[-1] == "agrees")
+    assert client.task_at(task).state is State.REVEALED and not client.open_games(task)
+
+
+def test_a_process_without_a_key_tells_what_differs_and_ends_well(
+    anvil: Anvil,
+    client: Chain,
+    operator: Chain,
+    case: Case,
+    ordered: Order,
+    blobs: LocalStore,
+    settings: Settings,
+    serve: Serve,
+    tmp_path: Path,
+) -> None:
+    url, _ = serve(settings.model_copy(update={"keystore": None}))
+    publish(url, blobs)
+    task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
+    command = [sys.executable, "-m", "eigentensor_client", "watch", "--json", "--network", str(settings.network)]
+    flags = ["--data", str(tmp_path / "watch"), "--gateway", url, "--block-seconds", "2"]
+    environment = os.environ | {"EIGENTENSOR_WATCH_POLL": "0.05"}
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            assert running.stdout is not None
+            word = json.loads(running.stdout.readline())
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 0
+        finally:
+            running.kill()
+    assert (word["schema"], word["task"], word["verdict"]) == ("eigentensor.watch/1", task.hex(), "differs")
+    assert word["said"] == "differs, and is not challenged: there is no account that could"
+    assert not client.open_games(task)
