@@ -181,7 +181,7 @@ contract StakeHandler is StakeFixture {
             other.slash(who, wad);
         } else {
             uint64 most = core.allocationManager.getAllocatableMagnitude(who, address(core.strategy));
-            if (most == 0) return;
+            if (most == 0 || there.effectBlock != 0) return;
             _slashElsewhere(who, uint64(bound(magnitude, 1, most)), wad);
         }
         there = _elsewhere(who);
