@@ -11,10 +11,12 @@ import uvicorn
 
 from eigentensor import economics
 from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, save_account, to_wei
+from eigentensor.economics import WAD
 from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
+from market_life import Life
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -104,6 +106,12 @@ def order_of(client: Chain) -> Orders:
         return Order(**({"check_fee": fee} | fields))  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def life(anvil: Anvil, client: Chain, operator: Chain, order_of: Orders) -> Life:
+    """A task that is certainly checked."""
+    return Life(anvil, client, operator, order_of(check_rate=WAD))
 
 
 @pytest.fixture

@@ -1,109 +1,36 @@
-"""Checks, challenges and convictions on a real chain, every message by hand."""
+"""Seeds, draws, answers and seats on a real chain, every message by hand."""
 
 from collections.abc import Callable
 
 import pytest
 from eth_utils.crypto import keccak
 
-from eigentensor import economics, merkle
+from eigentensor import economics
 from eigentensor.chain import (
-    NONE,
     Answer,
-    BondReturned,
     Cause,
     Chain,
-    Challenged,
     Closed,
     Convicted,
     Conviction,
-    Demanded,
     Exposed,
-    GameEnded,
-    Leaf,
     Noted,
     Opening,
     Order,
-    Paid,
     Seeded,
     Settled,
     Slashed,
     Stage,
     State,
-    commitment,
     order_uuid,
 )
-from eigentensor.dispute.moves import Publish
-from eigentensor.dispute.position import Phase, Reason, claim_hash, deadline_of
 from eigentensor.economics import WAD
-from eigentensor.errors import ChainError, Reverted
-from eigentensor.program.codec import HEADER, MAGIC
-from eigentensor.testing.localnet import SEATS, Anvil, pass_seed
-from eigentensor.tracing import Claim
+from eigentensor.errors import Reverted
+from eigentensor.testing.localnet import SEATS, Anvil
+from market_life import ROOT, SALT, Life, gained, wealth
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
-ROOT, OTHER, SALT = b"\2" * 32, b"\4" * 32, b"\3" * 32
-
-
-class Life:
-    """A task of the client that is certainly checked, and its steps."""
-
-    def __init__(self, anvil: Anvil, client: Chain, operator: Chain, order: Order) -> None:
-        self.anvil = anvil
-        self.client = client
-        self.operator = operator
-        self.order = order
-        self.parameters = client.deployment.parameters
-        self.task = order_uuid(order, client.deployment.domain)
-
-    def hidden(self, chain: Chain, slot: int, root: bytes) -> bytes:
-        return commitment(chain.deployment.domain, self.task, chain.address, slot, root, SALT)
-
-    def drawn(self) -> None:
-        """Posted, accepted, committed, seeded."""
-        self.client.post(self.order)
-        self.operator.accept(self.operator.address, self.order)
-        self.operator.commit(self.operator.address, self.task, self.hidden(self.operator, 0, ROOT))
-        pass_seed(self.anvil, self.client, self.order, drawn=True)
-
-    def index_of(self, verifier: Chain) -> int:
-        """The lowest index that is drawn for the verifier."""
-        indices = range(16 * self.order.verifiers)
-        return next(i for i in indices if self.client.seat_of(self.task, i).operator == verifier.address)
-
-    def answer(self, verifier: Chain, root: bytes) -> int:
-        index = self.index_of(verifier)
-        verifier.answer(verifier.address, self.order, index, self.hidden(verifier, index + 1, root))
-        return index
-
-    def reveal(self, chain: Chain, slot: int = 0, root: bytes = ROOT) -> None:
-        chain.reveal(self.order, Opening(self.task, root, SALT, slot))
-
-    def pass_checks(self) -> None:
-        """To the first block in which the executor of a drawn task may reveal."""
-        seed = self.client.seed_block_of(self.task)
-        self.anvil.mine_past(seed + economics.check_window(self.parameters, self.order.exec))
-
-    def pass_answers(self) -> None:
-        self.anvil.mine_past(self.client.answers_by(self.task))
-
-    @property
-    def bond(self) -> int:
-        return economics.bond(self.parameters, self.order.max_price)
-
-
-@pytest.fixture
-def life(anvil: Anvil, client: Chain, operator: Chain, order_of: Orders) -> Life:
-    return Life(anvil, client, operator, order_of(check_rate=WAD))
-
-
-def gained(chain: Chain, before: int) -> int:
-    account = chain.balance_of(chain.address)
-    return account.balance + account.collateral - before
-
-
-def wealth(chain: Chain) -> int:
-    return gained(chain, 0)
 
 
 def test_a_verifier_that_agrees_is_paid_and_gets_its_bond_back(life: Life, verifiers: list[Chain]) -> None:
@@ -157,96 +84,6 @@ def test_a_drawn_executor_that_does_not_reveal_is_convicted_and_slashed(
     assert any(isinstance(e, Noted) for e in events)
 
 
-def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
-    life: Life, verifiers: list[Chain], chain_of: Chains
-) -> None:
-    verifier, anybody = verifiers[1], chain_of(5)
-    life.drawn()
-    index = life.answer(verifier, OTHER)
-    life.pass_checks()
-    life.reveal(life.operator)
-    before = wealth(verifier)
-    life.reveal(verifier, index + 1, OTHER)
-    (number,) = life.client.open_games(life.task)
-    assert life.client.games_of(life.task) == (number,)
-    game = life.client.game(number)
-    assert (game.task, game.challenger, game.ended) == (life.task, verifier.address, None)
-    assert (game.position.phase, game.position.executor) == (Phase.PUBLISH, life.operator.address)
-    assert game.position.executor_left == economics.clock(life.parameters, life.order.exec)
-    with pytest.raises(Reverted, match="ClockNotOver"):
-        anybody.timeout(number, game.position)
-    life.anvil.mine_past(deadline_of(game.position))
-    events = anybody.timeout(number, game.position).events
-    (ended,) = [e for e in events if isinstance(e, GameEnded)]
-    assert (ended.game_id, ended.executor_lost) == (number, True)
-    (convicted,) = [e for e in events if isinstance(e, Convicted)]
-    assert (convicted.cause, convicted.winner) == (Cause.VERDICT, verifier.address)
-    last = life.client.game(number).ended
-    assert last is not None and (last.executor_lost, last.reason) == (True, Reason.CLOCK)
-    assert life.client.open_games(life.task) == ()
-
-    life.pass_answers()
-    (slashed,) = [e for e in anybody.slash(life.order).events if isinstance(e, Slashed)]
-    (settled,) = [e for e in anybody.settle(life.order, index).events if isinstance(e, Settled)]
-    assert settled.amount == life.bond + life.order.check_fee
-    reward = economics.reward(life.parameters, life.order.max_price)
-    assert gained(verifier, before) == reward + life.order.check_fee
-    with pytest.raises(Reverted):
-        anybody.pay_bounty(slashed.slash_id)
-    life.anvil.mine(30)
-    note = life.client.note_of(slashed.slash_id)
-    assert note.task == life.task and note.beneficiaries == (verifier.address,)
-    (paid,) = [e for e in anybody.pay_bounty(slashed.slash_id).events if isinstance(e, Paid)]
-    assert paid.share == note.amount // 2 and paid.share + paid.burned >= note.amount
-    assert gained(verifier, before) == reward + life.order.check_fee + paid.share
-
-
-def undrawn(life: Life) -> None:
-    """Posted, accepted, committed, seeded, revealed."""
-    life.client.post(life.order)
-    life.operator.accept(life.operator.address, life.order)
-    life.operator.commit(life.operator.address, life.task, life.hidden(life.operator, 0, ROOT))
-    pass_seed(life.anvil, life.client, life.order, drawn=False)
-    life.reveal(life.operator)
-
-
-def test_a_challenger_that_does_not_move_loses_its_bond_and_the_task_becomes_final(
-    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, chain_of: Chains
-) -> None:
-    header, records, calls = HEADER.pack(MAGIC, 1, 0, 1, 1, 2, 1, 1, 0), b"\6" * 32, (b"\7" * 32, b"\x08" * 32)
-    challenger, anybody = chain_of(4), chain_of(5)
-    life = Life(anvil, client, operator, order_of(program=merkle.program_root_of(header, records)))
-    undrawn(life)
-    challenger.mint(challenger.address, life.bond)
-    challenger.approve(client.deployment.task_market, life.bond)
-    (opened,) = [e for e in challenger.challenge(challenger.address, life.order).events if isinstance(e, Challenged)]
-    number = opened.game_id
-    assert opened.bond == life.bond and client.challenge_of(life.task, number).challenger == challenger.address
-
-    trace = merkle.tree_root([*calls, ROOT])
-    claim = Claim(life.order.program, NONE, NONE, NONE, NONE, 1, trace, ROOT)
-    publish = Publish(life.order.as_tuple(), claim, header, records, calls)
-    with pytest.raises(Reverted, match="NotThePlayer"):
-        challenger.play(number, client.game(number).position, publish)
-    start = client.game(number).position
-    operator.play(number, start, publish)
-    game = client.game(number)
-    assert game.position.phase is Phase.CALL and game.position.claim == claim_hash(claim)
-    assert [move.data for move in game.moves] == [publish.published()]
-    with pytest.raises(Reverted, match="WrongPosition"):
-        anybody.timeout(number, start)
-
-    before = wealth(operator)
-    anvil.mine_past(deadline_of(game.position))
-    anybody.timeout(number, game.position)
-    assert client.game(number).ended is not None and client.open_games(life.task) == ()
-    assert any(isinstance(e, Closed) for e in anybody.close(life.order).events)
-    share = economics.bond_share(life.parameters, life.order.max_price)
-    assert gained(operator, before) == life.order.max_price + share
-    with pytest.raises(ChainError, match="no game 99"):
-        client.game(99)
-
-
 def test_selling_an_answer_is_a_losing_trade(life: Life, verifiers: list[Chain], chain_of: Chains) -> None:
     buyer = chain_of(5)
     before = wealth(life.operator)
@@ -258,40 +95,6 @@ def test_selling_an_answer_is_a_losing_trade(life: Life, verifiers: list[Chain],
     life.pass_checks()
     life.reveal(life.operator)
     assert life.client.task_at(life.task).state is State.REVEALED
-
-
-def test_leaves_that_the_client_demands_and_nobody_shows_convict(
-    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, chain_of: Chains
-) -> None:
-    life = Life(anvil, client, operator, order_of())
-    undrawn(life)
-    leaves = (Leaf(False, 0, 0), Leaf(True, 1, 2))
-    client.deposit(client.address, 2 * life.parameters.g_chunk)
-    (demanded,) = [e for e in client.demand(life.order, leaves).events if isinstance(e, Demanded)]
-    assert demanded.leaves == leaves
-    anvil.mine_past(max(demanded.by, client.deadline_of(life.task)))
-    (convicted,) = [e for e in chain_of(5).close(life.order).events if isinstance(e, Convicted)]
-    assert convicted.cause is Cause.DEMAND
-    assert client.balance_of(client.address).balance == life.order.escrow + 2 * life.parameters.g_chunk
-
-
-def test_a_bond_comes_back_when_another_game_convicts(
-    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, chain_of: Chains
-) -> None:
-    life = Life(anvil, client, operator, order_of())
-    undrawn(life)
-    numbers = []
-    for challenger in (chain_of(4), chain_of(5)):
-        challenger.mint(challenger.address, life.bond)
-        challenger.deposit(challenger.address, life.bond)
-        challenger.challenge(challenger.address, life.order)
-        numbers.append(client.open_games(life.task)[-1])
-    first = client.game(numbers[0]).position
-    anvil.mine_past(deadline_of(first))
-    chain_of(4).timeout(numbers[0], first)
-    (returned,) = [e for e in client.refund(life.order, numbers[1]).events if isinstance(e, BondReturned)]
-    assert (returned.challenger, returned.amount) == (chain_of(5).address, life.bond)
-    assert chain_of(5).balance_of(returned.challenger).balance == life.bond
 
 
 def test_a_seed_is_the_blocks_own_and_is_recorded_once(
@@ -308,9 +111,7 @@ def test_a_seed_is_the_blocks_own_and_is_recorded_once(
 
 
 def test_a_seed_of_another_fork_is_recorded_anew(life: Life) -> None:
-    life.client.post(life.order)
-    life.operator.accept(life.operator.address, life.order)
-    life.operator.commit(life.operator.address, life.task, life.hidden(life.operator, 0, ROOT))
+    life.committed()
     seed = life.client.seed_block_of(life.task)
     life.anvil.mine_past(seed)
     first = life.client.seed(seed)

@@ -1,0 +1,73 @@
+"""The life of a task on chain, step by step, as several test files lead it."""
+
+from eigentensor import economics
+from eigentensor.chain import Chain, Opening, Order, commitment, order_uuid
+from eigentensor.testing.localnet import Anvil, pass_seed
+
+ROOT, OTHER, SALT = b"\2" * 32, b"\4" * 32, b"\3" * 32
+
+
+class Life:
+    """A task of the client, executed by an operator that commits to ROOT; its steps, one by one."""
+
+    def __init__(self, anvil: Anvil, client: Chain, operator: Chain, order: Order) -> None:
+        self.anvil = anvil
+        self.client = client
+        self.operator = operator
+        self.order = order
+        self.parameters = client.deployment.parameters
+        self.task = order_uuid(order, client.deployment.domain)
+
+    def hidden(self, chain: Chain, slot: int, root: bytes) -> bytes:
+        return commitment(chain.deployment.domain, self.task, chain.address, slot, root, SALT)
+
+    def committed(self) -> None:
+        """Posted, accepted, committed."""
+        self.client.post(self.order)
+        self.operator.accept(self.operator.address, self.order)
+        self.operator.commit(self.operator.address, self.task, self.hidden(self.operator, 0, ROOT))
+
+    def drawn(self) -> None:
+        """The same, and seeded: it will be checked."""
+        self.committed()
+        pass_seed(self.anvil, self.client, self.order, drawn=True)
+
+    def undrawn(self) -> None:
+        """The same, seeded and revealed: it will not be checked."""
+        self.committed()
+        pass_seed(self.anvil, self.client, self.order, drawn=False)
+        self.reveal(self.operator)
+
+    def index_of(self, verifier: Chain) -> int:
+        """The lowest index that is drawn for the verifier."""
+        indices = range(16 * self.order.verifiers)
+        return next(i for i in indices if self.client.seat_of(self.task, i).operator == verifier.address)
+
+    def answer(self, verifier: Chain, root: bytes) -> int:
+        index = self.index_of(verifier)
+        verifier.answer(verifier.address, self.order, index, self.hidden(verifier, index + 1, root))
+        return index
+
+    def reveal(self, chain: Chain, slot: int = 0, root: bytes = ROOT) -> None:
+        chain.reveal(self.order, Opening(self.task, root, SALT, slot))
+
+    def pass_checks(self) -> None:
+        """To the first block in which the executor of a drawn task may reveal."""
+        seed = self.client.seed_block_of(self.task)
+        self.anvil.mine_past(seed + economics.check_window(self.parameters, self.order.exec))
+
+    def pass_answers(self) -> None:
+        self.anvil.mine_past(self.client.answers_by(self.task))
+
+    @property
+    def bond(self) -> int:
+        return economics.bond(self.parameters, self.order.max_price)
+
+
+def gained(chain: Chain, before: int) -> int:
+    account = chain.balance_of(chain.address)
+    return account.balance + account.collateral - before
+
+
+def wealth(chain: Chain) -> int:
+    return gained(chain, 0)
