@@ -1,0 +1,132 @@
+"""An execution with one wrong bit somewhere, and an executor that defends it. All else that it says is true."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from eigentensor import reference
+from eigentensor.dispute import ClaimBorders, Keep, Knowledge, Move, Position, Published, ShowLeaf, Side, next_move
+from eigentensor.dispute.encoding import packed
+from eigentensor.dispute.entries import elements_of, reduction_types
+from eigentensor.dispute.rules import borders_of
+from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.floats import canonical, patterns
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Program
+from eigentensor.reference import Evaluation, Values, loaded
+from eigentensor.tracing import Element, Execution, retrace
+from eigentensor.tracing.step import reduction_dtypes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A flipped bit of an element of an executed call: as it is stored, or of an accumulator after `step` + 1 steps."""
+
+    number: int
+    element: int
+    bit: int
+    reduction: int | None = None
+    step: int = 0
+
+
+def some_fault(account: Execution, random: Random) -> Fault:
+    """Any of those that an execution with all tensors can have; many change nothing in the end."""
+    numbers = [number for number, tensor in account.kept.items() if tensor.size]
+    number = random.choice(numbers)
+    chosen = random.randrange(account.kept[number].size)
+    element = Element(account, number, chosen)
+    steps = [element.length(k) for k in range(len(element.results))]
+    reduction = random.choice([None, *(k for k, length in enumerate(steps) if length)])
+    if reduction is None:
+        return Fault(number, chosen, random.randrange(8 * account.kept[number].itemsize))
+    dtype = reduction_dtypes(element.body)[reduction]
+    bits = 1 if dtype is DType.BOOL else 8 * dtype.size
+    return Fault(number, chosen, random.randrange(bits), reduction, random.randrange(steps[reduction]))
+
+
+class Liar:
+    """The executor of an execution with a fault. `account` is what it says; `changed`: whether the result is wrong."""
+
+    def __init__(self, true: Execution, tensors: Mapping[str, Any], fault: Fault) -> None:
+        """`true` is the account of a right execution on `tensors`, with all results of calls."""
+        self.fault = fault
+        self._faulty = _Faulty(true, fault)
+        stored = self._faulty.element()
+
+        def execute(
+            program: Program,
+            tensors: Mapping[str, Any],
+            variables: Mapping[str, int] | None = None,
+            repeat: int = 1,
+            *,
+            observe: Callable[[int, Values], None] | None = None,
+        ) -> Results:
+            def disturbed(number: int, result: Values) -> None:
+                if number == fault.number:
+                    result[fault.element : fault.element + 1] = stored
+                if observe is not None:
+                    observe(number, result)
+
+            return reference.execute(program, tensors, variables, repeat, observe=disturbed)
+
+        repeat = len(true.calls) // len(true.program.calls)
+        self.account = retrace(true.program, tensors, true.variables, repeat, keep=true.kept.keys(), execute=execute)
+        self.changed = self.account.outputs != true.outputs
+
+    def next_move(self, position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        """As `dispute.next_move` of an executor, with what it believes of the faulty element."""
+        move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=self.account))
+        if position.number != self.fault.number:
+            return move
+        types, believed = reduction_types(position), self._faulty.accumulators
+        if isinstance(move, ShowLeaf) and self.fault.element in elements_of(position):
+            results = packed(types, (believed[k][-1] for k in range(len(types))))
+            at = (self.fault.element - elements_of(position).start) * len(results)
+            return replace(move, results=move.results[:at] + results + move.results[at + len(results) :])
+        if isinstance(move, ClaimBorders) and self.fault.element == position.element:
+            borders, k = borders_of(position), position.reduction
+            return ClaimBorders(packed([types[k]] * len(borders), (believed[k][steps] for steps in borders)))
+        return move
+
+
+class _Faulty(Evaluation):
+    """The faulty element, evaluated with its fault. `accumulators` are all that there were, the identity first."""
+
+    def __init__(self, account: Execution, fault: Fault) -> None:
+        arrays = [argument.array for argument in account.arguments(fault.number)]
+
+        def load(parameter: int, element: Values, guard: Values | None) -> Values:
+            return loaded(arrays[parameter - 1], element, guard)
+
+        indices = np.array([fault.element])
+        super().__init__(account.body(fault.number), load, account.bound(fault.number), indices)
+        self.fault = fault
+        self.accumulators: dict[int, list[int]] = {}
+
+    def element(self) -> Values:
+        """What is stored."""
+        dtype = self.body.parameters[0].dtype
+        stored = canonical(dtype, np.array(np.broadcast_to(self.stored(), (1,))))
+        return _flipped(stored, self.fault.bit) if self.fault.reduction is None else stored
+
+    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
+        instruction = self.body.instructions[number]
+        found = self.accumulators[instruction.c] = []
+        for total in super().totals(number, inner):
+            found.append(int(patterns(instruction.dtype, canonical(instruction.dtype, np.array(total)))[0]))
+            yield total
+
+    def accumulate(self, number: int, factors: Sequence[Values], total: Values) -> Values:
+        after, instruction = super().accumulate(number, factors, total), self.body.instructions[number]
+        if (instruction.c, self.fault.step) != (self.fault.reduction, len(self.accumulators[instruction.c]) - 1):
+            return after
+        return canonical(instruction.dtype, _flipped(after, self.fault.bit))
+
+
+def _flipped(values: Values, bit: int) -> Values:
+    found = np.array(np.broadcast_to(values, (1,)))
+    found.view(np.uint8)[bit // 8] ^= np.uint8(1 << bit % 8)
+    return found

@@ -1,0 +1,227 @@
+"""The game, in Python alone: whoever is right wins it, whatever the other side does."""
+
+from dataclasses import replace
+from itertools import islice
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captured_graphs import graphs
+from eigentensor.dispute import (
+    Collect,
+    Keep,
+    Knowledge,
+    Move,
+    Outcome,
+    Phase,
+    PickCall,
+    Position,
+    Published,
+    Reason,
+    Side,
+    apply,
+    deadline_of,
+    next_move,
+)
+from eigentensor.errors import IllegalMove
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program import Buffer, Kind, Op, Role
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import Array, Axis, counter, load, reduction, to_body
+from eigentensor.testing.faults import Fault, Liar, some_fault
+from eigentensor.testing.programs import Example, examples, generate
+from eigentensor.tracing import Execution, Flat, retrace
+from games import Played, account_of, claimed, honest, play, reckless
+from worked_examples import index, session
+
+FEW = settings(max_examples=25, deadline=None)
+VERDICT, DETERMINED = Outcome(True, Reason.VERDICT), Outcome(True, Reason.DETERMINED)
+
+
+def against(true: Execution, liar: Liar) -> Played:
+    return play(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
+
+
+def captured(name: str) -> Example:
+    graph = graphs()[name]
+    program = graph.captured().program
+    variables = {v.name: v.minimum + 1 for v in program.variables}
+    return Example(program, graph.bound(graph.captured()), variables, 1)
+
+
+@FEW
+@given(examples())
+def test_an_honest_challenger_has_nothing_to_object_to_a_right_result(example: Example) -> None:
+    true = account_of(example)
+    played = play(true, true.outputs, honest(Side.EXECUTOR), honest(Side.CHALLENGER))
+    assert (played.outcome, played.last.phase) == (None, Phase.CALL)
+
+
+@FEW
+@given(examples(), st.integers(0, 1 << 32))
+def test_a_wrong_bit_anywhere_is_convicted(example: Example, seed: int) -> None:
+    true, random = account_of(example), Random(seed)
+    if any(tensor.size for tensor in true.kept.values()):
+        liar = Liar(true, example.tensors, some_fault(true, random))
+        assert not liar.changed or against(true, liar).outcome == VERDICT
+
+
+@pytest.mark.parametrize("name", graphs())
+def test_a_wrong_bit_anywhere_in_what_people_bring_is_convicted(name: str) -> None:
+    example, random = captured(name), Random(name)
+    true = account_of(example)
+    liars = (Liar(true, example.tensors, some_fault(true, random)) for _ in range(100))
+    wrong = islice((liar for liar in liars if liar.changed), 3)
+    assert [against(true, liar).outcome for liar in wrong] == [VERDICT] * 3
+
+
+@FEW
+@given(examples(), st.integers(0, 1 << 32))
+def test_a_right_result_is_acquitted_whatever_is_objected_to(example: Example, seed: int) -> None:
+    true = account_of(example)
+    played = play(true, true.outputs, honest(Side.EXECUTOR), reckless(Random(seed)))
+    assert played.outcome is None or not played.outcome.executor_lost
+    assert played.last.phase.side is Side.CHALLENGER
+
+
+def test_every_kind_of_step_is_acquitted() -> None:
+    true, seen = account_of(captured("long sum")), set()
+    for seed in range(60):
+        played = play(true, true.outputs, honest(Side.EXECUTOR), reckless(Random(seed)))
+        assert played.outcome is not None and not played.outcome.executor_lost
+        seen.add(played.moves[-1].function)
+    assert seen == {"collect", "judgeFinal", "verdict", "judgeSpan"}
+
+
+def test_right_calls_with_a_wrong_outputs_root_are_convicted_by_collecting() -> None:
+    example = session()
+    true = account_of(example)
+    liar = replace(true, outputs=b"\7" * 32)
+
+    def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        return next_move(Side.EXECUTOR, position, published, replace(knowledge, account=liar))
+
+    played = play(true, liar.outputs, lying, honest(Side.CHALLENGER))
+    assert played.outcome == Outcome(True, Reason.COLLECT) and isinstance(played.moves[-1], Collect)
+
+
+def test_right_outputs_with_a_wrong_intermediate_are_convicted() -> None:  # INVARIANT 36
+    example = captured("gelu mlp")
+    true = account_of(example)
+    liar = Liar(true, example.tensors, Fault(0, 3, 9))
+    lie = replace(liar.account, outputs=true.outputs)
+
+    def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        return next_move(Side.EXECUTOR, position, published, replace(knowledge, account=lie))
+
+    assert play(true, true.outputs, lying, honest(Side.CHALLENGER)).outcome == VERDICT
+
+
+def total_of(op: Op, dtype: DType, elements: int, steps: int) -> Example:
+    """One kernel, INVARIANT 35: each of some elements is reduced over so many steps of it."""
+    i, k = Axis(0, elements), Axis(1, steps, True)
+    given = Array("given", dtype, elements)
+    body = to_body(reduction(op, (k,), load(given, counter(i)), extents=(index(steps),)), (i,))
+    program = assemble(
+        [("total", body)],
+        {"given": Buffer(Role.INPUT, dtype, (elements,), "given")},
+        {(Kind.OUTPUT, "total"): ("total", (elements,))},
+    )
+    return Example(program, {"given": np.arange(elements).astype(STORAGE[dtype])}, {}, 1)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT64, DType.UINT64, DType.FLOAT16, DType.FLOAT32])
+@pytest.mark.parametrize("steps", [2, 63, 64, 65, 300])
+def test_a_wrong_accumulator_is_convicted_after_any_number_of_steps(dtype: DType, steps: int) -> None:
+    example = total_of(Op.REDUCE_ADD, dtype, 3, steps)
+    true, random = account_of(example), Random(steps)
+    for step in {0, steps - 1, *(random.randrange(steps) for _ in range(3))}:
+        liar = Liar(true, example.tensors, Fault(0, 1, 8 * dtype.size - 1, 0, step))
+        assert liar.changed and against(true, liar).outcome == VERDICT
+
+
+def test_a_wrong_accumulator_of_a_single_step_is_convicted_without_borders() -> None:
+    example = replace(session(), variables={"pos": 0}, repeat=1)
+    true = account_of(example)
+    played = against(true, Liar(true, example.tensors, Fault(1, 0, 5, 0, 0)))
+    assert played.outcome == VERDICT
+    assert [move.function for move in played.moves][-2:] == ["pickReduction", "verdict"]
+
+
+def told(true: Execution, change: Fault | None, tensor: bytes | None = None) -> Execution:
+    """An account that has another root of the first call."""
+    flat = true.kept[0].copy()
+    if change is not None:
+        flat.view("u1")[change.bit // 8] ^= np.uint8(1 << change.bit % 8)
+    root = tensor or Flat(true.program.parameter(len(true.program.buffers)).dtype, flat).root
+    return replace(true, calls=(root, *true.calls[1:]), kept={**true.kept, 0: flat}, outputs=b"\7" * 32)
+
+
+def test_a_false_result_of_no_steps_is_convicted_without_a_witness() -> None:  # INVARIANT 35
+    true = account_of(total_of(Op.REDUCE_MIN, DType.INT32, 2, 0))
+    lie = told(true, Fault(0, 0, 4))
+
+    def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=lie))
+        return replace(move, results=lie.kept[0].tobytes()) if position.phase is Phase.LEAF else move  # type: ignore[type-var]
+
+    assert play(true, lie.outputs, lying, honest(Side.CHALLENGER)).outcome == DETERMINED
+
+
+def test_a_false_root_of_nothing_is_convicted_at_once() -> None:  # INVARIANT 35
+    true = account_of(total_of(Op.REDUCE_ADD, DType.INT32, 0, 2))
+    lie = told(true, None, b"\5" * 32)
+
+    def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        return next_move(Side.EXECUTOR, position, published, replace(knowledge, account=lie))
+
+    played = play(true, lie.outputs, lying, honest(Side.CHALLENGER))
+    assert played.outcome == DETERMINED and isinstance(played.moves[-1], PickCall)
+
+
+def test_a_challenger_that_has_the_public_tensor_picks_the_leaf_at_once() -> None:
+    example = captured("layernorm")
+    true = account_of(example)
+    number = len(true.calls) - 1
+    liar = Liar(true, example.tensors, Fault(number, 1900, 3))
+    public = {number: liar.account.written(number)}
+
+    def informed(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        return next_move(Side.CHALLENGER, position, published, replace(knowledge, claimed=public))
+
+    played = play(true, liar.account.outputs, liar.next_move, informed)
+    assert played.outcome == VERDICT
+    assert [move.function for move in played.moves] == ["publish", "pickCall", "showLeaf", "judgeFinal"]
+    assert len(against(true, liar).moves) == 6
+
+
+def test_what_a_side_lacks_is_traced_again() -> None:
+    example = captured("digits")
+    true = account_of(example)
+    poor = retrace(example.program, example.tensors)
+    liar = Liar(true, example.tensors, Fault(3, 1, 3))
+    knowledge = Knowledge(claimed(true, liar.account.outputs), (), poor)
+    played = against(true, liar)
+    for position in played.positions:
+        if position.phase not in (Phase.PUBLISH, Phase.CALL):
+            keep = next_move(position.phase.side, position, Published(), knowledge)
+            assert keep == Keep(true.needs(3) | {3})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_moves_of_a_game_are_refused_in_every_other_phase_and_after_the_clock(seed: int) -> None:
+    example, random = generate(seed), Random(seed)
+    true = account_of(example)
+    liar = Liar(true, example.tensors, some_fault(true, random))
+    played = against(true, liar)
+    for position, move in zip(played.positions, played.moves, strict=False):
+        assert deadline_of(position) == position.since + position.left - 1
+        with pytest.raises(IllegalMove, match="clock"):
+            apply(position, move, deadline_of(position) + 1)
+        for other in played.positions:
+            if other.phase is not position.phase:
+                with pytest.raises(IllegalMove, match="phase"):
+                    apply(other, move, other.since)
