@@ -26,7 +26,7 @@ from eigentensor.chain import (
 )
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
-from eigentensor.testing.localnet import SEATS, Anvil
+from eigentensor.testing.localnet import SEATS, Anvil, pass_seed
 from market_life import ROOT, SALT, Life, gained, wealth
 
 Chains = Callable[[int], Chain]
@@ -108,6 +108,17 @@ def test_a_seed_is_the_blocks_own_and_is_recorded_once(
     (seeded,) = [e for e in client.seed(block).events if isinstance(e, Seeded)]
     assert (seeded.seed_block, seeded.mix) == (block, bytes(mix)) and client.seed_of(block) == bytes(mix)
     assert operator.seed(block).events == ()
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_tests_choose_what_is_drawn(
+    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders, drawn: bool
+) -> None:
+    for _ in range(3):
+        life = Life(anvil, client, operator, order_of(check_rate=WAD // 2))
+        life.committed()
+        pass_seed(anvil, client, life.order, drawn=drawn)
+        assert client.is_drawn(life.order) is drawn
 
 
 def test_a_seed_of_another_fork_is_recorded_anew(life: Life) -> None:

@@ -1,6 +1,7 @@
 """Orders, commitments, amounts, keys and networks: everything of the chain that needs no chain."""
 
 import json
+import re
 import subprocess
 from dataclasses import astuple, fields, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from eigentensor.chain import (
     sign_order,
     to_wei,
 )
-from eigentensor.chain.contracts import FIXES, NAMES, abi, reverted
+from eigentensor.chain.contracts import NAMES, abi, reverted
 from eigentensor.chain.events import (
     KINDS,
     Accepted,
@@ -47,6 +48,7 @@ from eigentensor.chain.events import (
     Shown,
     SignerSet,
 )
+from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.header import encode_header
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
@@ -205,9 +207,21 @@ def _camel(name: str) -> str:
     return head + "".join(map(str.capitalize, rest))
 
 
-def test_every_fix_is_of_an_error_that_a_contract_has() -> None:
-    names = {e["name"] for name in NAMES for e in abi(name) if e["type"] == "error"}
-    assert set(FIXES) <= names
+#: Errors of constructors, of calls between the contracts, and of the libraries that they are made with.
+UNMET = re.compile(
+    "Zero.*|NotConnected|StakeMarginBelowOne|RecordBeyondHistory|ChallengeShorterThanReveal|EtaAboveOne|WrongCheckFloor|"
+    "WrongAVS|WrongBounty|WrongOperatorSets|AlreadyLocked|NotThe(Game|Market|AllocationManager|ServiceManager)|"
+    "Safe.*|ReentrancyGuard.*|StringTooLong|InvalidShortString"
+)
+
+
+def test_every_refusal_that_an_account_can_meet_says_what_to_do() -> None:
+    names = {contract: {e["name"] for e in abi(contract) if e["type"] == "error"} for contract in NAMES}
+    assert set(FIXES) <= set().union(*names.values())
+    met = names["TaskMarket"] | names["ServiceManager"] | names["Bounty"]
+    assert {name for name in met - set(FIXES) if not UNMET.fullmatch(name)} == set()
+    refused = reverted(keccak(b"Padding(uint256)")[:4] + bytes(32))
+    assert refused.name == "Padding" and refused.fix == MOVE
 
 
 PLACE = Place(1, 2, b"h" * 32, b"t" * 32)

@@ -14,6 +14,7 @@ from eth_typing import ABI, ABIError
 from eth_utils.abi import abi_to_signature, function_signature_to_4byte_selector, get_abi_input_types
 from web3.exceptions import ContractLogicError, Web3Exception, Web3RPCError
 
+from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.errors import ChainError, Reverted, Unreachable
 
 NAMES = (
@@ -28,6 +29,7 @@ NAMES = (
     "Strategy",
     "TestToken",
 )
+_PLAYED = ("DisputeGame", "Referee")
 _TEXT = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
 
@@ -48,8 +50,8 @@ def reverted(data: bytes) -> Reverted:
         if selector == _PANIC:
             return Reverted("Panic", decode(["uint256"], rest))
         if (known := _errors().get(selector)) is not None:
-            name, types = known
-            return Reverted(name, tuple(_readable(value) for value in decode(types, rest)), fix=FIXES.get(name, ""))
+            name, types, fix = known
+            return Reverted(name, tuple(_readable(value) for value in decode(types, rest)), fix=fix)
     except DecodingError:
         pass
     return Reverted("UnknownError", ("0x" + data.hex(),) if data else ())
@@ -81,14 +83,16 @@ def talking_to(url: str) -> Iterator[None]:
 
 
 @cache
-def _errors() -> dict[bytes, tuple[str, list[str]]]:
-    errors: dict[bytes, tuple[str, list[str]]] = {}
-    for name in NAMES:
-        for entry in abi(name):
+def _errors() -> dict[bytes, tuple[str, list[str], str]]:
+    """Names, types of the arguments and fixes by selector."""
+    errors: dict[bytes, tuple[str, list[str], str]] = {}
+    for contract in NAMES:
+        for entry in abi(contract):
             if entry["type"] == "error":
                 error: ABIError = entry
+                fix = FIXES.get(error["name"], MOVE if contract in _PLAYED else "")
                 selector = function_signature_to_4byte_selector(abi_to_signature(error))
-                errors[selector] = (error["name"], get_abi_input_types(error))
+                errors.setdefault(selector, (error["name"], get_abi_input_types(error), fix))
     return errors
 
 
@@ -96,41 +100,3 @@ def _readable(value: Any) -> Any:
     if isinstance(value, bytes):
         return "0x" + value.hex()
     return tuple(map(_readable, value)) if isinstance(value, (list, tuple)) else value
-
-
-#: What to do about a refusal, by the name of its error.
-FIXES = {
-    "AcceptanceOver": "Sign a new order with a later accept_by.",
-    "AlreadyAnswered": "One answer of each operator counts.",
-    "AlreadyDemanded": "A demand is made once: it names all leaves.",
-    "AlreadyPosted": "The order is a task already; another nonce makes another task.",
-    "ClockNotOver": "Wait for the other side, until its clock is over.",
-    "ClockOver": "The move came too late: the other side may end the game by `timeout`.",
-    "CollateralCapExceeded": "Wait for open tasks, or let the operator's owner raise the cap.",
-    "ERC20InsufficientAllowance": "Approve the tokens first.",
-    "ERC20InsufficientBalance": "The account has too few tokens.",
-    "GamesOpen": "Wait for the end of the open games: each side's clock is bounded.",
-    "InsufficientBalance": "Deposit what is missing into the market.",
-    "InsufficientStake": "Wait for open tasks, or deposit and allocate more stake.",
-    "LockNotOver": "The lock ends by itself at the block that the error names.",
-    "NoSeed": "Record the seed first: `seed`, from the block after the seed block on.",
-    "NotAMember": "Join the operator set first: `eigentensor operator join`.",
-    "NotASeedBlock": "Seed blocks are multiples of the market's grid.",
-    "NotDrawn": "The task is not checked: it becomes final by itself.",
-    "NotEnoughSeats": "More operators must join and enlist seats before tasks are accepted.",
-    "NotThePlayer": "Only the player whose move it is, or its registered signer, may send this.",
-    "NotTheSigner": "Only the operator's registered signer may send this.",
-    "NotYourSeat": "The seat that is drawn for this index is another operator's, or is younger than the commit.",
-    "NothingToSettle": "The answer is settled already, or there is none.",
-    "OutlivesStake": "Ask for fewer blocks of execution.",
-    "SeatsNotCovered": "Deposit and allocate more stake, or ask for fewer seats.",
-    "StakeCapExceeded": "Wait for open tasks, or let the operator's owner raise the cap.",
-    "TooEarly": "Wait for the block that the error names.",
-    "TooLate": "The last block for this is over.",
-    "WrongCheckFee": "Offer at least what the error names to each verifier.",
-    "WrongCheckRate": "Choose a rate of checks between the market's floor and 1.",
-    "WrongHeader": "The node's block is not the chain's: a reorganisation may have come between. Try again.",
-    "WrongOpening": "Root or salt are not those of the commitment.",
-    "WrongPosition": "Somebody has moved already: read the game again.",
-    "WrongVerifiers": "Ask for 1 to 4 verifiers.",
-}
