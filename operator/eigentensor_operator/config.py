@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     startup_seconds: float = Field(5, ge=0)
     reserve: int = Field(3, ge=2)
     patience: int = Field(2, ge=0)
+    verify: bool = True
 
     block_seconds: float = Field(12, gt=0)
     poll_seconds: float = Field(0.5, gt=0)
@@ -91,6 +92,7 @@ class Settings(BaseSettings):
             operator=operator,
             alone=merkle.operators_root([bytes.fromhex(operator[2:])]),
             parameters=network.deployment.parameters,
+            domain=network.deployment.domain,
             min_price=to_wei(self.min_price, network.deployment.token_decimals),
             price_per_giga=to_wei(self.price_per_giga, network.deployment.token_decimals),
             max_operations=self.max_operations,
@@ -101,4 +103,5 @@ class Settings(BaseSettings):
             block_seconds=self.block_seconds,
             reserve=self.reserve,
             patience=self.patience,
+            verify=self.verify,
         )

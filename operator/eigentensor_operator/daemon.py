@@ -10,17 +10,18 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from eigentensor import chain as c
+from eigentensor import economics
 from eigentensor.chain import Chain, Head, State
 from eigentensor.errors import ChainError, StoreError
-from eigentensor_operator import events, machine
-from eigentensor_operator.case import SENT, Case, Fact, Step
-from eigentensor_operator.events import Do, Drain, Event, RolledBack, Seen, Undone
+from eigentensor_operator import events, machine, taking
+from eigentensor_operator.case import INCIDENTS, SENT, URGENT, Case, Fact, Role, Step
+from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
-from eigentensor_operator.machine import Operator
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
-from eigentensor_operator.steps import Outcome, Steps
+from eigentensor_operator.state import Operator
+from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
 
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
@@ -48,15 +49,18 @@ class Daemon:
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
         self._ended: Counter[State] = Counter()
-        self._told = {uuid: state for uuid, state, _, _ in store.summary()}  # what was logged and counted already
-        download, gateway, market = Lane("download", machine.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
-        self._lanes = dict.fromkeys(Step, market) | {
-            Step.INSPECT: download,
-            Step.FETCH: download,
-            Step.EXECUTE: Lane("device", 1),
-            Step.DECLINE: gateway,
-            Step.UPLOAD: gateway,
-        }
+        self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
+        download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
+        # What may cost stake or a bond when it is late waits for nothing else.
+        urgent, games = Lane("urgent", 8), Lane("game", 8)
+        self._lanes = (
+            dict.fromkeys(Step, market)
+            | dict.fromkeys((Step.INSPECT, Step.FETCH), download)
+            | dict.fromkeys((Step.DECLINE, Step.UPLOAD), gateway)
+            | dict.fromkeys(URGENT, urgent)
+            | dict.fromkeys((Step.PLAY, Step.TIMEOUT), games)
+            | {Step.EXECUTE: Lane("device", 1)}
+        )
         self.chain_pulse, self.gateway_pulse = Pulse(SILENCE), Pulse(SILENCE)
 
     def stop(self) -> None:
@@ -117,7 +121,11 @@ class Daemon:
 
     def _observe(self, event: c.Event) -> None:
         seen = seen_of(event)
-        if seen is None:
+        if isinstance(seen, Noted):
+            self._feed(seen)
+            if self._decided_at is not None and isinstance(event, c.TaskEvent):  # not what a restart reads again
+                self._tell(event)
+        if not isinstance(seen, Seen):
             return
         case = self.operator.cases.get(seen.task)
         mine = seen.fact.executor == self.operator.policy.operator or (case is not None and self.operator.mine(case))
@@ -132,16 +140,42 @@ class Daemon:
                 self._ended[seen.fact.state] += 1
                 self._metrics.score.labels(AVS).set(100 * self._ended[State.FINAL] / self._ended.total())
 
+    def _tell(self, event: c.TaskEvent) -> None:
+        """Logs and counts what happens to a task in which this operator has a part."""
+        case = self.operator.cases.get(event.task)
+        if case is None or not (role := self.operator.role_in(case)):
+            return
+        name, token = type(event).__name__.lower(), self._chain.deployment.token_symbol
+        details = {k: v for k, v in event.arguments().items() if k not in ("task", "position", "data", "leaves")}
+        self._log.info(name, task=event.task.hex(), role=role.value, block=event.place.block, **details)
+        self._metrics.incidents.labels(AVS, name).inc()
+        if isinstance(event, c.Slashed) and self.operator.mine(case):
+            self._metrics.slashed.labels(AVS, token).inc(self._chain.worth_of(event.shares))
+
     def _standing(self, block: int) -> Standing:
-        operator, chain = self.operator.policy.operator, self._chain
-        account = chain.balance_of(operator)
-        signer, cap = chain.signer_of(operator)
-        token = chain.deployment.token_symbol
-        self._metrics.balance.labels(AVS, token).set(account.balance)
-        self._metrics.collateral.labels(AVS, token).set(account.collateral)
-        self._metrics.head.labels(AVS).set(block)
-        member = chain.is_member(operator) and signer == chain.address
-        return Standing(block, account.balance, account.collateral, cap, chain.stake_delay(), member)
+        policy, chain, m = self.operator.policy, self._chain, self._metrics
+        operator, token = policy.operator, chain.deployment.token_symbol
+        account, delay = chain.balance_of(operator), chain.stake_delay()
+        signer, cap, stake_cap = chain.signer_of(operator)
+        end = block + min(delay, economics.lifetime(policy.parameters, policy.parameters.max_exec))
+        shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
+        rate = chain.worth_of(economics.WAD)
+        free, locked, most = (amount * rate // economics.WAD for amount in shares)
+        standing = Standing(
+            block, account.balance, account.collateral, cap, delay,
+            member=chain.is_member(operator) and signer == chain.address,
+            stake=free, locked=locked, stake_cap=most,
+            seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
+        )  # fmt: skip
+        m.balance.labels(AVS, token).set(account.balance)
+        m.collateral.labels(AVS, token).set(account.collateral)
+        m.stake_free.labels(AVS, token).set(free)
+        m.stake_locked.labels(AVS, token).set(locked)
+        m.seats.labels(AVS).set(standing.seats)
+        m.bonds.labels(AVS, token).set(sum(map(self.operator.bond_of, self.operator.cases.values())))
+        m.games.labels(AVS).set(len(self.operator.open_games()))
+        m.head.labels(AVS).set(block)
+        return standing
 
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""
@@ -159,9 +193,9 @@ class Daemon:
         before = self.operator
         after, actions = machine.step(before, event)
         forgotten = before.cases.keys() - after.cases.keys()
-        news = changed(before.cases, after.cases)
+        news = changed(before, after)
         if news or forgotten:
-            self._store.save([(case, after.mine(case)) for case in news], forgotten)
+            self._store.save(after, news, forgotten)
         self.operator = after
         for uuid in forgotten:
             self._steps.forget(uuid)
@@ -176,6 +210,9 @@ class Daemon:
             if case.dropped is not None and (old is None or old.dropped is None):
                 self._metrics.dropped.labels(AVS, case.dropped.code).inc()
                 self._log.error("dropped", task=case.uuid.hex(), **_words(case.dropped))
+            if case.unanswered is not None and (old is None or case.unanswered.code is not _code(old.unanswered)):
+                self._metrics.unanswered.labels(AVS, case.unanswered.code).inc()
+                self._log.info("not answered", task=case.uuid.hex(), **_words(case.unanswered))
         if after.faulty is not None and before.faulty is None:
             self._log.error("device is faulty", **_words(after.faulty))
         self._metrics.selftest.labels(AVS).set(after.faulty is None)
@@ -187,17 +224,23 @@ class Daemon:
         if do.step is Step.DECLINE and case.refused is not None:
             self._metrics.declined.labels(AVS, case.refused.code).inc()
             self._log.info("declined", task=do.task.hex(), **_words(case.refused))
-        self._lanes[do.step].put(partial(self._perform, do.step, case, head))
+        if do.step is Step.HALT:
+            self._log.critical("convicted: nothing more is accepted", task=do.task.hex(), role=Role.EXECUTOR.value)
+        work = partial(self._steps.do, do.step, case, head)
+        if do.game:
+            work = partial(self._steps.play, do.step, self.operator.games[do.game])
+        self._lanes[do.step].put(partial(self._perform, do, work))
 
-    def _perform(self, step: Step, case: Case, head: int) -> None:
+    def _perform(self, do: Do, work: Callable[[], Outcome]) -> None:
         """In a lane's thread."""
         started = time.monotonic()
         try:
-            outcome = self._steps.do(step, case, head)
+            outcome = work()
         except Exception as error:  # a fault of ours in one task must not end the others
-            self._log.exception("unexpected", task=case.uuid.hex(), step=step)
-            outcome = Undone(case.uuid, step, Reason(Code.EXECUTION, "no error", repr(error), step not in SENT))
-        self._inbox.put(partial(self._conclude, step, outcome, time.monotonic() - started))
+            self._log.exception("unexpected", task=do.task.hex(), step=do.step)
+            reason = Reason(Code.EXECUTION, "no error", repr(error), do.step not in SENT)
+            outcome = Undone(do.task, do.step, reason, do.game)
+        self._inbox.put(partial(self._conclude, do.step, outcome, time.monotonic() - started))
 
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> Event:
         task = outcome.task.hex()
@@ -220,31 +263,40 @@ class Daemon:
             self._log.warning("gateway unreachable", error=str(error))
 
 
-def seen_of(event: c.Event) -> Seen | None:
-    """What an event of the market means to the machine; None for those that are not about a task."""
-    if not isinstance(event, c.TaskEvent):
-        return None
-    block, order = event.place.block, None
+def seen_of(event: c.Event) -> Seen | Noted | None:
+    """What an event means to the machine; None for those that bear on no task."""
+    block = event.place.block
     match event:
+        case c.Seeded():
+            return Noted(event)
         case c.Posted():
-            fact, order = Fact(State.OPEN, block), event.order
+            return Seen(event.task, Fact(State.OPEN, block), event.order)
         case c.Accepted():
-            fact = Fact(State.ACCEPTED, block, event.executor)
+            fact = Fact(State.ACCEPTED, block, event.executor, price=event.price)
         case c.Committed():
             fact = Fact(State.COMMITTED, block, claim=event.commitment)
-        case c.Revealed():
+        case c.Revealed(slot=0):
             fact = Fact(State.REVEALED, block, claim=event.outputs_root)
-        case c.Closed():
-            fact = Fact(State.FINAL, block)
-        case c.Cancelled():
-            fact = Fact(State.CANCELLED, block)
-        case c.Expired():
-            fact = Fact(State.EXPIRED, block)
-        case c.Failed():
-            fact = Fact(State.FAILED, block)
+        case c.Closed() | c.Convicted() | c.Cancelled() | c.Expired() | c.Failed():
+            fact = Fact(_ENDS[type(event)], block)
+        case c.TaskEvent() if isinstance(event, (*INCIDENTS, c.Opened, c.Moved, c.Ended)):
+            return Noted(event)
         case _:
             return None
-    return Seen(event.task, fact, order)
+    return Seen(event.task, fact)
+
+
+_ENDS: dict[type[c.Event], State] = {
+    c.Closed: State.FINAL,
+    c.Convicted: State.CONVICTED,
+    c.Cancelled: State.CANCELLED,
+    c.Expired: State.EXPIRED,
+    c.Failed: State.FAILED,
+}
+
+
+def _code(reason: Reason | None) -> Code | None:
+    return reason.code if reason else None
 
 
 def _words(reason: Reason) -> dict[str, str]:

@@ -1,16 +1,19 @@
 """What a task needs, and what it gives back."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from eigentensor import merkle
+from eigentensor.chain import Leaf, LeafProof
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import costs
 from eigentensor.program.model import Kind
-from eigentensor.store import GatewayClient, save_safetensors
+from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
 from eigentensor.store.parts import encode_results
 from eigentensor_operator.policy import Needs
+from eigentensor_operator.showing import prove
 
 
 def needs_of(program: Program, repeat: int) -> Needs:
@@ -44,6 +47,15 @@ class Shelf:
         """Gives everything that was kept to the gateway. Raises StoreError; what arrived is not sent again."""
         for path in sorted((self.root / task.hex()).iterdir()):
             gateway.upload(path)
+
+    def prove(self, task: bytes, program: Program, leaves: Sequence[Leaf]) -> list[LeafProof]:
+        """What shows these leaves of a kept result."""
+        return prove(program, self._results(task), leaves)
+
+    def _results(self, task: bytes) -> Results:
+        files = {kind: self.root / task.hex() / f"{kind.name.lower()}.safetensors" for kind in Kind}
+        outputs, states = (load_safetensors(f) if f.exists() else {} for f in (files[Kind.OUTPUT], files[Kind.STATE]))
+        return Results(outputs, states)
 
     def drop(self, task: bytes) -> None:
         folder = self.root / task.hex()

@@ -3,15 +3,19 @@
 import fcntl
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from eigentensor import sample
 from eigentensor.bound import Bound, Tensors
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
 from eigentensor.runtime.cache import default_folder
 from eigentensor.runtime.sandbox import Limits, compile_sandboxed, run_sandboxed
-from eigentensor_operator import sample
+from eigentensor.tracing import Execute
+from eigentensor.tracing.observed import observed_by
+from eigentensor_operator.policy import Policy
 
 SELFTEST = 300.0  # seconds
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
@@ -40,6 +44,15 @@ class Device:
         results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, limits, unsafe=self.unsafe)
         sample.recheck(bound, chosen, results, seed)
         return sample.separate(bound.program, results)
+
+    def execution(self, policy: Policy) -> Execute:
+        """What executes a program again for a game, so that every call can be observed. Raises ExecutionError."""
+        seconds = policy.parameters.max_exec * policy.block_seconds
+
+        def run(program: Program, tensors: Tensors, variables: Mapping[str, int]) -> Results:
+            return run_sandboxed(encode(program), tensors, variables, 1, self._limits(seconds), unsafe=self.unsafe)
+
+        return observed_by(run)
 
     def _run(self, program: Program, tensors: Tensors) -> Results:
         return run_sandboxed(encode(program), tensors, limits=self._limits(SELFTEST), unsafe=self.unsafe)

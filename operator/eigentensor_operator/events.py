@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eigentensor.chain import Order
-from eigentensor_operator.case import Fact, Seal, Step
+from eigentensor.chain import Order, Seeded, TaskEvent
+from eigentensor_operator.case import Candidacy, Fact, Seal, Step
 from eigentensor_operator.policy import Needs, Reason, Standing
 
 
 class Do(NamedTuple):
-    """An action: what, for which task."""
+    """An action: what, for which task, in which game (0: in none)."""
 
     step: Step
     task: bytes
+    game: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,13 @@ class Seen:
     task: bytes
     fact: Fact
     order: Order | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The chain shows something else that bears on tasks: a seed, a move of a game, or an incident of a known task."""
+
+    event: Seeded | TaskEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,12 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    task: bytes
+    candidacy: Candidacy
+
+
+@dataclass(frozen=True, slots=True)
 class Executed:
     """The results are kept, a sample of them was recomputed and agrees."""
 
@@ -54,11 +68,12 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Any other step is done. A transaction is in `block`."""
+    """Any other step is done. A transaction is in `block`; 0 where nothing had to be sent."""
 
     task: bytes
     step: Step
     block: int = 0
+    game: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +83,7 @@ class Undone:
     task: bytes
     step: Step
     reason: Reason
+    game: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +91,5 @@ class Drain:
     """Accept nothing more; finish what was accepted."""
 
 
-Event = Seen | RolledBack | Head | Inspected | Executed | Done | Undone | Drain
+Outcome = Inspected | Looked | Executed | Done | Undone
+Event = Seen | Noted | RolledBack | Head | Outcome | Drain

@@ -4,13 +4,14 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from eigentensor.chain import State
-from eigentensor_operator.case import Step
+from eigentensor.chain import Ended, Moved, Opened, State
+from eigentensor_operator.case import INCIDENTS, Step
 from eigentensor_operator.policy import Code
 
 AVS = "eigentensor"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CODES = tuple(Code)
+_INCIDENTS = tuple(kind.__name__.lower() for kind in (*INCIDENTS, Opened, Moved, Ended))
 
 
 class Metrics:
@@ -22,12 +23,21 @@ class Metrics:
         self.slashed = self._counter("eigen_slashing_incurred", "Stake slashed, in wei.", token=[token])
         self.balance = self._gauge("eigen_balance_total", "Free balance in the market, in wei.", token=[token])
         self.collateral = self._gauge("et_collateral_wei", "Balance held for tasks.", token=[token])
+        self.stake_free = self._gauge("et_stake_free_wei", "Stake that tasks can still lock.", token=[token])
+        self.stake_locked = self._gauge("et_stake_locked_wei", "Stake locked for accepted tasks.", token=[token])
+        self.bonds = self._gauge("et_bonds_wei", "Balance held for answers.", token=[token])
+        self.seats = self._gauge("et_seats", "Seats from which verifiers are drawn.")
+        self.games = self._gauge("et_games_open", "Games that this operator plays.")
         self.score = self._gauge("eigen_performance_score", "Share of accepted tasks finished, 0 to 100.")
         self.tasks = self._counter(
             "et_tasks", "Own tasks by the state they reached.", state=[s.name.lower() for s in State]
         )
         self.declined = self._counter("et_tasks_declined", "Declines by reason.", reason=_CODES)
         self.dropped = self._counter("et_tasks_dropped", "Accepted tasks given up, by reason.", reason=_CODES)
+        self.unanswered = self._counter(
+            "et_checks_unanswered", "Own draws without an answer, by reason.", reason=_CODES
+        )
+        self.incidents = self._counter("et_incidents", "What happened to own tasks and answers.", event=_INCIDENTS)
         self.failures = self._counter("et_step_failures", "Steps that failed.", phase=tuple(Step))
         self.selftest = self._gauge("et_determinism_selftest_ok", "1 while the device is trusted.")
         self.head = self._gauge("et_chain_head_block", "The newest block that was read.")

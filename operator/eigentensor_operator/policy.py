@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Order
+from eigentensor.chain import NONE, Domain, Order
 from eigentensor.economics import Parameters
 
 SEMANTICS = 1
+ROUNDING = 2  # wei of stake: a lock is rounded up to shares, what is free is rounded down
 
 
 class Code(StrEnum):
     """Why a task is not taken, or not finished. The names are published and label metrics."""
 
     SEMANTICS = "semantics"
-    CHECKS = "checks"
     ADMISSION = "admission"
     DEADLINE = "deadline"
     EXEC = "exec"
@@ -24,17 +24,24 @@ class Code(StrEnum):
     MEMBERSHIP = "membership"
     COLLATERAL = "collateral"
     CAP = "cap"
+    STAKE = "stake"
+    STAKE_CAP = "stake_cap"
+    SEATS = "seats"
     BUSY = "busy"
     DRAINING = "draining"
     DEVICE = "device"
     DATA = "data"
     PROGRAM = "program"
+    DISPUTE = "dispute"
     BINDINGS = "bindings"
     WORK = "work"
     MEMORY = "memory"
     EXECUTION = "execution"
     LATE = "late"
     SEAL = "seal"
+    SEED = "seed"
+    RANK = "rank"
+    CONVICTED = "convicted"
     CHAIN = "chain"
 
 
@@ -62,6 +69,7 @@ class Policy:
 
     operator: str
     parameters: Parameters
+    domain: Domain
     min_price: int = 0
     price_per_giga: int = 0  # wei for 10^9 instruction evaluations
     max_operations: int = 10**15
@@ -71,7 +79,8 @@ class Policy:
     startup_seconds: float = 0.0  # of an execution, before it computes
     block_seconds: float = 12.0
     reserve: int = 3  # blocks of `exec` that are kept for transactions
-    patience: int = 2  # blocks in which others may close or fail a task first
+    patience: int = 2  # blocks in which others may record a seed or close a task first
+    verify: bool = True  # whether it answers for the seats that are drawn
     keep: int = 64  # blocks after which no reorg is expected
     alone: bytes = NONE  # root of the list that admits this operator and nobody else
 
@@ -86,7 +95,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the chain says of this operator at the head `block`: money in wei, the stake's `delay` in blocks."""
+    """What the chain says of this operator at the head `block`: money and stake in wei, the stake's `delay` in blocks.
+
+    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`.
+    """
 
     block: int
     balance: int
@@ -94,18 +106,40 @@ class Standing:
     cap: int
     delay: int
     member: bool
+    stake: int
+    locked: int
+    stake_cap: int
+    seats: int
+    other_seats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What transactions on their way, or after the head, will hold: wei of the balance, wei of stake."""
+
+    collateral: int = 0
+    stake: int = 0
+
+    def __add__(self, other: "Claims") -> "Claims":
+        return Claims(self.collateral + other.collateral, self.stake + other.stake)
 
 
 def price_at(order: Order, block: int) -> int:
     return economics.price(order.min_price, order.max_price, order.ramp_start, order.ramp_length, block)
 
 
+def claims_of(policy: Policy, order: Order, price: int) -> Claims:
+    """What the acceptance of an order at this price holds."""
+    p = policy.parameters
+    collateral = economics.collateral(p, price, order.verifiers, order.check_fee)
+    stake = economics.stake(p, price, order.value_at_risk, order.check_rate, order.verifiers)
+    return Claims(collateral, stake + ROUNDING)
+
+
 def refuse_order(policy: Policy, order: Order) -> Reason | None:
     """Why the order can never suit this operator, from its terms alone: before anything is downloaded."""
     if order.semantics != SEMANTICS:
         return Reason(Code.SEMANTICS, str(order.semantics), str(SEMANTICS))
-    if order.check_rate or order.verifiers:
-        return Reason(Code.CHECKS, f"rate {order.check_rate}, {order.verifiers} verifiers", "no checks")
     if order.operators not in (NONE, policy.alone):  # the market asks for a proof, and other lists are not published
         return Reason(Code.ADMISSION, "an order for everybody, or for this operator alone", order.operators.hex())
     if order.max_price < policy.min_price:
@@ -117,19 +151,24 @@ def refuse_order(policy: Policy, order: Order) -> Reason | None:
 
 def refuse_needs(policy: Policy, order: Order, needs: Needs) -> Reason | None:
     """Why the work can never suit this operator: known once the program is."""
-    if needs.operations > policy.max_operations:
-        return Reason(Code.WORK, f"{needs.operations} operations", f"{policy.max_operations} operations")
-    if needs.memory > policy.max_memory:
-        return Reason(Code.MEMORY, f"{needs.memory} bytes", f"{policy.max_memory} bytes")
     if policy.price(needs) > order.max_price:
         return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{order.max_price} wei")
     if policy.blocks(needs) + policy.reserve > order.exec:
         return Reason(Code.EXEC, f"{policy.blocks(needs) + policy.reserve} blocks", f"{order.exec} blocks")
+    return refuse_size(policy, needs)
+
+
+def refuse_size(policy: Policy, needs: Needs) -> Reason | None:
+    """Why the work is too much for this machine."""
+    if needs.operations > policy.max_operations:
+        return Reason(Code.WORK, f"{needs.operations} operations", f"{policy.max_operations} operations")
+    if needs.memory > policy.max_memory:
+        return Reason(Code.MEMORY, f"{needs.memory} bytes", f"{policy.max_memory} bytes")
     return None
 
 
-def refuse_now(policy: Policy, order: Order, standing: Standing, promised: int) -> Reason | None:
-    """Why the task cannot be taken at this head. `promised` is collateral that acceptances on their way will hold."""
+def refuse_now(policy: Policy, order: Order, standing: Standing, promised: Claims) -> Reason | None:
+    """Why the task cannot be taken at this head. `promised` is what acceptances on their way will hold."""
     block = standing.block + 1  # the earliest that a transaction can be in
     if block > order.accept_by:
         return Reason(Code.DEADLINE, f"acceptance in block {order.accept_by}", f"block {block}")
@@ -138,13 +177,23 @@ def refuse_now(policy: Policy, order: Order, standing: Standing, promised: int) 
     lifetime = economics.lifetime(policy.parameters, order.exec)
     if lifetime > standing.delay:
         return Reason(Code.LIFETIME, f"stake for {lifetime} blocks", f"{standing.delay} blocks", lasting=False)
-    collateral = economics.collateral(policy.parameters, price_at(order, block))
-    if collateral > standing.balance - promised:
-        free = standing.balance - promised
-        return Reason(Code.COLLATERAL, f"{collateral} wei", f"{free} wei", lasting=False)
-    if standing.collateral + promised + collateral > standing.cap:
-        free = standing.cap - standing.collateral - promised
-        return Reason(Code.CAP, f"{collateral} wei", f"{free} wei", lasting=False)
+    if standing.other_seats < policy.parameters.other_seats:
+        needed = f"{policy.parameters.other_seats} seats of others"
+        return Reason(Code.SEATS, needed, f"{standing.other_seats} seats", lasting=False)
+    claims = claims_of(policy, order, price_at(order, block))
+    if claims.stake > (free := standing.stake - promised.stake):
+        return Reason(Code.STAKE, f"{claims.stake} wei", f"{free} wei", lasting=False)
+    if claims.stake > (free := standing.stake_cap - standing.locked - promised.stake):
+        return Reason(Code.STAKE_CAP, f"{claims.stake} wei", f"{free} wei", lasting=False)
+    return refuse_deposit(standing, claims.collateral, promised)
+
+
+def refuse_deposit(standing: Standing, amount: int, promised: Claims) -> Reason | None:
+    """Why this much of the balance cannot be held as collateral, or as the bond of an answer."""
+    if amount > (free := standing.balance - promised.collateral):
+        return Reason(Code.COLLATERAL, f"{amount} wei", f"{free} wei", lasting=False)
+    if amount > (free := standing.cap - standing.collateral - promised.collateral):
+        return Reason(Code.CAP, f"{amount} wei", f"{free} wei", lasting=False)
     return None
 
 
@@ -154,3 +203,12 @@ def refuse_price(policy: Policy, order: Order, standing: Standing, needs: Needs)
     if price < policy.price(needs):
         return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{price} wei", lasting=False)
     return None
+
+
+def refuse_check(policy: Policy, order: Order, needs: Needs, blocks: int) -> Reason | None:
+    """Why a check is not worth its fee, or cannot be done in the `blocks` that are left for the answer."""
+    if policy.price(needs) > order.check_fee:
+        return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{order.check_fee} wei")
+    if (needed := policy.blocks(needs) + policy.reserve) > blocks:
+        return Reason(Code.EXEC, f"{needed} blocks", f"{blocks} blocks")
+    return refuse_size(policy, needs)

@@ -6,26 +6,32 @@ from typing import Any
 
 from eigentensor.chain import Network, Reader, State, from_wei
 from eigentensor.errors import ConfigError
-from eigentensor_operator.case import Case
+from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
-from eigentensor_operator.store import Store
+from eigentensor_operator.store import Line, Store
 
-Line = tuple[bytes, State, Case]
-_WORDS = ("network", "operator", "symbol", "signer", "member", "draining")
-_AMOUNTS = ("balance", "collateral", "stake", "cap")
+_WORDS = ("network", "operator", "symbol", "signer", "member", "draining", "seats", "other_seats")
+_AMOUNTS = ("balance", "collateral", "cap", "bonds", "stake", "free", "locked", "stake_cap")
+_NAMES = {"cap": "collateral cap", "free": "stake free", "locked": "stake locked", "stake_cap": "stake cap"}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Amounts in wei. `tasks` are those of this operator that are not forgotten, oldest first."""
+    """Amounts in wei. `tasks` are those in which the operator has a part and that are not forgotten, oldest first."""
 
     network: str
     operator: str
     symbol: str
     balance: int
     collateral: int
-    stake: int
     cap: int
+    bonds: int
+    stake: int
+    free: int
+    locked: int
+    stake_cap: int
+    seats: int
+    other_seats: int
     signer: str
     member: bool
     draining: bool
@@ -34,16 +40,18 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         amounts = {name: str(getattr(self, name)) for name in _AMOUNTS}
         words = {name: getattr(self, name) for name in _WORDS}
-        return words | amounts | {"tasks": [_task(*line) for line in self.tasks]}
+        return words | amounts | {"tasks": [_task(line) for line in self.tasks]}
 
     def lines(self) -> Iterator[str]:
-        yield f"member      {'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
-        yield f"signer      {self.signer}"
+        yield f"{'member':<16}{'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
+        yield f"{'signer':<16}{self.signer}"
         for name in _AMOUNTS:
-            yield f"{name:<12}{from_wei(getattr(self, name))} {self.symbol}"
-        for uuid, state, case in self.tasks:
-            why = f"  {case.dropped.code}: {case.dropped.offered}" if case.dropped else ""
-            yield f"task        {uuid.hex()}  {_word(state)}{why}"
+            yield f"{_NAMES.get(name, name):<16}{from_wei(getattr(self, name))} {self.symbol}"
+        yield f"{'seats':<16}{self.seats} of {self.seats + self.other_seats}"
+        for line in self.tasks:
+            why = f"  {line.case.dropped.code}: {line.case.dropped.offered}" if line.case.dropped else ""
+            games = f"  plays game {', '.join(map(str, line.games))}" if line.games else ""
+            yield f"{line.role:<16}{line.case.uuid.hex()}  {line.state.name.lower()}{games}{why}"
 
 
 def report_of(settings: Settings, network: Network) -> Report:
@@ -54,29 +62,38 @@ def report_of(settings: Settings, network: Network) -> Report:
     chain = Reader(network)
     chain.check()
     account = chain.balance_of(operator)
-    signer, cap = chain.signer_of(operator)
+    signer, cap, stake_cap = chain.signer_of(operator)
+    tasks = _mine(settings)
     return Report(
         network.name,
         operator,
         network.deployment.token_symbol,
         account.balance,
         account.collateral,
-        chain.stake_of(operator),
         cap,
+        sum(line.bond for line in tasks),
+        chain.stake_of(operator),
+        chain.worth_of(chain.free_stake(operator, chain.block_number() + chain.stake_delay())),
+        chain.worth_of(chain.locked_stake(operator)),
+        chain.worth_of(stake_cap),
+        chain.seats_of(operator),
+        chain.other_seats(operator),
         signer,
         chain.is_member(operator),
         settings.drain_file.exists(),
-        tuple(_mine(settings)),
+        tuple(tasks),
     )
 
 
 def unfinished(settings: Settings) -> list[bytes]:
-    """Tasks that this operator accepted and that still wait for something only it can do."""
-    return [
-        uuid
-        for uuid, state, case in _mine(settings)
-        if not case.dropped and (state < State.REVEALED or (case.seal and not case.uploaded))
-    ]
+    """Tasks that this operator accepted or answered for, and that still wait for something only it can do."""
+    return [line.case.uuid for line in _mine(settings) if not line.case.dropped and not _is_over(line)]
+
+
+def _is_over(line: Line) -> bool:
+    """Until the task has ended the operator can be challenged, and its answer wants to be opened."""
+    undelivered = line.role is Role.EXECUTOR and line.case.seal is not None and not line.case.uploaded
+    return line.state.is_terminal and not (undelivered and line.state is State.FINAL)
 
 
 def _mine(settings: Settings) -> list[Line]:
@@ -84,15 +101,13 @@ def _mine(settings: Settings) -> list[Line]:
         return []
     store = Store(settings.journal)
     try:
-        return [(uuid, state, case) for uuid, state, mine, case in store.summary() if mine]
+        return [line for line in store.summary() if line.role]
     finally:
         store.close()
 
 
-def _word(state: State) -> str:
-    return "final (unchecked)" if state is State.FINAL else state.name.lower()
-
-
-def _task(uuid: bytes, state: State, case: Case) -> dict[str, Any]:
+def _task(line: Line) -> dict[str, Any]:
+    case = line.case
     dropped = asdict(case.dropped) if case.dropped else None
-    return {"task": uuid.hex(), "state": state.name.lower(), "uploaded": case.uploaded, "dropped": dropped}
+    words = {"task": case.uuid.hex(), "role": line.role.value, "state": line.state.name.lower()}
+    return words | {"bond": str(line.bond), "games": line.games, "uploaded": case.uploaded, "dropped": dropped}

@@ -46,7 +46,7 @@ def serve(settings: Settings) -> None:
         )
     gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
     metrics = Metrics(network.deployment.token_symbol)
-    steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy)
+    steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
     daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)
 
     metrics.selftest.labels(AVS).set(1)

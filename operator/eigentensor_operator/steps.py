@@ -1,61 +1,95 @@
 """Doing what the machine asks for: each step blocks, and comes back as the event that tells how it ended."""
 
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from eigentensor.bound import Bound, fetch_bound, fetch_program
-from eigentensor.chain import NONE, Admission, Chain, Decline, Opening, commitment
+from eigentensor.chain import NONE, Admission, Chain, Decline, Opening, Order, Receipt, State, commitment
+from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
     BlobTooLarge,
     ChainError,
     EigenTensorError,
     ExecutionError,
+    NotDisputable,
     ProgramError,
     StoreError,
     TensorFileError,
     WrongBits,
 )
+from eigentensor.player import Player
 from eigentensor.store import GatewayClient
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.data import Shelf, needs_of
 from eigentensor_operator.device import Device
-from eigentensor_operator.events import Done, Executed, Inspected, Undone
+from eigentensor_operator.events import Done, Executed, Inspected, Looked, Outcome, Undone
+from eigentensor_operator.game import Game
 from eigentensor_operator.policy import Code, Policy, Reason
+from eigentensor_operator.verifying import CANDIDATES, candidacy_of
 
-Outcome = Inspected | Executed | Done | Undone
 _TEXT = 200  # the longest text of a published reason
+_LOADED = 4  # tasks of which the tensors stay in memory
 
 
 class Steps:
     """The operator's hands. Steps of different tasks may run at the same time, those of one task never do."""
 
-    def __init__(self, chain: Chain, gateway: GatewayClient, device: Device, shelf: Shelf, policy: Policy) -> None:
+    def __init__(
+        self, chain: Chain, gateway: GatewayClient, device: Device, shelf: Shelf, policy: Policy, drain_file: Path
+    ) -> None:
         self._chain = chain
         self._gateway = gateway
         self._device = device
         self._shelf = shelf
         self._policy = policy
-        self._bound: dict[bytes, Bound] = {}
+        self._drain_file = drain_file
+        self._bound: OrderedDict[bytes, Bound] = OrderedDict()
+        self._loading = threading.Lock()
+        self._player = Player(chain, policy.operator, self._load, device.execution(policy))
         self._doing: Mapping[Step, Callable[[Case, int], Outcome]] = {
             Step.INSPECT: self._inspect,
             Step.FETCH: self._fetch,
             Step.DECLINE: self._decline,
-            Step.ACCEPT: self._accept,
             Step.EXECUTE: self._execute,
-            Step.COMMIT: self._commit,
-            Step.REVEAL: self._reveal,
+            Step.SEED: self._seed,
+            Step.LOOK: self._look,
             Step.UPLOAD: self._upload,
-            Step.CLOSE: lambda case, _: Done(case.uuid, Step.CLOSE, self._chain.close(case.order).block),
-            Step.FAIL: lambda case, _: Done(case.uuid, Step.FAIL, self._chain.fail(case.order).block),
+            Step.HALT: self._halt,
+        }
+        self._sending: Mapping[Step, Callable[[Case], Receipt]] = {
+            Step.ACCEPT: lambda case: chain.accept(policy.operator, case.order, admission_of(case.order.operators)),
+            Step.COMMIT: lambda case: chain.commit(policy.operator, case.uuid, self._commitment(case, 0)),
+            Step.ANSWER: self._answer,
+            Step.REVEAL: self._reveal,
+            Step.SHOW: self._show,
+            Step.CLOSE: lambda case: chain.close(case.order),
+            Step.SETTLE: lambda case: chain.settle(case.order, self._slot(case) - 1),
+            Step.SLASH: lambda case: chain.slash(case.order),
         }
 
     def do(self, step: Step, case: Case, head: int) -> Outcome:
         """One step of a task at block `head`. Expected errors come back as Undone."""
         try:
+            if step in self._sending:
+                return Done(case.uuid, step, self._sending[step](case).block)
             return self._doing[step](case, head)
         except EigenTensorError as error:
             return Undone(case.uuid, step, reason_of(error))
+
+    def play(self, step: Step, game: Game) -> Outcome:
+        """The next move of a game, or its end by the clock."""
+        try:
+            if step is Step.TIMEOUT:
+                receipt: Receipt | None = self._chain.timeout(game.number, game.position)
+            else:
+                receipt = self._player.turn(game.number)
+            return Done(game.task, step, receipt.block if receipt else 0, game.number)
+        except EigenTensorError as error:
+            return Undone(game.task, step, reason_of(error), game.number)
 
     def ping(self) -> None:
         """Raises StoreError unless the gateway answers."""
@@ -63,18 +97,48 @@ class Steps:
 
     def forget(self, task: bytes) -> None:
         """Frees what is kept for a task that is over."""
-        self._bound.pop(task, None)
+        with self._loading:
+            self._bound.pop(task, None)
         self._shelf.drop(task)
+
+    # ---- Data and execution ----
 
     def _inspect(self, case: Case, _: int) -> Outcome:
         program = fetch_program(self._gateway, case.order)
+        if (reason := refuse(program, case.order.repeat)) is not None:
+            raise NotDisputable(reason)
         return Inspected(case.uuid, needs_of(program, case.order.repeat))
 
     def _fetch(self, case: Case, _: int) -> Outcome:
-        bound = fetch_bound(self._gateway, case.order)
-        self._device.compile(bound.program)
-        self._bound[case.uuid] = bound
+        self._device.compile(self._load(case.uuid, case.order).program)
         return Done(case.uuid, Step.FETCH)
+
+    def _load(self, task: bytes, order: Order) -> Bound:
+        """What the order names; from the local store, once it was fetched."""
+        with self._loading:
+            if task in self._bound:
+                self._bound.move_to_end(task)
+                return self._bound[task]
+        bound = fetch_bound(self._gateway, order)
+        with self._loading:
+            self._bound[task] = bound
+            while len(self._bound) > _LOADED:
+                self._bound.popitem(last=False)
+        return bound
+
+    def _execute(self, case: Case, head: int) -> Outcome:
+        bound = self._load(case.uuid, case.order)
+        last = case.check_by(self._policy) if case.now.state is State.COMMITTED else case.deadline(self._policy)
+        seconds = max(1, last - head) * self._policy.block_seconds
+        results = self._device.execute(bound, seconds, secrets.token_bytes(32))
+        root = self._shelf.keep(case.uuid, bound.program, results)
+        return Executed(case.uuid, Seal(root, secrets.token_bytes(32)))
+
+    def _upload(self, case: Case, _: int) -> Outcome:
+        self._shelf.upload(case.uuid, self._gateway)
+        return Done(case.uuid, Step.UPLOAD)
+
+    # ---- Words ----
 
     def _decline(self, case: Case, _: int) -> Outcome:
         if case.refused is not None:
@@ -84,34 +148,52 @@ class Steps:
             self._gateway.decline(case.uuid, decline.sign(self._chain.deployment.domain, self._chain.account))
         return Done(case.uuid, Step.DECLINE)
 
-    def _accept(self, case: Case, _: int) -> Outcome:
-        admission = admission_of(case.order.operators)
-        return Done(case.uuid, Step.ACCEPT, self._chain.accept(self._policy.operator, case.order, admission).block)
+    def _halt(self, case: Case, _: int) -> Outcome:
+        self._drain_file.touch()
+        return Done(case.uuid, Step.HALT)
 
-    def _execute(self, case: Case, head: int) -> Outcome:
-        bound = self._bound[case.uuid]
-        seconds = max(1, case.deadline(self._policy) - head) * self._policy.block_seconds
-        results = self._device.execute(bound, seconds, secrets.token_bytes(32))
-        root = self._shelf.keep(case.uuid, bound.program, results)
-        salt = secrets.token_bytes(32)
-        domain = self._chain.deployment.domain
-        hidden = commitment(domain, case.uuid, self._policy.operator, 0, root, salt)
-        self._bound.pop(case.uuid)
-        return Executed(case.uuid, Seal(root, salt, hidden))
+    # ---- Checks ----
 
-    def _commit(self, case: Case, _: int) -> Outcome:
+    def _seed(self, case: Case, _: int) -> Outcome:
+        block = case.seed_block(self._policy)
+        recorded = self._chain.seed_of(block) is not None
+        return Done(case.uuid, Step.SEED, 0 if recorded else self._chain.seed(block).block)
+
+    def _look(self, case: Case, _: int) -> Outcome:
+        mix, committed = self._chain.seed_of(case.seed_block(self._policy)), case.at(State.COMMITTED)
+        if mix is None or committed is None:
+            raise ChainError("the seed is gone", fix="A reorganisation took it away; it will be recorded again.")
+        seats = (self._chain.seat_of(case.uuid, index) for index in range(CANDIDATES * case.order.verifiers))
+        drawn = ((seat.operator, seat.since) for seat in seats)
+        return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, case.executor, committed.block))
+
+    def _answer(self, case: Case) -> Receipt:
+        assert case.candidacy is not None and case.candidacy.index is not None
+        index = case.candidacy.index
+        hidden = self._commitment(case, index + 1)
+        return self._chain.answer(self._policy.operator, case.order, index, hidden)
+
+    def _reveal(self, case: Case) -> Receipt:
         assert case.seal is not None
-        receipt = self._chain.commit(self._policy.operator, case.uuid, case.seal.commitment)
-        return Done(case.uuid, Step.COMMIT, receipt.block)
+        opening = Opening(case.uuid, case.seal.outputs_root, case.seal.salt, self._slot(case))
+        return self._chain.reveal(case.order, opening)
 
-    def _reveal(self, case: Case, _: int) -> Outcome:
+    def _show(self, case: Case) -> Receipt:
+        assert case.demand is not None
+        leaves = case.demand.leaves
+        program = fetch_program(self._gateway, case.order)
+        return self._chain.show(case.order, leaves, self._shelf.prove(case.uuid, program, leaves))
+
+    def _commitment(self, case: Case, slot: int) -> bytes:
         assert case.seal is not None
-        receipt = self._chain.reveal(Opening(case.uuid, case.seal.outputs_root, case.seal.salt))
-        return Done(case.uuid, Step.REVEAL, receipt.block)
+        return commitment(
+            self._policy.domain, case.uuid, self._policy.operator, slot, case.seal.outputs_root, case.seal.salt
+        )
 
-    def _upload(self, case: Case, _: int) -> Outcome:
-        self._shelf.upload(case.uuid, self._gateway)
-        return Done(case.uuid, Step.UPLOAD)
+    def _slot(self, case: Case) -> int:
+        """Of the operator's own commitment: the executor's, or its answer's."""
+        answer = case.answer_of(self._policy.operator)
+        return 0 if answer is None or case.executor == self._policy.operator else answer.index + 1
 
 
 def reason_of(error: EigenTensorError) -> Reason:
@@ -122,6 +204,8 @@ def reason_of(error: EigenTensorError) -> Reason:
             return Reason(Code.DEVICE, "the reference's bits", said)
         case ExecutionError():
             return Reason(Code.EXECUTION, "a program that ends within its limits", said)
+        case NotDisputable():
+            return Reason(Code.DISPUTE, "a program that a dispute can be about", said)
         case ProgramError():
             return Reason(Code.PROGRAM, "a valid program", said)
         case BindingError():

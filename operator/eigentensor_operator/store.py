@@ -2,16 +2,20 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eigentensor.chain import Head, Order, State
-from eigentensor_operator.case import Case, Seal
+from eigentensor.errors import ConfigError
+from eigentensor_operator.case import Case, Role, Seal
 from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.state import Operator
 
-_SCHEMA = """
+#: What brings a journal from one version to the next; SQLite's `user_version` counts them.
+_MIGRATIONS = (
+    """
 CREATE TABLE IF NOT EXISTS cases (
     uuid BLOB PRIMARY KEY, posted INTEGER NOT NULL, order_json TEXT NOT NULL,
     outputs_root BLOB, salt BLOB, commitment BLOB, uploaded INTEGER NOT NULL,
@@ -23,18 +27,49 @@ CREATE TABLE IF NOT EXISTS checkpoint (
 CREATE TABLE IF NOT EXISTS owner (
     one INTEGER PRIMARY KEY CHECK (one = 1), market TEXT NOT NULL, operator TEXT NOT NULL
 );
-"""
+""",
+    """
+ALTER TABLE cases ADD COLUMN role TEXT NOT NULL DEFAULT '';
+UPDATE cases SET role = 'executor' WHERE mine;
+ALTER TABLE cases DROP COLUMN mine;
+ALTER TABLE cases DROP COLUMN commitment;
+ALTER TABLE cases ADD COLUMN halted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE cases ADD COLUMN bond TEXT NOT NULL DEFAULT '0';
+ALTER TABLE cases ADD COLUMN games TEXT NOT NULL DEFAULT '[]';
+""",
+)
+_COLUMNS = (
+    "uuid", "posted", "order_json", "outputs_root", "salt", "uploaded", "refused", "dropped", "published", "state",
+    "role", "halted", "bond", "games",
+)  # fmt: skip
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM cases"
+_REPLACE = f"REPLACE INTO cases ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+class Line(NamedTuple):
+    """A case for people: the last state that was seen, this operator's part, its bond (wei), and the open games."""
+
+    state: State
+    role: Role
+    bond: int
+    games: tuple[int, ...]
+    case: Case
 
 
 class Store:
     """The operator's journal. `save` returns when the cases are on disk: only then may anything be sent."""
 
     def __init__(self, path: Path) -> None:
+        """Brings a journal of an earlier version up to this one. Raises ConfigError for one of a later version."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.executescript(_SCHEMA)
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version > len(_MIGRATIONS):
+            raise ConfigError(f"{path} was written by a later version", fix="Upgrade, or choose another --data-dir.")
+        for number, script in enumerate(_MIGRATIONS[version:], version + 1):
+            self._connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
 
     def close(self) -> None:
         self._connection.close()
@@ -44,23 +79,22 @@ class Store:
         self._connection.execute("INSERT OR IGNORE INTO owner VALUES (1, ?, ?)", (market, operator))
         return bool(self._connection.execute("SELECT market, operator FROM owner").fetchone() == (market, operator))
 
-    def save(self, cases: Iterable[tuple[Case, bool]], forgotten: Iterable[bytes] = ()) -> None:
-        """Writes these cases, each with whether it is this operator's, and deletes those that are forgotten."""
-        rows = [_row(case, mine) for case, mine in cases]
+    def save(self, operator: Operator, cases: Iterable[Case], forgotten: Iterable[bytes] = ()) -> None:
+        """Writes these cases of an operator, and deletes those that are forgotten."""
+        rows = [_row(operator, case) for case in cases]
         with self._connection:
             self._connection.execute("BEGIN")
-            self._connection.executemany(f"REPLACE INTO cases VALUES ({','.join('?' * 12)})", rows)
+            self._connection.executemany(_REPLACE, rows)
             self._connection.executemany("DELETE FROM cases WHERE uuid = ?", [(uuid,) for uuid in forgotten])
 
     def cases(self) -> dict[bytes, Case]:
         """All cases, without what the chain says of them. Refusals are left out: the policy may be another one now."""
-        rows = self._connection.execute("SELECT * FROM cases")
-        return {row[0]: replace(_case(row), refused=None) for row in rows}
+        return {row[0]: replace(_case(row), refused=None) for row in self._connection.execute(_SELECT)}
 
-    def summary(self) -> list[tuple[bytes, State, bool, Case]]:
-        """Each case with the last state seen and whether it is this operator's: for people, not for deciding."""
-        rows = self._connection.execute("SELECT * FROM cases ORDER BY posted, uuid")
-        return [(row[0], State(row[10]), bool(row[11]), _case(row)) for row in rows]
+    def summary(self) -> list[Line]:
+        """The cases in the order in which they were posted: for people, not for deciding."""
+        rows = self._connection.execute(f"{_SELECT} ORDER BY posted, uuid")
+        return [Line(State(r[9]), Role(r[10]), int(r[12]), tuple(json.loads(r[13])), _case(r)) for r in rows]
 
     @property
     def checkpoint(self) -> Head | None:
@@ -73,34 +107,38 @@ class Store:
         self._connection.execute("REPLACE INTO checkpoint VALUES (1, ?, ?)", (head.number, head.hash))
 
 
-def changed(before: Mapping[bytes, Case], after: Mapping[bytes, Case]) -> list[Case]:
+def changed(before: Operator, after: Operator) -> list[Case]:
     """Cases of which something that is kept differs."""
-    return [case for uuid, case in after.items() if uuid not in before or _differs(before[uuid], case)]
+    return [case for uuid, case in after.cases.items() if _differs(before, after, uuid)]
 
 
-def _differs(before: Case, after: Case) -> bool:
-    return before is not after and _row(before, False) != _row(after, False)
+def _differs(before: Operator, after: Operator, uuid: bytes) -> bool:
+    old, new = before.cases.get(uuid), after.cases[uuid]
+    return old is None or (old is not new and _row(before, old) != _row(after, new))
 
 
-def _row(case: Case, mine: bool) -> tuple[Any, ...]:
+def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
     posted = case.history[0].block if case.history else 0
-    seal = (case.seal.outputs_root, case.seal.salt, case.seal.commitment) if case.seal else (None, None, None)
+    seal = (case.seal.outputs_root, case.seal.salt) if case.seal else (None, None)
     reasons = (_reason_to_json(case.refused), _reason_to_json(case.dropped))
     published = case.published.value if case.published else None
-    order = json.dumps(case.order.to_json())
-    return (case.uuid, posted, order, *seal, int(case.uploaded), *reasons, published, int(case.now.state), int(mine))
+    order, games = json.dumps(case.order.to_json()), json.dumps(sorted(case.open_games))
+    kept = (case.uuid, posted, order, *seal, int(case.uploaded), *reasons, published)
+    shown = (int(case.now.state), operator.role_in(case).value, int(case.halted), str(operator.bond_of(case)), games)
+    return kept + shown
 
 
 def _case(row: tuple[Any, ...]) -> Case:
-    uuid, _, order, outputs_root, salt, commitment, uploaded, refused, dropped, published, _, _ = row
+    uuid, _, order, outputs_root, salt, uploaded, refused, dropped, published, _, _, halted, _, _ = row
     return Case(
         uuid,
         Order.from_json(json.loads(order)),
-        seal=Seal(outputs_root, salt, commitment) if salt is not None else None,
+        seal=Seal(outputs_root, salt) if salt is not None else None,
         uploaded=bool(uploaded),
         refused=_reason_from_json(refused),
         dropped=_reason_from_json(dropped),
         published=Code(published) if published else None,
+        halted=bool(halted),
     )
 
 

@@ -1,5 +1,6 @@
-"""Whatever the chain, the network and the power supply do: one commitment for a task, and no reveal before it."""
+"""Whatever the chain, the network and the power supply do: one result for a task, nothing opened before its time."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -7,50 +8,186 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eigentensor.chain import State
-from eigentensor_operator.case import Case, Fact, Seal, Step
-from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, RolledBack, Seen, Undone
-from eigentensor_operator.machine import Operator, step
+from eigentensor.chain import (
+    Answered,
+    Challenged,
+    Ended,
+    GameEnded,
+    Moved,
+    Opened,
+    Revealed,
+    Seeded,
+    Settled,
+    Slashed,
+    State,
+    TaskEvent,
+)
+from eigentensor.dispute import Phase
+from eigentensor.dispute import Reason as EndReason
+from eigentensor.economics import WAD
+from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
+from eigentensor_operator.events import (
+    Do,
+    Done,
+    Event,
+    Executed,
+    Head,
+    Inspected,
+    Looked,
+    Noted,
+    RolledBack,
+    Seen,
+    Undone,
+)
+from eigentensor_operator.machine import step
 from eigentensor_operator.policy import Code, Reason
-from operator_stories import ME, NEEDS, OTHER, POLICY, STANDING, an_order
+from eigentensor_operator.state import Operator
+from operator_stories import (
+    ME,
+    NEEDS,
+    OTHER,
+    POLICY,
+    PRICE,
+    STANDING,
+    THIRD,
+    WRONG,
+    a_position,
+    an_order,
+    at,
+    mix_of,
+    sealed_by,
+)
 
 TASKS = [bytes([n]) * 32 for n in range(3)]
 ORDER = an_order(accept_by=10_000)
+Shown = Seen | Noted
+
+
+def block_of(shown: Shown) -> int:
+    return shown.fact.block if isinstance(shown, Seen) else shown.event.place.block
 
 
 @dataclass
 class Market:
-    """What the contract would do with messages: a list of facts, cut by reorgs."""
+    """What the contracts would do with messages: a list of what they show, cut by reorgs.
+
+    `judge` is the operator's own bookkeeping of all that is on chain; it decides nothing.
+    """
 
     block: int = 10
-    facts: list[tuple[bytes, Fact]] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+    judge: Operator = field(default_factory=lambda: Operator(POLICY))
 
-    def last(self, task: bytes) -> Fact:
-        return next((f for t, f in reversed(self.facts) if t == task), Fact(State.NONE, 0))
+    def case(self, task: bytes) -> Case:
+        return self.judge.cases.get(task, Case(task, ORDER))
 
-    def executor(self, task: bytes) -> str:
-        return next((f.executor for t, f in reversed(self.facts) if t == task and f.state is State.ACCEPTED), "")
+    def games(self) -> dict[int, Phase]:
+        return {n: g.position.phase for n, g in self.judge.games.items() if not g.ended}
+
+    def deadline(self, task: bytes) -> int:
+        return self.judge.deadline(self.case(task))
+
+    def is_drawn(self, task: bytes) -> bool | None:
+        return self.judge.is_drawn(self.case(task))
+
+    def cut(self, keep: int) -> None:
+        """Throws out what is after block `keep`."""
+        self.shown = [shown for shown in self.shown if block_of(shown) <= keep]
+        self.judge, _ = step(self.judge, RolledBack(keep))
+
+    def include(self, *shown: Fact | Seeded | TaskEvent, task: bytes = b"") -> None:
+        for one in shown:
+            told: Shown = Noted(one) if not isinstance(one, Fact) else Seen(task, one, ORDER)
+            self.shown.append(told)
+            self.judge, _ = step(self.judge, told)
+        self.block += 1
 
     def send(self, do: Do, seal: Seal | None) -> bool:
-        """Includes the message in the next block if the contract takes it."""
-        last, mine, block = self.last(do.task), self.executor(do.task) == ME, self.block + 1
-        over = block > Case(do.task, ORDER, (last,)).deadline(POLICY)
-        match do.step, last.state:
+        """Includes the message in the next block if the contracts take it."""
+        task, case, block = do.task, self.case(do.task), self.block + 1
+        mine, over = case.executor == ME, block > self.deadline(do.task)
+        answer, state = case.answer_of(ME), case.now.state
+        match do.step, state:
             case Step.ACCEPT, State.OPEN:
-                fact = Fact(State.ACCEPTED, block, ME)
+                self.include(Fact(State.ACCEPTED, block, ME, price=PRICE), task=task)
             case Step.COMMIT, State.ACCEPTED if mine and not over and seal:
-                fact = Fact(State.COMMITTED, block, claim=seal.commitment)
-            case Step.REVEAL, State.COMMITTED if not over and seal and seal.commitment == last.claim:
-                fact = Fact(State.REVEALED, block, claim=seal.outputs_root)
-            case Step.CLOSE, State.REVEALED if over:
-                fact = Fact(State.FINAL, block)
-            case Step.FAIL, (State.ACCEPTED | State.COMMITTED) if over:
-                fact = Fact(State.FAILED, block)
+                self.include(Fact(State.COMMITTED, block, claim=sealed_by(ME, task, seal=seal)), task=task)
+            case Step.SEED, _ if case.at(State.COMMITTED) and self.is_drawn(task) is None:
+                return self.record(task, drawn=block % 2 == 0)
+            case Step.ANSWER, State.COMMITTED if not mine and not answer and self.is_drawn(task) and seal:
+                if block > case.check_by(POLICY):
+                    return False
+                self.include(Answered(at(block), task, 0, ME, sealed_by(ME, task, 1, seal)))
+            case Step.REVEAL, State.COMMITTED if mine and not over and seal:
+                drawn = self.is_drawn(task)
+                if drawn is None or (drawn and block <= case.check_by(POLICY)):
+                    return False
+                self.include(Fact(State.REVEALED, block, claim=seal.outputs_root), task=task)
+            case Step.REVEAL, _ if answer and seal and not case.opened(answer) and block <= case.answers_by(POLICY):
+                return self.open(task, case, answer, seal)
+            case Step.CLOSE, State.ACCEPTED | State.COMMITTED | State.REVEALED if over and not case.open_games:
+                self.close(task)
+            case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not case.is_over(answer):
+                self.include(Settled(at(block), task, 1, ME, WAD))
+            case Step.SLASH, State.CONVICTED if not case.is_slashed:
+                self.include(Slashed(at(block), task, 1, 1, ME))
+            case ((Step.PLAY | Step.TIMEOUT), _) if do.game in self.games():
+                self.play(do)
             case _:
                 return False
-        self.facts.append((do.task, fact))
-        self.block = block
         return True
+
+    def record(self, task: bytes, *, drawn: bool) -> bool:
+        number = self.case(task).seed_block(POLICY)
+        if not number < self.block + 1 <= number + POLICY.parameters.record:
+            return False
+        self.include(Seeded(at(self.block + 1), number, mix_of(task, drawn)))
+        return True
+
+    def open(self, task: bytes, case: Case, answer: Answered, seal: Seal) -> bool:
+        block, revealed = self.block + 1, case.at(State.REVEALED)
+        if revealed is None and block <= case.reveal_by(POLICY):
+            return False
+        opened = Revealed(at(block), task, answer.index + 1, seal.outputs_root)
+        if revealed is None:
+            self.include(opened, Fact(State.CONVICTED, block), task=task)
+        elif case.now.state is State.REVEALED and revealed.claim != seal.outputs_root:
+            self.include(opened)
+            self.challenge(task, ME)
+        else:
+            self.include(opened)
+        return True
+
+    def challenge(self, task: bytes, challenger: str) -> None:
+        number = 1 + sum(isinstance(s, Noted) and isinstance(s.event, Opened) for s in self.shown)
+        executor, block = self.case(task).executor, self.block + 1
+        position = a_position(Phase.PUBLISH, block, executor=executor, challenger=challenger, task=task)
+        self.include(
+            Challenged(at(block), task, number, challenger, WAD),
+            Opened(at(block), task, number, challenger, position),
+        )
+
+    def play(self, do: Do) -> None:
+        """Two moves of each side, then the side that is right wins."""
+        block, phase = self.block + 1, self.games()[do.game]
+        game = self.judge.games[do.game]
+        executor_lost = self.case(do.task).now.claim == WRONG
+        if do.step is Step.PLAY and phase is not Phase.NODE:
+            position = replace(game.position, phase=Phase(phase + 1), since=block)
+            self.include(Moved(at(block), do.task, do.game, position, b""))
+            return
+        over = (
+            Ended(at(block), do.task, do.game, executor_lost, EndReason.VERDICT),
+            GameEnded(at(block), do.task, do.game, game.position.challenger, executor_lost),
+        )
+        convicted = (Fact(State.CONVICTED, block),) if executor_lost else ()
+        self.include(*over, *convicted, task=do.task)
+
+    def close(self, task: bytes) -> None:
+        state = State.FINAL if self.case(task).now.state is State.REVEALED else State.FAILED
+        if self.case(task).now.state is State.COMMITTED and self.is_drawn(task):
+            state = State.CONVICTED
+        self.include(Fact(state, self.block + 1), task=task)
 
 
 class OperatorMachine(RuleBasedStateMachine):
@@ -59,56 +196,101 @@ class OperatorMachine(RuleBasedStateMachine):
         self.market = Market()
         self.operator = Operator(POLICY)
         self.doing: list[Do] = []
-        self.told = 0  # facts of the market that the operator has been told
-        self.commitments: dict[bytes, set[bytes]] = {task: set() for task in TASKS}
+        self.told = 0  # of what the market shows
+        self.seals: dict[bytes, set[Seal]] = {task: set() for task in TASKS}
         self.salts = 0
 
     def tell(self, event: Event) -> None:
         self.operator, actions = step(self.operator, event)
         for do in actions:
-            case = self.operator.cases[do.task]
-            if do.step is Step.COMMIT:
-                assert case.seal is not None
-                self.commitments[do.task].add(case.seal.commitment)
-            if do.step is Step.REVEAL:
-                assert case.now.state is State.COMMITTED
-            if do.step in (Step.EXECUTE, Step.COMMIT, Step.REVEAL):
-                assert self.operator.mine(case)
+            self.look_at(do, self.operator.cases[do.task])
         self.doing.extend(do for do in actions if do.step is not Step.DECLINE)
 
+    def look_at(self, do: Do, case: Case) -> None:
+        """What must hold of everything that is begun, by what the operator has been told."""
+        mine, head, answer = self.operator.mine(case), self.operator.head, case.answer_of(ME)
+        match do.step:
+            case Step.COMMIT | Step.ANSWER:
+                assert case.seal is not None and mine is (do.step is Step.COMMIT)
+                assert answer is None
+                self.seals[do.task].add(case.seal)
+            case Step.REVEAL if mine:
+                assert case.now.state is State.COMMITTED
+                drawn = self.operator.is_drawn(case)
+                assert drawn is not None and (not drawn or head >= case.check_by(POLICY))
+            case Step.REVEAL:
+                assert answer is not None and case.opened(answer) is None
+                assert case.at(State.REVEALED) is not None or head >= case.reveal_by(POLICY)
+            case Step.CLOSE if mine:
+                assert case.now.state is not State.COMMITTED or not self.operator.is_drawn(case)
+                assert not case.open_games
+            case Step.PLAY:
+                assert self.operator.games[do.game].awaits(ME)
+
     def read_chain(self) -> None:
-        for task, fact in self.market.facts[self.told :]:
-            self.tell(Seen(task, fact, ORDER if fact.state is State.OPEN else None))
-        self.told = len(self.market.facts)
+        for shown in self.market.shown[self.told :]:
+            self.tell(shown)
+        self.told = len(self.market.shown)
         self.tell(Head(replace(STANDING, block=self.market.block)))
 
     def complete(self, do: Do) -> None:
         self.doing.remove(do)
+        case = self.operator.cases[do.task]
         match do.step:
             case Step.INSPECT:
                 self.tell(Inspected(do.task, NEEDS))
             case Step.EXECUTE:
                 self.salts += 1
-                salt = self.salts.to_bytes(32, "big")
-                self.tell(Executed(do.task, Seal(do.task, salt, b"c" + salt[1:])))
-            case Step.FETCH | Step.UPLOAD:
+                self.tell(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
+            case Step.LOOK:
+                seed = self.operator.seed_of(case) if case.at(State.COMMITTED) else None
+                self.tell(Looked(do.task, Candidacy(seed.mix if seed else b"", 0)))
+            case Step.FETCH | Step.UPLOAD | Step.HALT:
                 self.tell(Done(do.task, do.step))
-            case _ if self.market.send(do, self.operator.cases[do.task].seal):
-                self.tell(Done(do.task, do.step, self.market.block))
+            case _ if self.market.send(do, case.seal):
+                self.tell(Done(do.task, do.step, self.market.block, do.game))
             case _:
-                self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "taken", "refused")))
+                self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "taken", "refused"), do.game))
 
     @rule(task=st.sampled_from(TASKS))
     def an_order_is_posted(self, task: bytes) -> None:
-        if self.market.last(task).state is State.NONE:
-            self.market.block += 1
-            self.market.facts.append((task, Fact(State.OPEN, self.market.block)))
+        if self.market.case(task).now.state is State.NONE:
+            self.market.include(Fact(State.OPEN, self.market.block + 1), task=task)
 
     @rule(task=st.sampled_from(TASKS))
-    def another_operator_accepts(self, task: bytes) -> None:
-        if self.market.last(task).state is State.OPEN:
-            self.market.block += 1
-            self.market.facts.append((task, Fact(State.ACCEPTED, self.market.block, OTHER)))
+    def another_operator_accepts_and_commits(self, task: bytes) -> None:
+        if self.market.case(task).now.state is State.OPEN:
+            self.market.include(Fact(State.ACCEPTED, self.market.block + 1, OTHER, price=PRICE), task=task)
+            self.market.include(Fact(State.COMMITTED, self.market.block + 1, claim=b"c" * 32), task=task)
+            self.market.block += POLICY.parameters.lag
+
+    @rule(task=st.sampled_from(TASKS), drawn=st.booleans())
+    def somebody_records_a_seed(self, task: bytes, drawn: bool) -> None:
+        if self.market.case(task).at(State.COMMITTED) and self.market.is_drawn(task) is None:
+            self.market.record(task, drawn=drawn)
+
+    @rule(task=st.sampled_from(TASKS), wrong=st.booleans())
+    def another_operator_reveals(self, task: bytes, wrong: bool) -> None:
+        case, block = self.market.case(task), self.market.block + 1
+        if case.now.state is State.COMMITTED and case.executor == OTHER and self.market.is_drawn(task) is not None:
+            if self.market.is_drawn(task):
+                self.market.block = block = max(block, case.check_by(POLICY) + 1)
+            if block <= self.market.deadline(task):
+                self.market.include(Fact(State.REVEALED, block, claim=WRONG if wrong else task), task=task)
+
+    @rule(task=st.sampled_from(TASKS))
+    def somebody_challenges(self, task: bytes) -> None:
+        case = self.market.case(task)
+        if case.now.state is State.REVEALED and self.market.block < self.market.deadline(task):
+            self.market.challenge(task, THIRD)
+
+    @rule(data=st.data())
+    def another_player_moves(self, data: st.DataObject) -> None:
+        games = self.market.judge.games.values()
+        theirs = [g for g in games if not g.ended and not g.awaits(ME)]
+        if theirs:
+            game = data.draw(st.sampled_from(theirs))
+            self.market.play(Do(Step.PLAY, game.task, game.number))
 
     @rule(blocks=st.integers(1, 40))
     def time_passes(self, blocks: int) -> None:
@@ -129,7 +311,7 @@ class OperatorMachine(RuleBasedStateMachine):
     def something_fails(self, data: st.DataObject, lasting: bool) -> None:
         do = data.draw(st.sampled_from(self.doing))
         self.doing.remove(do)
-        self.tell(Undone(do.task, do.step, Reason(Code.EXECUTION, "an end", "none", lasting)))
+        self.tell(Undone(do.task, do.step, Reason(Code.EXECUTION, "an end", "none", lasting), do.game))
 
     @precondition(lambda self: self.doing)
     @rule(data=st.data())
@@ -137,13 +319,13 @@ class OperatorMachine(RuleBasedStateMachine):
         do = data.draw(st.sampled_from(self.doing))
         self.market.send(do, self.operator.cases[do.task].seal)
         self.doing.remove(do)
-        self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "a receipt", "none", lasting=False)))
+        self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "a receipt", "none", lasting=False), do.game))
 
     @rule(depth=st.integers(1, 20))
     def the_chain_is_reorganised(self, depth: int) -> None:
         keep = self.market.block - depth
-        self.market.facts = [(t, f) for t, f in self.market.facts if f.block <= keep]
-        self.told = min(self.told, len(self.market.facts))
+        self.market.cut(keep)
+        self.told = min(self.told, len(self.market.shown))
         self.tell(RolledBack(keep))
         self.read_chain()
 
@@ -151,15 +333,17 @@ class OperatorMachine(RuleBasedStateMachine):
     def the_power_fails(self) -> None:
         self.doing = []
         kept = {
-            uuid: Case(uuid, c.order, seal=c.seal, uploaded=c.uploaded, refused=c.refused, dropped=c.dropped)
+            uuid: Case(
+                uuid, c.order, seal=c.seal, uploaded=c.uploaded, refused=c.refused, dropped=c.dropped, halted=c.halted
+            )
             for uuid, c in self.operator.cases.items()
         }
-        self.operator, self.told = Operator(POLICY, kept), 0
+        self.operator, self.told = Operator(POLICY, kept, draining=self.operator.draining), 0
         self.read_chain()
 
     @invariant()
-    def a_task_has_one_commitment(self) -> None:
-        assert all(len(sent) <= 1 for sent in self.commitments.values())
+    def a_task_has_one_seal(self) -> None:
+        assert all(len(seals) <= 1 for seals in self.seals.values())
 
     @invariant()
     def the_device_executes_one_task(self) -> None:
@@ -167,19 +351,33 @@ class OperatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_asked_for_twice_at_a_time(self) -> None:
-        assert len({do.task for do in self.doing}) == len(self.doing)
+        assert all(times == 1 for times in Counter((do.task, do.game) for do in self.doing).values())
+
+    @invariant()
+    def a_task_is_answered_once_and_never_by_its_executor(self) -> None:
+        for task in TASKS:
+            answers = [answer.operator for answer in self.market.case(task).answers()]
+            assert len(answers) <= 1 and self.market.case(task).executor not in answers
 
     def teardown(self) -> None:
-        """If nothing more goes wrong, every task that was accepted comes to its end."""
+        """If nothing more goes wrong, everything in which the operator has a part comes to its end."""
         for _ in range(400):
             self.market.block += 1
             self.read_chain()
             while self.doing:
                 self.complete(self.doing[0])
+            for task in TASKS:
+                case = self.market.case(task)
+                late = self.market.block > self.market.deadline(task) + 10
+                if late and case.now.state in (State.ACCEPTED, State.COMMITTED) and case.executor:
+                    self.market.close(task)  # somebody does
         assert self.operator.idle
         for task in TASKS:
-            if self.market.executor(task) == ME:
-                assert self.market.last(task).state in (State.FINAL, State.FAILED)
+            case = self.market.case(task)
+            if case.executor == ME:
+                assert case.now.state.is_terminal
+            if (answer := case.answer_of(ME)) is not None and case.opened(answer):
+                assert case.is_over(answer)
 
 
 class LongerOperatorMachine(OperatorMachine):
@@ -187,6 +385,6 @@ class LongerOperatorMachine(OperatorMachine):
 
 
 OperatorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-LongerOperatorMachine.TestCase.settings = settings(max_examples=3000, stateful_step_count=80, deadline=None)
+LongerOperatorMachine.TestCase.settings = settings(max_examples=1000, stateful_step_count=80, deadline=None)
 TestOperatorMachine = OperatorMachine.TestCase
 TestOperatorMachineAtLength = pytest.mark.slow(LongerOperatorMachine.TestCase)

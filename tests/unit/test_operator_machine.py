@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from eigentensor.chain import State
-from eigentensor.economics import WAD, challenge_window, reveal_window
+from eigentensor.economics import WAD, challenge_window
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
-from eigentensor_operator.machine import Operator
 from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.state import Operator
 from operator_stories import (
     ME,
     NEEDS,
@@ -22,11 +22,12 @@ from operator_stories import (
     TASK,
     Story,
     an_order,
+    sealed_by,
 )
 
-CHALLENGE_BY = 13 + challenge_window(POLICY.parameters, 20)
-REVEAL_BY = 12 + reveal_window(POLICY.parameters, 20)
+CHALLENGE_BY = 17 + challenge_window(POLICY.parameters, 20)
 COMMIT_BY = 11 + 20
+REVEAL_BY = 14 + 50 + 10
 
 
 def test_an_honest_run_goes_from_the_order_to_the_payment() -> None:
@@ -34,17 +35,18 @@ def test_an_honest_run_goes_from_the_order_to_the_payment() -> None:
     story.until_upload()
     assert not story.operator.idle
     assert story.tell(Done(TASK, Step.UPLOAD)) == ()
-    assert story.operator.idle
     assert story.head(CHALLENGE_BY + POLICY.patience - 1) == ()
     assert story.head(CHALLENGE_BY + POLICY.patience) == (Do(Step.CLOSE, TASK),)
+    assert not story.operator.idle
     story.seen(State.FINAL, CHALLENGE_BY + 3)
+    assert story.tell(Done(TASK, Step.CLOSE, CHALLENGE_BY + 3)) == ()
     assert story.head(CHALLENGE_BY + 4) == ()
+    assert story.operator.idle
 
 
 def test_a_finished_task_is_forgotten_when_no_reorg_can_bring_it_back() -> None:
     story = Story()
-    story.until_upload()
-    story.tell(Done(TASK, Step.UPLOAD))
+    story.until_delivered()
     story.seen(State.FINAL, 40)
     story.head(40 + POLICY.keep)
     assert TASK in story.operator.cases
@@ -68,8 +70,7 @@ def test_results_are_delivered_even_after_the_task_is_final() -> None:
 
 def test_somebody_else_closes_first_and_nothing_is_sent() -> None:
     story = Story()
-    story.until_upload()
-    story.tell(Done(TASK, Step.UPLOAD))
+    story.until_delivered()
     story.seen(State.FINAL, CHALLENGE_BY + 1)
     assert story.head(CHALLENGE_BY + 9) == ()
 
@@ -136,16 +137,15 @@ def test_a_commitment_rolled_back_is_sent_again_unchanged() -> None:
     story.until_reveal()
     story.tell(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "Committed", "Accepted")))
     story.tell(RolledBack(11))
-    assert story.head(13) == (Do(Step.COMMIT, TASK),)
+    assert story.head(17) == (Do(Step.COMMIT, TASK),)
     assert story.case().seal == SEAL
 
 
 def test_a_reveal_rolled_back_is_sent_again() -> None:
     story = Story()
-    story.until_upload()
-    story.tell(Done(TASK, Step.UPLOAD))
-    story.tell(RolledBack(12))
-    assert story.head(13) == (Do(Step.REVEAL, TASK),)
+    story.until_delivered()
+    story.tell(RolledBack(16))
+    assert story.head(17) == (Do(Step.REVEAL, TASK),)
 
 
 def test_a_failed_execution_before_the_deadline_is_dropped_and_ended_by_whoever_comes_first() -> None:
@@ -154,7 +154,7 @@ def test_a_failed_execution_before_the_deadline_is_dropped_and_ended_by_whoever_
     assert story.tell(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11"))) == ()
     assert story.case().dropped is not None
     assert story.head(COMMIT_BY + 1) == ()
-    assert story.head(COMMIT_BY + POLICY.patience) == (Do(Step.FAIL, TASK),)
+    assert story.head(COMMIT_BY + POLICY.patience) == (Do(Step.CLOSE, TASK),)
     story.seen(State.FAILED, COMMIT_BY + 3)
     assert story.head(COMMIT_BY + 4) == ()
 
@@ -165,7 +165,7 @@ def test_a_result_that_comes_too_late_is_not_sent() -> None:
     assert story.head(COMMIT_BY) == ()
     assert story.tell(Executed(TASK, SEAL)) == ()
     assert story.case().dropped == Reason(Code.LATE, f"block {COMMIT_BY}", f"block {COMMIT_BY + 1}")
-    assert story.head(COMMIT_BY + 2) == (Do(Step.FAIL, TASK),)
+    assert story.head(COMMIT_BY + 2) == (Do(Step.CLOSE, TASK),)
 
 
 def test_a_reveal_that_cannot_come_in_time_is_not_sent() -> None:
@@ -174,7 +174,7 @@ def test_a_reveal_that_cannot_come_in_time_is_not_sent() -> None:
     story.tell(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "a node", "unreachable")))
     assert story.head(REVEAL_BY) == ()
     assert story.case().dropped is not None
-    assert story.head(REVEAL_BY + 2) == (Do(Step.FAIL, TASK),)
+    assert story.head(REVEAL_BY + 2) == (Do(Step.CLOSE, TASK),)
 
 
 def test_a_last_block_is_still_used() -> None:
@@ -201,7 +201,7 @@ def test_a_second_execution_with_other_bits_is_a_faulty_device() -> None:
     story.until_execute()
     sealed = replace(story.case(), seal=SEAL)
     story.operator = replace(story.operator, cases={TASK: sealed})
-    assert story.tell(Executed(TASK, Seal(b"\x09" * 32, SEAL.salt, SEAL.commitment))) == ()
+    assert story.tell(Executed(TASK, Seal(b"\x09" * 32, SEAL.salt))) == ()
     assert story.case().seal == SEAL
     assert story.operator.faulty is not None
     assert story.head(13) == ()
@@ -211,10 +211,10 @@ def test_a_lost_seal_is_admitted_not_invented() -> None:
     story = Story()
     story.posted()
     story.seen(State.ACCEPTED, 11, executor=ME)
-    story.seen(State.COMMITTED, 12, claim=SEAL.commitment)
+    story.seen(State.COMMITTED, 12, claim=sealed_by(ME))
     assert story.head(12) == ()
     assert story.case().dropped is not None and story.case().dropped.code is Code.SEAL
-    assert story.head(REVEAL_BY + 2) == (Do(Step.FAIL, TASK),)
+    assert story.head(REVEAL_BY + 2) == (Do(Step.CLOSE, TASK),)
 
 
 def test_a_forgotten_acceptance_is_worked_off_from_the_beginning() -> None:
@@ -231,9 +231,9 @@ def test_a_forgotten_acceptance_is_worked_off_from_the_beginning() -> None:
     [
         ([(State.ACCEPTED, 11, ME, b"")], {}, Step.INSPECT),
         ([(State.ACCEPTED, 11, ME, b"")], {"seal": SEAL}, Step.COMMIT),
-        ([(State.ACCEPTED, 11, ME, b""), (State.COMMITTED, 12, "", SEAL.commitment)], {"seal": SEAL}, Step.REVEAL),
+        ([(State.ACCEPTED, 11, ME, b""), (State.COMMITTED, 12, "", sealed_by(ME))], {"seal": SEAL}, Step.REVEAL),
         (
-            [(State.ACCEPTED, 11, ME, b""), (State.COMMITTED, 12, "", SEAL.commitment), (State.REVEALED, 13, "", b"")],
+            [(State.ACCEPTED, 11, ME, b""), (State.COMMITTED, 12, "", sealed_by(ME)), (State.REVEALED, 17, "", b"")],
             {"seal": SEAL},
             Step.UPLOAD,
         ),
@@ -247,7 +247,9 @@ def test_a_restart_goes_on_from_the_journal_and_the_chain(
     story.posted()
     for state, block, executor, claim in facts:
         story.seen(state, block, executor=executor, claim=claim)
-    assert story.head(13) == (Do(expected, TASK),)
+        if state is State.COMMITTED:
+            story.seeded(15, drawn=False)
+    assert story.head(17) == (Do(expected, TASK),)
 
 
 def test_one_execution_at_a_time_the_most_urgent_first() -> None:
@@ -273,8 +275,8 @@ def test_a_full_operator_says_busy_and_takes_the_task_when_there_is_room() -> No
     assert story.head(12) == ()  # once said is enough
     assert story.tell(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
     story.tell(Done(TASK, Step.COMMIT, 13))
-    story.seen(State.COMMITTED, 13, claim=SEAL.commitment)
-    assert story.head(13) == (Do(Step.REVEAL, TASK), Do(Step.FETCH, SECOND))
+    story.seen(State.COMMITTED, 13, claim=sealed_by(ME))
+    assert story.head(13) == (Do(Step.FETCH, SECOND),)
 
 
 def test_a_task_that_does_not_fit_behind_the_queue_waits() -> None:
@@ -322,8 +324,6 @@ def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
     ("code", "terms", "policy", "standing"),
     [
         (Code.SEMANTICS, {"semantics": 2}, {}, {}),
-        (Code.CHECKS, {"check_rate": 1}, {}, {}),
-        (Code.CHECKS, {"verifiers": 1}, {}, {}),
         (Code.ADMISSION, {"operators": b"\1" * 32}, {}, {}),
         (Code.PRICE, {}, {"min_price": WAD}, {}),
         (Code.EXEC, {"exec": 3}, {}, {}),
@@ -331,6 +331,10 @@ def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
         (Code.LIFETIME, {}, {}, {"delay": 100}),
         (Code.COLLATERAL, {}, {}, {"balance": 0}),
         (Code.CAP, {}, {}, {"cap": 0}),
+        (Code.SEATS, {}, {}, {"other_seats": 1}),
+        (Code.STAKE, {}, {}, {"stake": WAD // 10}),
+        (Code.STAKE, {"value_at_risk": WAD}, {}, {}),
+        (Code.STAKE_CAP, {}, {}, {"locked": 10 * WAD}),
         (Code.WORK, {}, {"max_operations": 10}, {}),
         (Code.MEMORY, {}, {"max_memory": 10}, {}),
         (Code.PRICE, {}, {"price_per_giga": 100 * WAD}, {}),
@@ -431,7 +435,7 @@ def test_a_salt_is_drawn_once() -> None:
     story = Story()
     story.until_execute()
     story.operator = replace(story.operator, cases={TASK: replace(story.case(), seal=SEAL)})
-    story.tell(Executed(TASK, Seal(SEAL.outputs_root, b"\x09" * 32, b"\x09" * 32)))
+    story.tell(Executed(TASK, Seal(SEAL.outputs_root, b"\x09" * 32)))
     assert story.case().seal == SEAL
     assert story.operator.faulty is None
 
@@ -442,7 +446,7 @@ def test_a_commitment_that_is_not_ours_is_not_opened() -> None:
     story.seen(State.COMMITTED, 12, claim=b"\x09" * 32)
     story.tell(Done(TASK, Step.COMMIT, 12))
     assert story.head(12) == ()
-    assert story.case().dropped == Reason(Code.SEAL, "09" * 32, SEAL.commitment.hex())
+    assert story.case().dropped == Reason(Code.SEAL, "09" * 32, sealed_by(ME).hex())
 
 
 def test_a_receipt_that_comes_after_its_event_delays_nothing() -> None:

@@ -1,13 +1,22 @@
 """The operator's journal gives back what it was given, and belongs to one operator."""
 
+import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
-from eigentensor.chain import Head, State
-from eigentensor_operator.case import Case, Fact
+import pytest
+
+from eigentensor.chain import Answered, Challenged, GameEnded, Head, State
+from eigentensor.economics import WAD, bond
+from eigentensor.errors import ConfigError
+from eigentensor_operator.case import Case, Fact, Role
 from eigentensor_operator.policy import Code, Needs, Reason
-from eigentensor_operator.store import Store, changed
-from operator_stories import SEAL, SECOND, TASK, an_order
+from eigentensor_operator.state import Operator
+from eigentensor_operator.store import _MIGRATIONS, Line, Store, changed
+from operator_stories import ME, PARAMETERS, POLICY, PRICE, SEAL, SECOND, TASK, WRONG, Story, an_order, at
+
+NOBODY = Operator(POLICY)
 
 PLAIN = Case(TASK, an_order(max_price=2**95))
 FULL = Case(
@@ -18,30 +27,31 @@ FULL = Case(
     refused=Reason(Code.BUSY, "a place", "none", lasting=False),
     dropped=Reason(Code.LATE, "block 1", "block 2"),
     published=Code.BUSY,
+    halted=True,
 )
 
 
 def test_cases_come_back_after_a_restart(tmp_path: Path) -> None:
     store = Store(tmp_path / "deep" / "journal.sqlite")
-    store.save([(PLAIN, False), (replace(FULL, seal=None), True)])
-    store.save([(FULL, True)])
+    store.save(NOBODY, [PLAIN, replace(FULL, seal=None)])
+    store.save(NOBODY, [FULL])
     store.close()
     again = Store(tmp_path / "deep" / "journal.sqlite")
     assert again.cases() == {TASK: PLAIN, SECOND: replace(FULL, refused=None)}
-    assert [case for *_, case in again.summary()] == [PLAIN, FULL]
+    assert [line.case for line in again.summary()] == [PLAIN, FULL]
 
 
 def test_what_the_chain_says_is_not_taken_from_the_journal(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.sqlite")
-    store.save([(replace(PLAIN, history=(Fact(State.OPEN, 3),), needs=Needs(1, 1), fetched=True), False)])
+    store.save(NOBODY, [replace(PLAIN, history=(Fact(State.OPEN, 3),), needs=Needs(1, 1), fetched=True)])
     assert store.cases() == {TASK: PLAIN}
-    assert [(uuid, state, mine) for uuid, state, mine, _ in store.summary()] == [(TASK, State.OPEN, False)]
+    assert store.summary() == [Line(State.OPEN, Role.NONE, 0, (), PLAIN)]
 
 
 def test_forgotten_cases_are_gone(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.sqlite")
-    store.save([(PLAIN, False), (FULL, True)])
-    store.save([], forgotten=[SECOND])
+    store.save(NOBODY, [PLAIN, FULL])
+    store.save(NOBODY, [], forgotten=[SECOND])
     assert set(store.cases()) == {TASK}
 
 
@@ -62,8 +72,46 @@ def test_a_journal_belongs_to_one_operator_in_one_market(tmp_path: Path) -> None
     assert not store.belongs_to("another", "me")
 
 
-def test_only_cases_that_differ_are_written() -> None:
-    before = {TASK: PLAIN, SECOND: FULL}
-    after = {TASK: replace(PLAIN, attempts=3, not_before=9), SECOND: replace(FULL, seal=None)}
-    assert changed(before, after) == [after[SECOND]]
-    assert changed({}, before) == [PLAIN, FULL]
+def test_only_cases_that_differ_or_whose_part_changed_are_written() -> None:
+    before = Operator(POLICY, {TASK: PLAIN, SECOND: FULL})
+    after = Operator(POLICY, {TASK: replace(PLAIN, attempts=3, not_before=9), SECOND: replace(FULL, seal=None)})
+    assert changed(before, after) == [after.cases[SECOND]]
+    assert changed(NOBODY, before) == [PLAIN, FULL]
+    answered = replace(PLAIN, incidents=(Answered(at(5), TASK, 0, ME, bytes(32)),))
+    assert changed(before, before.replaced(answered)) == [answered]
+
+
+def test_what_is_at_stake_is_kept_for_people(tmp_path: Path) -> None:
+    story = Story()
+    story.until_opened(WRONG)
+    store = Store(tmp_path / "journal.sqlite")
+    story.noted(Challenged(at(46), TASK, 7, ME, WAD))
+    store.save(story.operator, story.operator.cases.values())
+    (line,) = store.summary()
+    assert (line.role, line.bond, line.games) == (Role.VERIFIER, bond(PARAMETERS, PRICE), (7,))
+    story.noted(GameEnded(at(60), TASK, 7, ME, False))
+    store.save(story.operator, story.operator.cases.values())
+    (line,) = store.summary()
+    assert (line.bond, line.games) == (0, ())
+
+
+def test_a_journal_of_the_first_version_keeps_its_seals(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as old:
+        old.executescript(_MIGRATIONS[0])
+        order = json.dumps(an_order().to_json())
+        values = (TASK, 3, order, SEAL.outputs_root, SEAL.salt, bytes(32), 1, None, None, None, State.REVEALED, 1)
+        old.execute(f"INSERT INTO cases VALUES ({','.join('?' * 12)})", values)
+    old.close()
+    kept = Case(TASK, an_order(), seal=SEAL, uploaded=True)
+    for _ in range(2):
+        store = Store(path)
+        assert store.summary() == [Line(State.REVEALED, Role.EXECUTOR, 0, (), kept)]
+        store.close()
+
+
+def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal.sqlite") as later:
+        later.execute("PRAGMA user_version = 99")
+    with pytest.raises(ConfigError, match="later version"):
+        Store(tmp_path / "journal.sqlite")

@@ -1,0 +1,157 @@
+"""All that the daemon knows, and what follows from it for more than one task."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from eigentensor import economics
+from eigentensor.chain import State
+from eigentensor_operator import policy as rules
+from eigentensor_operator.case import SENT, Case, Role, Step
+from eigentensor_operator.game import Game
+from eigentensor_operator.policy import Claims, Policy, Reason, Standing
+
+
+class Seed(NamedTuple):
+    """The random value of a seed block, recorded in `block`."""
+
+    mix: bytes
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """`faulty` once the device gave a wrong result: then nothing more is accepted or answered."""
+
+    policy: Policy
+    cases: Mapping[bytes, Case] = field(default_factory=dict)
+    games: Mapping[int, Game] = field(default_factory=dict)
+    seeds: Mapping[int, Seed] = field(default_factory=dict)
+    standing: Standing | None = None
+    draining: bool = False
+    faulty: Reason | None = None
+
+    def replaced(self, case: Case) -> "Operator":
+        return replace(self, cases={**self.cases, case.uuid: case})
+
+    @property
+    def head(self) -> int:
+        return self.standing.block if self.standing else -1
+
+    # ---- One task ----
+
+    def mine(self, case: Case) -> bool:
+        return case.executor == self.policy.operator
+
+    def role_in(self, case: Case) -> Role:
+        """Executor of what it accepted, verifier of what it answered for."""
+        if self.mine(case):
+            return Role.EXECUTOR
+        return Role.NONE if case.answer_of(self.policy.operator) is None else Role.VERIFIER
+
+    def bond_of(self, case: Case) -> int:
+        """Wei of this operator that are held for its answer."""
+        answer = case.answer_of(self.policy.operator)
+        if answer is None or self.mine(case) or case.is_over(answer) or case.has_lost(answer):
+            return 0
+        return economics.bond(self.policy.parameters, case.price)
+
+    def seed_of(self, case: Case) -> Seed | None:
+        """What decides about the draw of a committed task, once it is recorded."""
+        return self.seeds.get(case.seed_block(self.policy))
+
+    def is_drawn(self, case: Case) -> bool | None:
+        """Whether a committed task is checked; None while its seed is not recorded."""
+        seed = self.seed_of(case)
+        return None if seed is None else economics.is_drawn(seed.mix, case.uuid, case.order.check_rate)
+
+    def deadline(self, case: Case) -> int:
+        """The last block of what the chain waits for: as the market's `deadlineOf`."""
+        if case.now.state is State.COMMITTED and self.seed_of(case) is None:
+            return case.seed_block(self.policy) + self.policy.parameters.record
+        if case.now.state is State.REVEALED and case.demand is not None:
+            return case.demand.by
+        return case.deadline(self.policy)
+
+    def is_waiting(self, case: Case) -> bool:
+        """Whether a step of the task is under way, or its next attempt is later."""
+        return case.doing is not None or self.head < max(case.not_before, case.visible_by)
+
+    def is_finished(self, case: Case) -> bool:
+        """Whether nothing more can come of what the operator has at stake in the task."""
+        if case.doing in SENT or case.visible_by > self.head:
+            return False
+        if self.mine(case):
+            delivered = case.seal is None or case.uploaded or case.now.state is not State.FINAL
+            return case.dropped is not None or (case.now.state.is_terminal and delivered)
+        answer = case.answer_of(self.policy.operator)
+        if answer is None or case.is_over(answer):
+            return True
+        return case.opened(answer) is None and self.head >= case.answers_by(self.policy)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing accepted or answered is unfinished, and no acceptance or answer is on its way."""
+        return all(self.is_finished(case) for case in self.cases.values())
+
+    # ---- All tasks ----
+
+    def open_games(self) -> list[Game]:
+        """Those that this operator plays."""
+        me = self.policy.operator
+        mine = (g for g in self.games.values() if me in (g.position.executor, g.position.challenger))
+        return [game for game in mine if not game.ended]
+
+    def doing(self, *steps: Step) -> int:
+        return sum(case.doing in steps for case in self.cases.values())
+
+    def promises(self) -> Iterator[Case]:
+        """Accepted by this operator and not yet committed, or about to be accepted."""
+        for case in self.cases.values():
+            accepted = case.now.state is State.ACCEPTED and self.mine(case) and not case.dropped
+            if accepted or self._accepting(case):
+                yield case
+
+    def checks(self) -> Iterator[Case]:
+        """Being fetched or executed for an answer."""
+        for case in self.cases.values():
+            committed = case.now.state is State.COMMITTED and not self.mine(case)
+            if committed and case.seal is None and (case.fetched or case.doing in (Step.FETCH, Step.EXECUTE)):
+                yield case
+
+    def blocks_ahead(self) -> int:
+        """Blocks of execution that are promised and not done."""
+        cases = [*self.promises(), *self.checks()]
+        return sum(self.policy.blocks(c.needs) for c in cases if c.needs and c.seal is None)
+
+    def slack(self) -> int | None:
+        """Blocks by which all promises together can be later and still be in time; None: there are none."""
+        waiting = [c for c in self.promises() if c.now.state is State.ACCEPTED and c.seal is None]
+        if not waiting:
+            return None
+        work = sum(self.policy.blocks(c.needs) if c.needs else 1 for c in waiting)
+        return min(c.deadline(self.policy) for c in waiting) - self.head - work - self.policy.reserve
+
+    def claims(self) -> Claims:
+        """What acceptances and answers on their way, or after the head, will hold."""
+        total = Claims()
+        for case in self.cases.values():
+            if self._accepting(case) or self._accepted_after_head(case):
+                total += rules.claims_of(self.policy, case.order, rules.price_at(case.order, self.head + 1))
+            elif self._answering(case):
+                total += Claims(economics.bond(self.policy.parameters, case.price))
+        return total
+
+    def _accepting(self, case: Case) -> bool:
+        return case.now.state is State.OPEN and (case.doing is Step.ACCEPT or case.visible_by > self.head)
+
+    def _accepted_after_head(self, case: Case) -> bool:
+        return case.now.state is State.ACCEPTED and self.mine(case) and case.now.block > self.head
+
+    def _answering(self, case: Case) -> bool:
+        if case.now.state is not State.COMMITTED or self.mine(case):
+            return False
+        answer = case.answer_of(self.policy.operator)
+        if answer is not None:
+            return answer.place.block > self.head
+        return case.doing is Step.ANSWER or case.visible_by > self.head

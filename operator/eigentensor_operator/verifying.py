@@ -1,0 +1,131 @@
+"""Tasks of others that are drawn: answer for the own seats, open the answer, take what it is due. Pure.
+
+Not answering costs nothing, an answer that is not opened costs its bond.
+"""
+
+from collections.abc import Iterable
+
+from eigentensor import economics
+from eigentensor.chain import Answered, State, commitment
+from eigentensor_operator import policy as rules
+from eigentensor_operator.case import Candidacy, Case, Step
+from eigentensor_operator.executing import may_seed
+from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.state import Operator
+from eigentensor_operator.taking import may_download
+
+CANDIDATES = 16  # indices that are drawn for each verifier that is paid
+
+
+def candidacy_of(
+    mix: bytes, drawn: Iterable[tuple[str, int]], operator: str, executor: str, committed_at: int
+) -> Candidacy:
+    """From the operator of each drawn seat, by index, and the block since which it has it (a zero one: nobody's)."""
+    before: set[str] = set()
+    for index, (holder, since) in enumerate(drawn):
+        if int(holder, 16) == 0 or since >= committed_at or holder == executor:
+            continue
+        if holder == operator:
+            return Candidacy(mix, index, len(before))
+        before.add(holder)
+    return Candidacy(mix, None)
+
+
+def next_step(operator: Operator, case: Case) -> Step | Reason | None:
+    """What to do about somebody else's task, or why no answer is given or opened."""
+    answer = case.answer_of(operator.policy.operator)
+    if answer is not None:
+        return _open(operator, case, answer) if case.opened(answer) is None else _collect(operator, case, answer)
+    if case.now.state is not State.COMMITTED or not operator.policy.verify or not _has_seats(operator):
+        return None
+    drawn, head = operator.is_drawn(case), operator.head
+    if drawn is None:
+        # An executor that dislikes the draw keeps silent about it: whoever may be paid for the check does not.
+        patient = head >= case.seed_block(operator.policy) + 2 * operator.policy.patience
+        return Step.SEED if patient and may_seed(operator, case) else None
+    return _check(operator, case) if drawn and head < case.check_by(operator.policy) else None
+
+
+def _has_seats(operator: Operator) -> bool:
+    return operator.standing is not None and operator.standing.seats > 0
+
+
+def _check(operator: Operator, case: Case) -> Step | Reason | None:
+    policy, standing, seed = operator.policy, operator.standing, operator.seed_of(case)
+    assert standing is not None and seed is not None
+    candidacy = case.candidacy
+    if candidacy is None or candidacy.mix != seed.mix:
+        return Step.LOOK
+    if candidacy.index is None or (case.unanswered is not None and case.unanswered.lasting):
+        return None
+    if operator.faulty is not None:
+        return operator.faulty
+    if operator.draining:
+        return Reason(Code.DRAINING, "an operator that answers", "draining", lasting=False)
+    lower = sum(answer.index < candidacy.index for answer in case.answers())
+    if lower >= case.order.verifiers:
+        return Reason(Code.RANK, f"one of the {case.order.verifiers} lowest answers", f"{lower} lower ones", False)
+    no = rules.refuse_deposit(standing, economics.bond(policy.parameters, case.price), operator.claims())
+    if no is not None:
+        return no
+    if case.seal is not None:
+        return Step.ANSWER
+    if case.needs is None:
+        return Step.INSPECT if may_download(operator) else None
+    return _prepare(operator, case, case.needs, candidacy.rank)
+
+
+def _prepare(operator: Operator, case: Case, needs: Needs, rank: int) -> Step | Reason | None:
+    """The work of an answer, behind what was promised. Those whom enough others precede wait as long as they can."""
+    policy, left = operator.policy, case.check_by(operator.policy) - operator.head
+    no = rules.refuse_check(policy, case.order, needs, left)
+    if no is not None:
+        return no
+    spare = left - policy.blocks(needs) - policy.reserve
+    if rank >= case.order.verifiers and spare > policy.patience:
+        return None
+    slack = operator.slack()
+    if slack is not None and slack < policy.blocks(needs):
+        return None
+    if not case.fetched:
+        return Step.FETCH if may_download(operator) else None
+    return None if operator.doing(Step.EXECUTE) else Step.EXECUTE
+
+
+def _open(operator: Operator, case: Case, answer: Answered) -> Step | Reason | None:
+    """An answer is opened once the executor's result is, or cannot be any more."""
+    policy, head, state = operator.policy, operator.head, case.now.state
+    if case.is_over(answer) or (state.is_terminal and state is not State.CONVICTED):
+        return None
+    if case.at(State.REVEALED) is None and head < case.reveal_by(policy):
+        return None
+    if head >= (deadline := case.answers_by(policy)):
+        return Reason(Code.LATE, f"block {deadline}", f"block {head + 1}")
+    slot, seal = answer.index + 1, case.seal
+    sealed = seal and commitment(policy.domain, case.uuid, policy.operator, slot, seal.outputs_root, seal.salt)
+    if sealed != answer.commitment:
+        return Reason(Code.SEAL, answer.commitment.hex(), sealed.hex() if sealed else "no seal")
+    return Step.REVEAL
+
+
+def _collect(operator: Operator, case: Case, answer: Answered) -> Step | None:
+    """What follows an open answer: end the task if nobody does, take what the answer is due, see to the slash."""
+    policy, head, answers_by = operator.policy, operator.head, case.answers_by(operator.policy)
+    match case.now.state:
+        case State.COMMITTED | State.REVEALED:
+            patient = head >= operator.deadline(case) + 2 * policy.patience
+            return Step.CLOSE if patient and not case.open_games else None
+        case State.FINAL if not case.is_over(answer):
+            return Step.SETTLE
+        case State.CONVICTED if head >= answers_by and not case.is_over(answer):
+            return Step.SETTLE
+        case State.CONVICTED if head >= answers_by + policy.patience and not case.is_slashed:
+            return Step.SLASH if _differs(case, answer) and head < case.end(policy) else None
+        case _:
+            return None
+
+
+def _differs(case: Case, answer: Answered) -> bool:
+    """Whether the answer is among those that a slash pays: all, if the executor did not reveal."""
+    revealed = case.at(State.REVEALED)
+    return revealed is None or revealed.claim != case.opened(answer)

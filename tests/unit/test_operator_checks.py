@@ -1,0 +1,509 @@
+"""Stories of draws: what an executor and a verifier do about the seed, the answers and each other's silence."""
+
+from dataclasses import replace
+
+import pytest
+
+from eigentensor.chain import (
+    Answered,
+    Challenged,
+    Demanded,
+    Exposed,
+    GameEnded,
+    Leaf,
+    Revealed,
+    Seeded,
+    Settled,
+    Shown,
+    Slashed,
+    State,
+)
+from eigentensor.economics import WAD, challenge_window, is_drawn
+from eigentensor_operator.case import Candidacy, Case, Seal, Step
+from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
+from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.state import Operator
+from eigentensor_operator.verifying import candidacy_of
+from operator_stories import (
+    ME,
+    NEEDS,
+    OTHER,
+    POLICY,
+    SEAL,
+    SECOND,
+    STANDING,
+    TASK,
+    THIRD,
+    WRONG,
+    Story,
+    an_order,
+    at,
+    mix_of,
+    sealed_by,
+)
+
+SEED_BLOCK, CHECK_BY, REVEAL_BY = 14, 44, 74
+NODE_AWAY = Reason(Code.CHAIN, "a node", "unreachable", lasting=False)
+
+
+# ---- The executor ----
+
+
+def test_an_undrawn_result_is_revealed_when_the_seed_block_is_confirmed() -> None:
+    story = Story()
+    story.until_delivered()
+    assert story.operator.is_drawn(story.case()) is False
+
+
+def test_a_drawn_result_is_hidden_until_the_last_answer_and_then_revealed_at_once() -> None:
+    story = Story()
+    story.until_delivered(drawn=True)
+    challenge_by = 45 + challenge_window(POLICY.parameters, 20)
+    story.quiet(46, challenge_by, challenge_by + POLICY.patience - 1)
+    assert story.head(challenge_by + POLICY.patience) == (Do(Step.CLOSE, TASK),)
+
+
+def test_a_seed_that_nobody_recorded_is_recorded_by_the_executor() -> None:
+    story = Story()
+    story.until_seed()
+    story.quiet(13, SEED_BLOCK, SEED_BLOCK + POLICY.patience - 1)
+    assert story.head(SEED_BLOCK + POLICY.patience) == (Do(Step.SEED, TASK),)
+    story.tell(Done(TASK, Step.SEED, 17))
+    story.seeded(17, drawn=False)
+    assert story.head(17) == (Do(Step.REVEAL, TASK),)
+
+
+def test_a_seed_is_recorded_once_for_all_tasks_that_wait_for_it() -> None:
+    story = Story()
+    for task in (TASK, SECOND):
+        story.posted(task)
+        story.seen(State.ACCEPTED, 11, task=task, executor=ME)
+        story.seen(State.COMMITTED, 12, task=task, claim=sealed_by(ME, task))
+        story.operator = story.operator.replaced(replace(story.case(task), seal=SEAL))
+    assert story.head(16) == (Do(Step.SEED, TASK),)
+
+
+def test_a_seed_that_cannot_be_recorded_any_more_fails_the_task() -> None:
+    story = Story()
+    story.until_seed()
+    assert story.head(SEED_BLOCK + 50) == ()
+    assert story.case().dropped == Reason(Code.SEED, "block 64", "block 65")
+    assert story.head(SEED_BLOCK + 52) == (Do(Step.CLOSE, TASK),)
+
+
+def test_a_drawn_reveal_is_tried_in_every_block_until_its_last() -> None:
+    story = Story()
+    story.until_reveal(drawn=True)
+    for block in range(45, REVEAL_BY):
+        story.tell(Undone(TASK, Step.REVEAL, NODE_AWAY))
+        assert story.head(block) == (Do(Step.REVEAL, TASK),)
+    story.tell(Undone(TASK, Step.REVEAL, NODE_AWAY))
+    story.quiet(REVEAL_BY)
+    assert story.case().dropped == Reason(Code.LATE, f"block {REVEAL_BY}", f"block {REVEAL_BY + 1}")
+
+
+def test_an_executor_never_ends_a_task_that_would_convict_it() -> None:
+    story = Story()
+    story.until_reveal(drawn=True)
+    story.tell(Undone(TASK, Step.REVEAL, NODE_AWAY))
+    story.quiet(REVEAL_BY, REVEAL_BY + 2, REVEAL_BY + 50)
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_seed_rolled_back_is_waited_for_again_and_the_new_draw_counts(drawn: bool) -> None:
+    story = Story()
+    story.until_reveal(drawn=drawn)
+    story.tell(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "a seed", "none", lasting=False)))
+    story.tell(RolledBack(13))
+    story.seeded(18, drawn=not drawn)
+    if drawn:
+        assert story.head(45) == (Do(Step.REVEAL, TASK),)
+    else:
+        story.quiet(18, 43)
+        assert story.head(44) == (Do(Step.REVEAL, TASK),)
+
+
+@pytest.mark.parametrize("cut", [9, 10, 11, 13, 14, 44])
+def test_a_drawn_task_goes_on_from_wherever_a_reorganisation_cuts_it(cut: int) -> None:
+    story = Story()
+    story.until_delivered(drawn=True)
+    story.tell(RolledBack(cut))
+    expected = {9: (), 10: (Do(Step.ACCEPT, TASK),), 11: (Do(Step.COMMIT, TASK),), 13: (Do(Step.SEED, TASK),)}
+    expected[14] = expected[13]
+    expected[44] = (Do(Step.REVEAL, TASK),)
+    head = 30 if cut == 11 else 46  # commitBy is 31
+    assert story.head(head) == expected[cut]
+    assert story.case().seal == SEAL
+
+
+def test_a_demand_is_answered_before_anything_else_and_holds_up_the_end() -> None:
+    story = Story()
+    story.until_delivered()
+    leaf = Leaf(False, 0, 0)
+    story.noted(Demanded(at(20), TASK, (leaf,), 100))
+    assert story.head(20) == (Do(Step.SHOW, TASK),)
+    story.tell(Undone(TASK, Step.SHOW, NODE_AWAY))
+    assert story.head(21) == (Do(Step.SHOW, TASK),)
+    story.tell(Done(TASK, Step.SHOW, 22))
+    story.noted(Shown(at(22), TASK, 0, bytes(1024)))
+    story.quiet(22)
+    assert story.head(49) == (Do(Step.CLOSE, TASK),)
+
+
+def test_a_demand_that_was_missed_is_not_ended_by_the_executor() -> None:
+    story = Story()
+    story.until_delivered()
+    story.noted(Demanded(at(20), TASK, (Leaf(False, 0, 0),), 30))
+    story.quiet(30, 60)
+
+
+def test_a_conviction_stops_the_operator_for_good_and_finishes_what_it_had_accepted() -> None:
+    story = Story()
+    story.until_delivered(drawn=True)
+    story.posted(SECOND, block=50)
+    story.seen(State.CONVICTED, 50)
+    assert story.head(50) == (Do(Step.HALT, TASK), Do(Step.DECLINE, SECOND))
+    assert story.operator.draining
+    refused = story.case(SECOND).refused
+    assert refused is not None and refused.code is Code.DRAINING
+    story.tell(Done(TASK, Step.HALT))
+    assert story.case().halted
+    story.quiet(51, 60)
+
+
+def test_a_conviction_that_was_dealt_with_does_not_stop_the_operator_again_after_a_restart() -> None:
+    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), seal=SEAL, uploaded=True, halted=True)}))
+    story.posted()
+    story.seen(State.ACCEPTED, 11, executor=ME)
+    story.seen(State.COMMITTED, 12, claim=sealed_by(ME))
+    story.seen(State.CONVICTED, 90)
+    story.quiet(91)
+    assert not story.operator.draining
+
+
+# ---- The verifier ----
+
+
+def test_a_verifier_that_agrees_is_paid_its_bond_and_its_fee() -> None:
+    story = Story()
+    story.until_opened()
+    assert not story.operator.idle
+    story.quiet(46, 70)
+    story.seen(State.FINAL, 76)
+    assert story.head(76) == (Do(Step.SETTLE, TASK),)
+    story.tell(Done(TASK, Step.SETTLE, 77))
+    story.noted(Settled(at(77), TASK, 1, ME, WAD))
+    story.quiet(77, 90)
+    assert story.operator.idle
+
+
+def test_a_verifier_that_differs_is_paid_after_the_conviction_and_sees_to_the_slash() -> None:
+    story = Story()
+    story.until_opened(WRONG)
+    story.noted(Challenged(at(46), TASK, 1, ME, WAD))
+    story.quiet(46)
+    story.noted(GameEnded(at(50), TASK, 1, ME, True))
+    story.seen(State.CONVICTED, 50)
+    story.quiet(50, 54)
+    assert story.head(55) == (Do(Step.SETTLE, TASK),)
+    story.tell(Done(TASK, Step.SETTLE, 56))
+    story.noted(Settled(at(56), TASK, 1, ME, WAD))
+    story.quiet(56)
+    assert story.head(57) == (Do(Step.SLASH, TASK),)
+    story.tell(Undone(TASK, Step.SLASH, Reason(Code.CHAIN, "the core", "paused", lasting=False)))
+    assert story.head(58) == (Do(Step.SLASH, TASK),)
+    story.tell(Done(TASK, Step.SLASH, 59))
+    story.noted(Slashed(at(59), TASK, 1, 1, ME))
+    story.quiet(59, 200)
+
+
+def test_a_verifier_that_agreed_leaves_the_slash_to_others() -> None:
+    story = Story()
+    story.until_opened()
+    story.seen(State.CONVICTED, 50)
+    assert story.head(55) == (Do(Step.SETTLE, TASK),)
+    story.noted(Settled(at(55), TASK, 1, ME, WAD))
+    story.tell(Done(TASK, Step.SETTLE, 55))
+    story.quiet(56, 60)
+
+
+def test_a_silent_executor_is_convicted_by_the_open_answer() -> None:
+    story = Story()
+    story.until_answered()
+    story.quiet(REVEAL_BY - 1)
+    assert story.head(REVEAL_BY) == (Do(Step.REVEAL, TASK),)
+    story.tell(Done(TASK, Step.REVEAL, 75))
+    story.noted(Revealed(at(75), TASK, 1, SEAL.outputs_root))
+    story.seen(State.CONVICTED, 75)
+    story.quiet(75, 83)
+    assert story.head(84) == (Do(Step.SETTLE, TASK),)
+
+
+def test_an_answer_is_opened_although_another_one_convicted_the_executor_before() -> None:
+    story = Story()
+    story.until_answered()
+    story.seen(State.REVEALED, 45, claim=WRONG)
+    story.seen(State.CONVICTED, 47)
+    assert story.head(47) == (Do(Step.REVEAL, TASK),)
+
+
+def test_an_answer_is_opened_in_every_block_until_its_last_and_then_given_up() -> None:
+    story = Story()
+    story.until_answered()
+    story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
+    for block in range(45, 55):
+        assert story.head(block) == (Do(Step.REVEAL, TASK),)
+        story.tell(Undone(TASK, Step.REVEAL, NODE_AWAY))
+    story.quiet(55, 56)
+    assert story.case().unanswered == Reason(Code.LATE, "block 55", "block 57")
+    story.seen(State.FINAL, 90)
+    story.quiet(90)
+    assert story.operator.idle
+
+
+def test_a_task_that_nobody_ends_is_ended_by_the_verifier() -> None:
+    story = Story()
+    story.until_opened()
+    challenge_by = 45 + challenge_window(POLICY.parameters, 20)
+    story.quiet(challenge_by + 3)
+    assert story.head(challenge_by + 4) == (Do(Step.CLOSE, TASK),)
+
+
+def test_an_exposed_answer_is_over() -> None:
+    story = Story()
+    story.until_answered()
+    story.noted(Exposed(at(20), TASK, 1, THIRD, 1))
+    story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
+    story.quiet(45)
+    assert story.operator.idle
+
+
+def test_an_undrawn_task_is_nobodys_business() -> None:
+    story = Story()
+    story.until_drawn(drawn=False)
+    story.quiet(15, 40)
+
+
+def test_a_verifier_records_a_seed_about_which_everybody_else_is_silent() -> None:
+    story = Story()
+    story.posted()
+    story.seen(State.ACCEPTED, 11, executor=OTHER)
+    story.seen(State.COMMITTED, 12, claim=b"\x0c" * 32)
+    story.quiet(SEED_BLOCK + 3)
+    assert story.head(SEED_BLOCK + 4) == (Do(Step.SEED, TASK),)
+
+
+def test_an_operator_without_seats_checks_nothing() -> None:
+    story = Story(standing=replace(STANDING, seats=0))
+    story.until_drawn()
+    story.quiet(15, 30)
+
+
+def test_an_operator_that_does_not_verify_checks_nothing() -> None:
+    story = Story(Operator(replace(POLICY, verify=False)))
+    story.until_drawn()
+    story.quiet(15, 30)
+
+
+def test_an_operator_whose_seats_were_not_drawn_does_nothing() -> None:
+    story = Story()
+    story.until_drawn()
+    assert story.head(15) == (Do(Step.LOOK, TASK),)
+    assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), None))) == ()
+    story.quiet(16)
+
+
+def test_another_seed_after_a_reorganisation_is_looked_at_anew() -> None:
+    story = Story()
+    story.until_check()
+    story.tell(RolledBack(13))
+    story.tell(Inspected(TASK, NEEDS))
+    story.quiet(15)
+    mixes = (bytes([n]) * 32 for n in range(256) if bytes([n]) * 32 != mix_of(TASK, True))
+    another = next(mix for mix in mixes if is_drawn(mix, TASK, story.case().order.check_rate))
+    story.noted(Seeded(at(16), SEED_BLOCK, another))
+    assert story.head(16) == (Do(Step.LOOK, TASK),)
+
+
+@pytest.mark.parametrize(("cut", "expected"), [(15, Step.ANSWER), (16, None), (44, None), (45, Step.REVEAL)])
+def test_an_answer_rolled_back_is_sent_again_unchanged(cut: int, expected: Step | None) -> None:
+    story = Story()
+    story.until_opened()
+    story.tell(RolledBack(cut))
+    expected_now = () if expected is None else (Do(expected, TASK),)
+    story.standing = replace(story.standing, block=cut)
+    if expected is Step.ANSWER:
+        assert story.head(47 - 4) == (Do(Step.LOOK, TASK),)
+        assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), 0))) == expected_now
+    else:
+        assert story.head(47) == expected_now
+    assert story.case().seal == SEAL
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_verifier_goes_on_from_its_journal_and_the_chain(answered: bool) -> None:
+    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), seal=SEAL)}))
+    story.until_drawn()
+    if not answered:
+        assert story.head(15) == (Do(Step.LOOK, TASK),)
+        assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), 0))) == (Do(Step.ANSWER, TASK),)
+        return
+    story.noted(Answered(at(16), TASK, 0, ME, sealed_by(ME, slot=1)))
+    story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
+    assert story.head(45) == (Do(Step.REVEAL, TASK),)
+
+
+def test_an_answer_whose_seal_was_lost_is_given_up() -> None:
+    story = Story()
+    story.until_drawn()
+    story.noted(Answered(at(16), TASK, 0, ME, sealed_by(ME, slot=1)))
+    story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
+    story.quiet(45)
+    assert story.case().unanswered == Reason(Code.SEAL, sealed_by(ME, slot=1).hex(), "no seal")
+
+
+def test_an_answer_that_cannot_be_among_the_lowest_is_not_sent() -> None:
+    story = Story()
+    story.until_answer(index=3)
+    story.tell(Undone(TASK, Step.ANSWER, NODE_AWAY))
+    story.noted(Answered(at(16), TASK, 2, THIRD, bytes(32)))
+    story.quiet(16, 20)
+    assert story.case().unanswered == Reason(Code.RANK, "one of the 1 lowest answers", "1 lower ones", lasting=False)
+
+
+def test_whom_others_precede_waits_as_long_as_it_can_and_steps_in_for_them() -> None:
+    story = Story()
+    story.until_check(index=5, rank=2)
+    assert story.tell(Inspected(TASK, NEEDS)) == ()
+    latest = CHECK_BY - POLICY.blocks(NEEDS) - POLICY.reserve - POLICY.patience
+    story.quiet(16, latest - 1)
+    assert story.head(latest) == (Do(Step.FETCH, TASK),)
+
+
+def test_whom_others_precede_does_nothing_once_they_answered() -> None:
+    story = Story()
+    story.until_check(index=5, rank=1)
+    assert story.tell(Inspected(TASK, NEEDS)) == ()
+    story.noted(Answered(at(20), TASK, 0, THIRD, bytes(32)))
+    story.quiet(20, CHECK_BY - 5, CHECK_BY - 4)
+
+
+@pytest.mark.parametrize(
+    ("code", "policy", "needs"),
+    [
+        (Code.PRICE, {"price_per_giga": 100 * WAD}, NEEDS),
+        (Code.EXEC, {}, Needs(27 * 1_000_000, 1)),
+        (Code.WORK, {"max_operations": 10}, NEEDS),
+        (Code.MEMORY, {"max_memory": 10}, NEEDS),
+    ],
+)
+def test_a_check_that_does_not_pay_or_does_not_fit_is_not_begun(
+    code: Code, policy: dict[str, int], needs: Needs
+) -> None:
+    story = Story()
+    story.until_check()
+    story.operator = replace(story.operator, policy=replace(POLICY, **policy))  # type: ignore[arg-type]
+    assert story.tell(Inspected(TASK, needs)) == ()
+    unanswered = story.case().unanswered
+    assert unanswered is not None and unanswered.code is code and unanswered.needed != unanswered.offered
+    story.quiet(16, 20)
+
+
+@pytest.mark.parametrize(("code", "standing"), [(Code.COLLATERAL, {"balance": 0}), (Code.CAP, {"cap": 0})])
+def test_without_money_for_the_bond_there_is_no_answer(code: Code, standing: dict[str, int]) -> None:
+    story = Story(standing=replace(STANDING, **standing))  # type: ignore[arg-type]
+    story.until_drawn()
+    assert story.head(15) == (Do(Step.LOOK, TASK),)
+    assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), 0))) == ()
+    unanswered = story.case().unanswered
+    assert unanswered is not None and unanswered.code is code
+    story.standing = STANDING
+    assert story.head(17) == (Do(Step.INSPECT, TASK),)
+
+
+def test_the_bond_of_an_answer_on_its_way_is_not_promised_twice() -> None:
+    story = Story(standing=replace(STANDING, balance=WAD * 6 // 100))
+    story.until_answer()
+    story.posted(SECOND, block=15)
+    assert story.head(15) == (Do(Step.DECLINE, SECOND),)
+    refused = story.case(SECOND).refused
+    assert refused is not None and refused.code is Code.COLLATERAL
+
+
+def test_a_device_that_computes_wrong_bits_answers_nothing() -> None:
+    story = Story()
+    story.until_check()
+    story.tell(Inspected(TASK, NEEDS))
+    story.tell(Done(TASK, Step.FETCH))
+    wrong = Reason(Code.DEVICE, "0x3f800000", "0x3f800001")
+    assert story.tell(Undone(TASK, Step.EXECUTE, wrong)) == ()
+    assert story.operator.faulty == wrong
+    story.quiet(16, 40)
+
+
+def test_a_draining_operator_answers_nothing_more_and_opens_what_it_answered() -> None:
+    story = Story()
+    story.until_answered()
+    story.tell(Drain())
+    story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
+    assert story.head(45) == (Do(Step.REVEAL, TASK),)
+    other = Story(Operator(POLICY, draining=True))
+    other.until_drawn()
+    assert other.head(15) == (Do(Step.LOOK, TASK),)
+    assert other.tell(Looked(TASK, Candidacy(mix_of(TASK, True), 0))) == ()
+
+
+def test_inputs_that_the_client_withholds_are_asked_for_until_it_is_too_late() -> None:
+    story = Story()
+    story.until_check()
+    story.tell(Inspected(TASK, NEEDS))
+    missing = Reason(Code.DATA, "inputs", "not at the gateway", lasting=False)
+    story.tell(Undone(TASK, Step.FETCH, missing))
+    tried = 0
+    for block in range(16, 60):
+        if story.head(block) == (Do(Step.FETCH, TASK),):
+            tried = block
+            story.tell(Undone(TASK, Step.FETCH, missing))
+    assert CHECK_BY - 12 < tried < CHECK_BY
+    assert not story.case().answer_of(ME)
+
+
+def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
+    story = Story()
+    story.until_drawn()
+    story.posted(SECOND, block=10)
+    story.seen(State.ACCEPTED, 11, task=SECOND, executor=ME)
+    promised = replace(story.case(SECOND), needs=Needs(10 * 1_000_000, 1), doing=Step.FETCH)
+    checked = replace(story.case(), needs=NEEDS, fetched=True, candidacy=Candidacy(mix_of(TASK, True), 0))
+    story.operator = story.operator.replaced(promised).replaced(checked)
+    story.quiet(18)
+    assert story.operator.slack() == 0
+    assert story.tell(Done(SECOND, Step.FETCH)) == (Do(Step.EXECUTE, SECOND),)
+
+
+def test_a_check_counts_among_what_a_new_acceptance_has_to_wait_for() -> None:
+    story = Story()
+    story.until_check()
+    assert story.tell(Inspected(TASK, Needs(16 * 1_000_000, 1))) == (Do(Step.FETCH, TASK),)
+    story.posted(SECOND, block=15)
+    assert story.head(15) == (Do(Step.INSPECT, SECOND),)
+    assert story.tell(Inspected(SECOND, Needs(2 * 1_000_000, 1))) == (Do(Step.DECLINE, SECOND),)
+    assert story.case(SECOND).refused == Reason(Code.BUSY, "21 blocks", "20 blocks", lasting=False)
+
+
+def test_other_bits_than_before_stop_the_operator() -> None:
+    story = Story()
+    story.until_check()
+    story.operator = story.operator.replaced(replace(story.case(), seal=SEAL))
+    story.tell(Executed(TASK, Seal(WRONG, SEAL.salt)))
+    assert story.operator.faulty is not None and story.case().seal == SEAL
+
+
+def test_a_candidate_is_the_lowest_of_the_own_seats_behind_those_of_other_operators() -> None:
+    nobody = "0x" + "00" * 20
+    drawn = [(nobody, 0), (OTHER, 1), (THIRD, 1), (THIRD, 1), (ME, 12), (ME, 3), (ME, 3)]
+    mix = b"\7" * 32
+    assert candidacy_of(mix, drawn, ME, OTHER, 12) == Candidacy(mix, 5, 1)
+    assert candidacy_of(mix, drawn[:5], ME, OTHER, 12) == Candidacy(mix, None)
+    assert candidacy_of(mix, drawn, ME, THIRD, 12) == Candidacy(mix, 5, 1)
+    assert candidacy_of(mix, [], ME, OTHER, 12) == Candidacy(mix, None)
