@@ -1,0 +1,24 @@
+"""The committed questions to the referee are fresh, and of every kind."""
+
+import json
+import runpy
+from pathlib import Path
+
+from eth_abi.abi import decode
+
+from eigentensor.dispute import Phase
+from eigentensor.dispute.position import POSITION
+
+TESTS = Path(__file__).parents[1]
+VECTORS = TESTS / "vectors" / "dispute.json"
+
+
+def test_the_questions_are_those_that_players_ask_now() -> None:
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "dispute_vectors.py"))["text"]()
+
+
+def test_the_questions_and_positions_are_of_every_kind() -> None:
+    vectors = json.loads(VECTORS.read_text())
+    assert len({cell["question"][:10] for cell in vectors["cells"]}) == 5
+    phases = [Phase(decode(["uint256", POSITION], bytes.fromhex(p["encoded"][2:]))[1][3]) for p in vectors["positions"]]
+    assert {Phase.PUBLISH, Phase.CALL, Phase.LEAF, Phase.ELEMENT, Phase.BORDERS, Phase.SPAN} <= {*phases}
