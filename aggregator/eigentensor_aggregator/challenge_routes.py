@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 
-from eigentensor.store import parse_name
 from eigentensor_aggregator import answers, games
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import ChallengeNotFound
+from eigentensor_aggregator.task_routes import task_name
 
 Number = Annotated[int, Path(ge=1, lt=1 << 63, description="the game's number")]
 Address = Annotated[str | None, Query(max_length=42)]
@@ -28,7 +28,7 @@ def router(parts: Parts) -> APIRouter:
         """Challenges, newest first. `next` is the cursor of the next page, null at the end."""
         block, _, index = (cursor or "").partition("-")
         rows = parts.queries.games(
-            task=None if task is None else parse_name(task),
+            task=None if task is None else task_name(task),
             executor=answers.checksum(executor),
             challenger=answers.checksum(challenger),
             state=state,

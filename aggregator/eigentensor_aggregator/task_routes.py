@@ -19,12 +19,6 @@ def router(parts: Parts) -> APIRouter:
     parameters = parts.network.deployment.parameters
     domain = parts.network.deployment.domain
 
-    def known(task: str) -> str:
-        try:
-            return parse_name(task)
-        except BlobNotFound:
-            raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
-
     @routes.get("/tasks")
     def list_tasks(
         state: Annotated[str | None, Query(max_length=16)] = None,
@@ -49,8 +43,8 @@ def router(parts: Parts) -> APIRouter:
     @routes.get("/tasks/{task}")
     def read_task(task: Name) -> dict[str, Any]:
         """A task with its order and everything that happened to it."""
-        events = parts.store.events(known(task))
-        view = parts.store.task(known(task))
+        events = parts.store.events(task_name(task))
+        view = parts.store.task(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         return answers.task(view, parameters, parts.daemon.block) | {"events": answers.events(events)}
@@ -58,18 +52,18 @@ def router(parts: Parts) -> APIRouter:
     @routes.get("/tasks/{task}/explain")
     def explain(task: Name) -> dict[str, Any]:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
-        view = parts.store.task(known(task))
+        view = parts.store.task(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
-        declines = parts.queries.declines(known(task))
+        declines = parts.queries.declines(task_name(task))
         return answers.explanation(view, parameters, parts.daemon.block, parts.queries.operators(), declines)
 
     @routes.post("/tasks/{task}/declines", status_code=HTTPStatus.CREATED)
     def decline(task: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
         """Why an operator does not take a task, signed by its hot signer. Its last word counts."""
         said, signer = Decline.read(body, domain)
-        view = parts.store.task(known(task))
-        if view is None or said.task.hex() != known(task):
+        view = parts.store.task(task_name(task))
+        if view is None or said.task.hex() != task_name(task):
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if view.state is not State.OPEN:
             raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
@@ -77,7 +71,7 @@ def router(parts: Parts) -> APIRouter:
         if said.operator not in operators or operators[said.operator].signer != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
         row = DeclineRow(
-            task=known(task),
+            task=task_name(task),
             operator=said.operator,
             reason=said.reason,
             needed=said.needed,
@@ -118,6 +112,14 @@ def router(parts: Parts) -> APIRouter:
         return {"schema": "eigentensor.posted/1", "task": task.hex(), "transaction": "0x" + receipt.transaction.hex()}
 
     return routes
+
+
+def task_name(text: str) -> str:
+    """64 hex digits. Raises TaskNotFound for what is no uuid."""
+    try:
+        return parse_name(text)
+    except BlobNotFound:
+        raise TaskNotFound(f"{text!r} is not the uuid of a task") from None
 
 
 def _signed_order(body: dict[str, Any]) -> tuple[Order, bytes]:
