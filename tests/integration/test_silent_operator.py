@@ -11,7 +11,7 @@ from eigentensor.testing.actors import SilentOperator
 from eigentensor.testing.localnet import Anvil
 
 
-def test_anybody_fails_the_task_of_a_silent_executor(
+def test_anybody_ends_the_task_of_a_silent_executor(
     anvil: Anvil, operator: Chain, client: Chain, order_of: Callable[..., Order], chain_of: Callable[[int], Chain]
 ) -> None:
     order, parameters = order_of(), operator.deployment.parameters
@@ -22,21 +22,23 @@ def test_anybody_fails_the_task_of_a_silent_executor(
     client.post(order)
     SilentOperator(operator, operator.address).accept(order)
     held = operator.balance_of(operator.address).collateral
-    assert held == economics.collateral(parameters, order.max_price)
+    assert held == economics.collateral(parameters, order.max_price, order.verifiers, order.check_fee)
 
     with pytest.raises(Reverted) as early:
-        anybody.fail(order)
+        anybody.close(order)
     assert early.value.name == "TooEarly"
     anvil.mine_past(client.deadline_of(uuid))
-    (failed,) = [e for e in anybody.fail(order).events if isinstance(e, Failed)]
+    (failed,) = [e for e in anybody.close(order).events if isinstance(e, Failed)]
 
     penalty = economics.penalty(parameters, order.max_price)
-    assert (failed.refund, failed.penalty) == (order.max_price, penalty) and penalty > 0
+    escrow = order.max_price + order.verifiers * order.check_fee
+    assert (failed.refund, failed.penalty) == (escrow, penalty) and penalty > 0
     assert client.task_at(uuid).state is State.FAILED
-    assert client.balance_of(client.address).balance == order.max_price
+    assert client.balance_of(client.address).balance == escrow
     executor = operator.balance_of(operator.address)
     assert (executor_before.balance - executor.balance, executor.collateral) == (penalty, 0)
+    assert client.locked_stake(operator.address) == 0
     assert operator.balance_of(burn).balance - burned_before.balance == penalty
     with pytest.raises(Reverted) as late:
-        chain_of(4).fail(order)
+        chain_of(4).close(order)
     assert late.value.name == "WrongState"

@@ -1,6 +1,20 @@
-"""Operators as tests and demos need them: each plays one part, by the chain alone. The product has none of this."""
+"""Operators as tests and demos need them: each plays one part. The product has none of this.
 
+`python -m eigentensor.testing.actors operator run …` is `eigentensor operator run …` of an operator that lies.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from eigentensor.bound import Bound
 from eigentensor.chain import Admission, Chain, Order, Receipt
+from eigentensor.program import Program
+from eigentensor.program.binding import Results
+from eigentensor.tracing import Execute
 
 
 class SilentOperator:
@@ -14,3 +28,64 @@ class SilentOperator:
     def accept(self, order: Order, admission: Admission | None = None) -> Receipt:
         """Raises what `Chain.accept` raises: Reverted if somebody else was faster."""
         return self.chain.accept(self.operator, order, admission)
+
+
+def lied(program: Program, results: Results) -> Results:
+    """The results with one bit flipped: the lowest one of the first element of the first result that has one."""
+    buffer = _lied_about(program)
+    outputs, states = (
+        {name: _flipped(array) if records[name].buffer == buffer else array for name, array in arrays.items()}
+        for records, arrays in ((program.outputs, results.outputs), (program.new_states, results.states))
+    )
+    return Results(outputs, states)
+
+
+def lying(execute: Execute) -> Execute:
+    """An execution whose account agrees with `lied`: the call that computed the flipped bit is said to have done so."""
+
+    def lie(
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, Any], None] | None = None,
+    ) -> Results:
+        number = (repeat - 1) * len(program.calls) + _lied_about(program) - len(program.buffers)
+
+        def see(call: int, values: Any) -> None:
+            assert observe is not None
+            observe(call, _flipped(values) if call == number else values)
+
+        results = execute(program, tensors, variables, repeat, observe=see if observe else None)
+        return lied(program, results)
+
+    return lie
+
+
+def lie_as_operator() -> None:
+    """From here on the operator's daemon in this process lies about every task, and defends its lies in every game."""
+    device: Any = import_module("eigentensor_operator.device").Device
+    execute, execution = device.execute, device.execution
+
+    def execute_wrongly(self: Any, bound: Bound, seconds: float, seed: bytes) -> Results:
+        return lied(bound.program, execute(self, bound, seconds, seed))
+
+    device.execute = execute_wrongly
+    device.execution = lambda self, policy: lying(execution(self, policy))
+
+
+def _lied_about(program: Program) -> int:
+    """The buffer with the bit that is flipped."""
+    return next(r.buffer for r in program.results if program.parameter(r.buffer).elements)
+
+
+def _flipped(array: Any) -> Any:
+    wrong = np.array(array, order="C")
+    wrong.reshape(-1)[:1].view(np.uint8)[0] ^= 1
+    return wrong
+
+
+if __name__ == "__main__":
+    lie_as_operator()
+    sys.exit(import_module("eigentensor_client.cli").main())

@@ -1,0 +1,31 @@
+"""A liar's results and its account of them differ from the truth in one bit, and agree with each other."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigentensor import merkle, reference
+from eigentensor.testing.actors import lied, lying
+from eigentensor.testing.programs import generate
+from eigentensor.tracing import outputs_of, retrace
+
+
+def bits(arrays: dict[str, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(b"".join(arrays[name].tobytes() for name in sorted(arrays)), np.uint8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lie_is_one_bit_and_one_call_of_a_consistent_account(seed: int) -> None:
+    example = generate(seed)
+    given = (example.program, example.tensors, example.variables, example.repeat)
+    true, told = retrace(*given), retrace(*given, execute=lying(reference.execute))
+    assert told.outputs == outputs_of(example.program, told.calls) != true.outputs
+    assert sum(a != b for a, b in zip(true.calls, told.calls, strict=True)) == 1
+
+    results = reference.execute(*given)
+    wrong = lied(example.program, results)
+    assert merkle.results_root(example.program, wrong) == told.outputs
+    pairs = ((results.outputs, wrong.outputs), (results.states, wrong.states))
+    flipped = [np.bitwise_count(bits(a) ^ bits(b)).sum() for a, b in pairs]
+    assert 1 <= sum(flipped) <= len(example.program.results)
