@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {Test, Vm} from "forge-std/Test.sol";
+import {DisputeGame} from "../../src/DisputeGame.sol";
+import {Descent, Entry, IDisputeGame, Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
+import {Claim, FINAL} from "../../src/interfaces/IReferee.sol";
+import {Order} from "../../src/interfaces/ITaskMarket.sol";
+import {Merkle} from "../../src/libraries/Merkle.sol";
+import {Moves} from "../../src/libraries/Moves.sol";
+import {Toy} from "./Toy.sol";
+import {ToyMachine} from "./ToyMachine.sol";
+import {ToyMarket} from "./ToyMarket.sol";
+
+/// @title Players of games over the toy machine
+/// @notice The executor tells any story; the challenger knows the truth, and of the story only what `Moved` made public.
+abstract contract Arena is Test {
+    /// @dev `leaves` are the leaf hashes of the disputed tensors, where these are not those of their bytes. The masks
+    /// change what follows from the story's own tensors: bit i is element i · reductions + k, and border i.
+    struct Story {
+        bytes[] tensors;
+        bytes32[] roots;
+        bytes32 outputs;
+        bytes32[][] leaves;
+        uint256 resultsMask;
+        uint256 bordersMask;
+    }
+
+    /// @dev A game as its events tell it; `data` is what the executor published last.
+    struct Board {
+        uint256 id;
+        Position position;
+        bytes data;
+        bool over;
+        bool executorLost;
+    }
+
+    ToyMarket internal market = new ToyMarket();
+    ToyMachine internal machine = new ToyMachine();
+    DisputeGame internal game = new DisputeGame(market, machine);
+    address internal executor = makeAddr("executor");
+    address internal challenger = makeAddr("challenger");
+
+    Toy.Program internal program;
+    bytes internal input;
+    bytes[] internal truth;
+    /// @dev Levels that the executor opens in one move, if there are more.
+    uint256 internal opens = 11;
+    uint256 private nonce;
+
+    function setUp() public virtual {
+        market.connect(game);
+        vm.roll(100);
+    }
+
+    function _compute(Toy.Program memory p, bytes memory input_) internal {
+        (program, input) = (p, input_);
+        bytes[] memory tensors = Toy.execute(p, input_);
+        delete truth;
+        for (uint256 i; i < tensors.length; ++i) {
+            truth.push(tensors[i]);
+        }
+    }
+
+    /// @dev A story whose published roots are those of its tensors.
+    function _story(bytes[] memory tensors) internal pure returns (Story memory s) {
+        s.tensors = tensors;
+        s.roots = new bytes32[](tensors.length);
+        s.leaves = new bytes32[][](tensors.length);
+        for (uint256 i; i < tensors.length; ++i) {
+            s.leaves[i] = Toy.leafHashes(tensors[i]);
+            s.roots[i] = Toy.tensorRoot(tensors[i]);
+        }
+        s.outputs = Toy.outputsOf(s.roots[tensors.length - 1]);
+    }
+
+    // ---- A game ----
+
+    function _claim(Story memory s) internal returns (Order memory order) {
+        order.nonce = ++nonce;
+        order.program = Toy.encode(program);
+        order.inputs = Toy.tensorRoot(input);
+        order.repeat = 1;
+        order.exec = 5;
+        market.reveal(order, executor, s.outputs);
+    }
+
+    function _open(Order memory order, address by) internal returns (Board memory b) {
+        vm.recordLogs();
+        market.challenge(market.taskOf(order), by);
+        _follow(b);
+    }
+
+    /// @dev Reads what the last call has emitted.
+    function _follow(Board memory b) internal {
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 i; i < logs.length; ++i) {
+            bytes32 topic = logs[i].topics[0];
+            if (topic == IDisputeGame.Opened.selector) {
+                (b.id, b.position) = (uint256(logs[i].topics[1]), abi.decode(logs[i].data, (Position)));
+            } else if (topic == IDisputeGame.Moved.selector) {
+                bytes memory data;
+                (b.position, data) = abi.decode(logs[i].data, (Position, bytes));
+                if (data.length != 0) b.data = data;
+            } else if (topic == IDisputeGame.Ended.selector) {
+                (b.executorLost,) = abi.decode(logs[i].data, (bool, uint8));
+                b.over = true;
+            }
+        }
+    }
+
+    /// @dev The clock of the side to move runs out; one block earlier nobody can end the game.
+    function _runOut(Board memory b) internal {
+        (uint256 passed, uint256 left) = Moves.clock(b.position, block.number);
+        vm.roll(block.number + left - passed - 1);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.ClockNotOver.selector, left - 1, left));
+        game.timeout(b.id, b.position);
+        vm.roll(block.number + 1);
+        game.timeout(b.id, b.position);
+        _follow(b);
+    }
+
+    function _claimOf(Order memory order, bytes32[] memory roots, bytes32 outputs)
+        internal
+        pure
+        returns (Claim memory c)
+    {
+        (c.program, c.inputs, c.repeat, c.outputs) = (order.program, order.inputs, order.repeat, outputs);
+        c.trace = Toy.traceRoot(roots, outputs);
+    }
+
+    // ---- The executor ----
+
+    /// @dev Moves as the story goes; a story that cannot go on stalls until the clock has run out.
+    function _tell(Board memory b, Order memory order, Story memory s) internal {
+        try this.tell(b, order, s) {
+            _follow(b);
+        } catch {
+            _runOut(b);
+        }
+    }
+
+    function tell(Board memory b, Order memory order, Story memory s) external {
+        Position memory p = b.position;
+        vm.startPrank(executor);
+        if (p.phase == Phase.Publish) {
+            game.publish(b.id, p, order, 0, 0, s.roots);
+        } else if (p.phase == Phase.Tree) {
+            game.descend(b.id, p, _children(p, s));
+        } else if (p.phase == Phase.Leaf) {
+            game.showLeaf(b.id, p, Toy.leafOf(s.tensors[p.number], p.index), _resultsOf(p, s));
+        } else {
+            game.claimBorders(b.id, p, _bordersOf(p, s));
+        }
+        vm.stopPrank();
+    }
+
+    function _children(Position memory p, Story memory s) internal view returns (bytes32[] memory children) {
+        uint256 levels = p.level < opens ? p.level : opens;
+        bytes32[] memory nodes = Toy.level(s.leaves[p.number], p.level - levels);
+        children = new bytes32[](1 << levels);
+        for (uint256 i; i < children.length; ++i) {
+            children[i] = nodes[(uint256(p.index) << levels) + i];
+        }
+    }
+
+    function _readBy(Story memory s, uint256 number) internal view returns (bytes memory) {
+        return number == 0 ? input : s.tensors[number - 1];
+    }
+
+    function _resultsOf(Position memory p, Story memory s) private view returns (bytes memory packed) {
+        uint256 first = p.index * Merkle.LEAF;
+        uint256 count = p.elements - first < Merkle.LEAF ? p.elements - first : Merkle.LEAF;
+        packed = new bytes(count * program.reductions);
+        for (uint256 i; i < count && program.reductions != 0; ++i) {
+            bytes memory found = Toy.results(program, _readBy(s, p.number), first + i);
+            for (uint256 k; k < found.length; ++k) {
+                packed[i * found.length + k] = found[k] ^ bytes1(uint8(s.resultsMask >> (i * found.length + k) & 1));
+            }
+        }
+    }
+
+    function _bordersOf(Position memory p, Story memory s) private view returns (bytes memory values) {
+        bytes memory read = _readBy(s, p.number);
+        bytes memory found = Toy.results(program, read, p.element);
+        uint256[] memory totals = Toy.accumulators(program, read, p.element, p.reduction, uint8(found[0]));
+        uint256 stride = (p.high - p.low + 63) / 64;
+        values = new bytes((p.high - p.low + stride - 1) / stride - 1);
+        for (uint256 i; i < values.length; ++i) {
+            values[i] = bytes1(uint8(totals[p.low + (i + 1) * stride] ^ (s.bordersMask >> i & 1)));
+        }
+    }
+
+    // ---- The challenger ----
+
+    /// @dev What an honest challenger does: it picks the first thing that differs from the truth.
+    function _dispute(Board memory b, Order memory order, bytes32[] memory roots, bytes32 outputs) internal {
+        Position memory p = b.position;
+        Claim memory claim = _claimOf(order, roots, outputs);
+        vm.startPrank(p.challenger);
+        if (p.phase == Phase.Call) _disputeCall(b, claim, roots);
+        else if (p.phase == Phase.Node) _disputeNode(b);
+        else if (p.phase == Phase.Element) _disputeElement(b, claim, roots);
+        else if (p.phase == Phase.Span) _disputeSpan(b, claim, _witness(p.number, roots, outputs));
+        else game.verdict(b.id, p, claim, _trueResults(p), _witness(p.number, roots, outputs));
+        vm.stopPrank();
+        _follow(b);
+    }
+
+    function _disputeCall(Board memory b, Claim memory claim, bytes32[] memory roots) private {
+        (,, bytes32[] memory published) = abi.decode(b.data, (bytes32, bytes32, bytes32[]));
+        bytes32[] memory trace = Toy.trace(roots, claim.outputs);
+        for (uint32 i; i < published.length; ++i) {
+            if (published[i] == Toy.tensorRoot(truth[i])) continue;
+            bytes memory proof = abi.encode(Toy.path(trace, i));
+            game.pickCall(b.id, b.position, claim, i, published[i], proof, _nowhere());
+            return;
+        }
+        uint256 last = roots.length - 1;
+        game.collect(b.id, b.position, claim, abi.encode(roots[last], Toy.path(trace, last)));
+    }
+
+    function _disputeNode(Board memory b) private {
+        bytes32[] memory children = abi.decode(b.data, (bytes32[]));
+        uint256 level = b.position.level - b.position.opened;
+        bytes32[] memory mine = Toy.level(Toy.leafHashes(truth[b.position.number]), level);
+        uint256 first = uint256(b.position.index) << b.position.opened;
+        for (uint256 i; i < children.length; ++i) {
+            if (children[i] == mine[first + i]) continue;
+            game.pickNode(b.id, b.position, Descent(uint64(first + i), children[i], Toy.path(children, i)));
+            return;
+        }
+        revert("nothing differs");
+    }
+
+    function _disputeElement(Board memory b, Claim memory claim, bytes32[] memory roots) private {
+        (uint256 element, uint256 k, Entry memory entry) = _wrongElement(b);
+        if (k < program.reductions) {
+            game.pickReduction(b.id, b.position, entry, uint8(k), abi.encode(claim.program));
+        } else {
+            bytes memory witness = _witness(b.position.number, roots, claim.outputs);
+            game.judgeFinal(b.id, b.position, entry, claim, witness);
+        }
+        assertTrue(element < b.position.elements, "element");
+    }
+
+    /// @dev The first wrong element of the shown leaf, and the first wrong result of it.
+    function _wrongElement(Board memory b) private view returns (uint256 element, uint256 k, Entry memory entry) {
+        (bytes memory leaf, bytes memory results) = abi.decode(b.data, (bytes, bytes));
+        uint256 number = b.position.number;
+        element = b.position.index * Merkle.LEAF;
+        while (truth[number][element] == leaf[element % Merkle.LEAF]) ++element;
+        bytes memory mine = Toy.results(program, number == 0 ? input : truth[number - 1], element);
+        while (k < mine.length && mine[k] == results[element % Merkle.LEAF * mine.length + k]) ++k;
+        entry = _entry(b.position, element, leaf, results);
+    }
+
+    function _disputeSpan(Board memory b, Claim memory claim, bytes memory witness) private {
+        bytes memory values = abi.decode(b.data, (bytes));
+        (uint256 span, uint256 steps) = _wrongSpan(b.position, values);
+        if (steps > 1) game.pickSpan(b.id, b.position, span, values);
+        else game.judgeSpan(b.id, b.position, span, values, claim, _trueResults(b.position), witness);
+    }
+
+    /// @dev The first span that ends with a wrong border, and its steps.
+    function _wrongSpan(Position memory p, bytes memory values) private view returns (uint256 span, uint256 steps) {
+        bytes memory read = p.number == 0 ? input : truth[p.number - 1];
+        bytes memory mine = Toy.results(program, read, p.element);
+        uint256[] memory totals = Toy.accumulators(program, read, p.element, p.reduction, uint8(mine[0]));
+        uint256 stride = (p.high - p.low + 63) / 64;
+        while (span < values.length && uint8(values[span]) == totals[p.low + (span + 1) * stride]) ++span;
+        steps = span == values.length ? p.high - p.low - span * stride : stride;
+    }
+
+    // ---- What both bring ----
+
+    /// @dev The results that the position has, as a hash, are those of the truth up to the disputed one, which is wrong.
+    function _trueResults(Position memory p) internal view returns (bytes memory results) {
+        results = Toy.results(program, p.number == 0 ? input : truth[p.number - 1], p.element);
+        for (uint256 guess; guess < 1 << results.length; ++guess) {
+            bytes memory tried = bytes.concat(results);
+            for (uint256 k; k < results.length; ++k) {
+                tried[k] ^= bytes1(uint8(guess >> k & 1));
+            }
+            if (keccak256(tried) == p.results) return tried;
+        }
+        revert("no such results");
+    }
+
+    function _witness(uint256 number, bytes32[] memory roots, bytes32 outputs) internal view returns (bytes memory) {
+        bytes32[] memory path;
+        if (number != 0) path = Toy.path(Toy.trace(roots, outputs), number - 1);
+        return abi.encode(number == 0 ? input : truth[number - 1], path);
+    }
+
+    function _entry(Position memory p, uint256 element, bytes memory leaf, bytes memory results)
+        internal
+        view
+        returns (Entry memory entry)
+    {
+        bytes32[] memory nodes = new bytes32[](32);
+        uint256 each = 32 * program.reductions;
+        for (uint256 w; w < 32; ++w) {
+            bytes memory word = _word(leaf, results, each, w);
+            if (w == element % Merkle.LEAF / 32) entry.word = word;
+            nodes[w] = keccak256(word);
+        }
+        entry.element = uint64(element);
+        uint256 index = element % Merkle.LEAF / 32;
+        for (uint256 l; l < 5; ++l) {
+            entry.path[l] = nodes[(index >> l) ^ 1];
+            for (uint256 i; i < 16 >> l; ++i) {
+                nodes[i] = keccak256(abi.encode(nodes[2 * i], nodes[2 * i + 1]));
+            }
+        }
+        assertEq(nodes[0], p.node, "root of the words");
+    }
+
+    function _word(bytes memory leaf, bytes memory results, uint256 each, uint256 w)
+        private
+        pure
+        returns (bytes memory word)
+    {
+        uint256 from = w * each < results.length ? w * each : results.length;
+        uint256 size = results.length - from < each ? results.length - from : each;
+        word = new bytes(32 + size);
+        for (uint256 i; i < 32 + size; ++i) {
+            word[i] = i < 32 ? leaf[32 * w + i] : results[from + i - 32];
+        }
+    }
+
+    function _nowhere() internal pure returns (Descent memory) {}
+
+    /// @dev Plays the game to its end, and says whether the executor lost.
+    function _play(Board memory b, Order memory order, Story memory s) internal {
+        while (!b.over) {
+            if (Moves.isExecutors(b.position.phase)) _tell(b, order, s);
+            else _dispute(b, order, s.roots, s.outputs);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity 0.8.30;
+
+import {Descent, Entry, Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
+import {Claim, FINAL} from "../../src/interfaces/IReferee.sol";
+import {Order} from "../../src/interfaces/ITaskMarket.sol";
+import {Merkle} from "../../src/libraries/Merkle.sol";
+import {Moves} from "../../src/libraries/Moves.sol";
+import {Arena} from "./Arena.sol";
+import {Toy} from "./Toy.sol";
+
+/// @title Every lie that a small machine leaves room for
+contract ExhaustiveTest is Arena {
+    uint256 private convicted;
+    uint256 private leaves;
+
+    // INVARIANT 27: whatever tensors, outputs root, results and borders the executor claims, it is convicted.
+
+    function test_AWrongAccountWithoutReductions() public {
+        assertEq(_lie(Toy.Program(2, 2, 0, [uint16(0), 0])), 15 + 2 * 16);
+    }
+
+    function test_AWrongAccountOfNoSteps() public {
+        assertEq(_lie(Toy.Program(2, 2, 1, [uint16(0), 0])), 15 * 4 + 2 * 16);
+    }
+
+    function test_AWrongAccountOfOneStep() public {
+        assertEq(_lie(Toy.Program(2, 2, 1, [uint16(1), 0])), 15 * 4 + 2 * 16);
+    }
+
+    function test_AWrongAccountOfThreeSteps() public {
+        assertEq(_lie(Toy.Program(2, 2, 1, [uint16(3), 0])), 15 * 4 * 4 + 2 * 16);
+    }
+
+    function test_AWrongAccountOfTwoReductions() public {
+        assertEq(_lie(Toy.Program(2, 1, 2, [uint16(2), 3])), 3 * 4 * 4 + 2 * 4);
+    }
+
+    function test_AWrongAccountOfASecondReductionAfterOneOfNoSteps() public {
+        assertEq(_lie(Toy.Program(1, 2, 2, [uint16(0), 3])), 3 * 16 * 4 + 2 * 4);
+    }
+
+    function test_AWrongAccountOfThreeCalls() public {
+        assertEq(_lie(Toy.Program(3, 1, 1, [uint16(2), 0])), 7 * 2 * 2 + 2 * 8);
+    }
+
+    /// @return Games that were played.
+    function _lie(Toy.Program memory p) private returns (uint256) {
+        bytes memory first = new bytes(p.elements);
+        first[0] = 0x01;
+        _compute(p, first);
+        uint256 steps = p.steps[0] > p.steps[1] ? p.steps[0] : p.steps[1];
+        uint256 borders = steps == 0 ? 0 : steps - 1;
+        for (uint256 values; values < 1 << (uint256(p.calls) * p.elements); ++values) {
+            for (uint256 results; results < 1 << (uint256(p.elements) * p.reductions); ++results) {
+                for (uint256 mask; mask < 1 << borders; ++mask) {
+                    this.judge(values, 0, results, mask);
+                }
+            }
+            this.judge(values, 1, 0, 0);
+            this.judge(values, 2, 0, 0);
+        }
+        return convicted;
+    }
+
+    /// @dev In a call of its own, so that its memory is given back.
+    function judge(uint256 values, uint256 outputs, uint256 results, uint256 borders) external {
+        Story memory s = _story(_tensors(values));
+        if (outputs == 1) s.outputs = _isTrue(s) ? bytes32(0) : Toy.outputsOf(Toy.tensorRoot(truth[truth.length - 1]));
+        if (outputs == 2) s.outputs = keccak256("nothing");
+        (s.resultsMask, s.bordersMask) = (results, borders);
+        if (outputs == 0 && _isTrue(s)) return;
+        Order memory order = _claim(s);
+        Board memory b = _open(order, challenger);
+        uint256 begun = block.number;
+        _play(b, order, s);
+        assertTrue(b.executorLost, "executor lost");
+        assertLt(block.number - begun, 2 * (order.exec + market.CLOCK()), "INVARIANT 28: in time");
+        ++convicted;
+    }
+
+    // INVARIANT 26: whatever the challenger picks and wherever it stops, the honest executor is not convicted. Games: calls,
+    // picked in two ways, times elements times final expressions and steps, judged in one transaction or two; and collect.
+
+    function test_AnHonestExecutorWithoutReductions() public {
+        assertEq(_defend(Toy.Program(2, 2, 0, [uint16(0), 0])), 2 * 2 * (2 * 2) + 1);
+    }
+
+    function test_AnHonestExecutorOfNoSteps() public {
+        assertEq(_defend(Toy.Program(2, 3, 1, [uint16(0), 0])), 2 * 2 * (3 * 2) + 1);
+    }
+
+    function test_AnHonestExecutorOfOneStep() public {
+        assertEq(_defend(Toy.Program(2, 2, 1, [uint16(1), 0])), 2 * 2 * (2 * 3) + 1);
+    }
+
+    function test_AnHonestExecutorOfTwoReductions() public {
+        assertEq(_defend(Toy.Program(2, 2, 2, [uint16(3), 4])), 2 * 2 * (2 * (2 + 2 * 3 + 2 * 4)) + 1);
+    }
+
+    function test_AnHonestExecutorOfSpansInSpans() public {
+        assertEq(_defend(Toy.Program(1, 1, 1, [uint16(66), 0])), 2 * (2 + 2 * 66) + 1);
+    }
+
+    /// @return Games that ended.
+    function _defend(Toy.Program memory p) private returns (uint256) {
+        bytes memory ones = new bytes(p.elements);
+        ones[p.elements - 1] = 0x01;
+        _compute(p, ones);
+        Story memory s = _story(truth);
+        Order memory order = _claim(s);
+        this.attack(_open(order, challenger), order);
+        return leaves;
+    }
+
+    /// @dev Tries every move of the challenger, and to make none, and answers as the honest executor does.
+    function attack(Board memory b, Order memory order) external {
+        Story memory s = _story(truth);
+        while (!b.over && Moves.isExecutors(b.position.phase)) {
+            _tell(b, order, s);
+        }
+        if (b.over) {
+            assertFalse(b.executorLost, "executor lost");
+            ++leaves;
+            return;
+        }
+        for (uint256 choice; choice < _choices(b); ++choice) {
+            _try(b, order, s, choice);
+        }
+        _runOut(b);
+        assertFalse(b.executorLost, "executor lost");
+    }
+
+    function _try(Board memory b, Order memory order, Story memory s, uint256 choice) private {
+        uint256 before = leaves;
+        uint256 snapshot = vm.snapshotState();
+        vm.recordLogs();
+        try this.choose(b, order, s, choice) {
+            Board memory next = Board(b.id, b.position, b.data, false, false);
+            _follow(next);
+            this.attack(next, order);
+            before = leaves;
+        } catch {
+            vm.stopPrank();
+        }
+        vm.revertToState(snapshot);
+        leaves = before;
+    }
+
+    function _choices(Board memory b) private view returns (uint256) {
+        Phase phase = b.position.phase;
+        if (phase == Phase.Call) return uint256(program.calls) * 2 + 1;
+        if (phase == Phase.Node) return 2 << b.position.opened;
+        if (phase == Phase.Element) return uint256(program.elements) * (program.reductions + 2);
+        return phase == Phase.Span ? 2 * (abi.decode(b.data, (bytes)).length + 2) : 1;
+    }
+
+    function choose(Board memory b, Order memory order, Story memory s, uint256 choice) external {
+        Phase phase = b.position.phase;
+        Claim memory claim = _claimOf(order, s.roots, s.outputs);
+        bytes memory witness = _witness(b.position.number, s.roots, s.outputs);
+        vm.startPrank(challenger);
+        if (phase == Phase.Call) _chooseCall(b, claim, s, choice);
+        else if (phase == Phase.Node) _chooseNode(b, choice);
+        else if (phase == Phase.Element) _chooseElement(b, claim, witness, choice);
+        else if (phase == Phase.Span) _chooseSpan(b, claim, witness, choice);
+        else game.verdict(b.id, b.position, claim, _trueResults(b.position), witness);
+        vm.stopPrank();
+    }
+
+    function _chooseCall(Board memory b, Claim memory claim, Story memory s, uint256 choice) private {
+        bytes32[] memory trace = Toy.trace(s.roots, s.outputs);
+        uint256 number = choice / 2;
+        if (number == program.calls) {
+            bytes memory proof = abi.encode(trace[number - 1], Toy.path(trace, number - 1));
+            game.collect(b.id, b.position, claim, proof);
+        } else {
+            Descent memory way = _nowhere();
+            if (choice % 2 == 1) way = Descent(0, s.leaves[number][0], Toy.path(s.leaves[number], 0));
+            bytes memory proof = abi.encode(Toy.path(trace, number));
+            game.pickCall(b.id, b.position, claim, uint32(number), trace[number], proof, way);
+        }
+    }
+
+    function _chooseNode(Board memory b, uint256 choice) private {
+        bytes32[] memory children = abi.decode(b.data, (bytes32[]));
+        game.pickNode(b.id, b.position, Descent(uint64(choice), children[choice], Toy.path(children, choice)));
+    }
+
+    function _chooseElement(Board memory b, Claim memory claim, bytes memory witness, uint256 choice) private {
+        (bytes memory leaf, bytes memory results) = abi.decode(b.data, (bytes, bytes));
+        uint256 each = program.reductions + 2;
+        Entry memory entry = _entry(b.position, choice / each, leaf, results);
+        uint256 k = choice % each;
+        if (k == each - 1) game.judgeFinal(b.id, b.position, entry, claim, witness);
+        else if (k == each - 2) game.pickReduction(b.id, b.position, entry, FINAL, "");
+        else game.pickReduction(b.id, b.position, entry, uint8(k), abi.encode(claim.program));
+    }
+
+    function _chooseSpan(Board memory b, Claim memory claim, bytes memory witness, uint256 choice) private {
+        bytes memory values = abi.decode(b.data, (bytes));
+        if (choice % 2 == 0) game.pickSpan(b.id, b.position, choice / 2, values);
+        else game.judgeSpan(b.id, b.position, choice / 2, values, claim, _trueResults(b.position), witness);
+    }
+
+    function _tensors(uint256 values) private view returns (bytes[] memory tensors) {
+        tensors = new bytes[](program.calls);
+        for (uint256 i; i < tensors.length; ++i) {
+            tensors[i] = new bytes(program.elements);
+            for (uint256 e; e < program.elements; ++e) {
+                tensors[i][e] = bytes1(uint8(values >> (i * program.elements + e) & 1));
+            }
+        }
+    }
+
+    function _isTrue(Story memory s) private view returns (bool same) {
+        same = s.outputs == Toy.outputsOf(Toy.tensorRoot(truth[truth.length - 1]));
+        for (uint256 i; i < truth.length; ++i) {
+            if (keccak256(s.tensors[i]) != keccak256(truth[i])) same = false;
+        }
+    }
+}
