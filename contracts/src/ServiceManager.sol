@@ -2,6 +2,8 @@
 pragma solidity 0.8.30;
 
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+import {SlotDerivation} from "@openzeppelin/contracts/utils/SlotDerivation.sol";
+import {TransientSlot} from "@openzeppelin/contracts/utils/TransientSlot.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IBounty} from "./interfaces/IBounty.sol";
 import {
@@ -20,6 +22,9 @@ import {Seats} from "./libraries/Seats.sol";
 contract ServiceManager is IServiceManager {
     using SafeCast for uint256;
     using Seats for Seats.Book;
+    using SlotDerivation for bytes32;
+    using TransientSlot for bytes32;
+    using TransientSlot for TransientSlot.Uint256Slot;
 
     struct Signer {
         address signer;
@@ -35,6 +40,9 @@ contract ServiceManager is IServiceManager {
     uint256 private constant WAD = 1e18;
     /// @dev Shares kept back for the rounding of one slash where a unit of magnitude is worth little.
     uint256 private constant ROUNDING = 1_024;
+
+    /// @dev Where this transaction's answers of the core are kept: the block, the rounding, the least.
+    bytes32 private constant KNOWN = keccak256("eigentensor.ServiceManager.known");
 
     uint32 public constant OPERATOR_SET = 0;
 
@@ -176,7 +184,7 @@ contract ServiceManager is IServiceManager {
     {
         if (_locks[task][operator].end != 0) revert AlreadyLocked(task, operator);
         shares = strategy.underlyingToSharesView(amount) + 1;
-        (uint256 least, uint256 rounding) = _lasting(operator, end);
+        (uint256 least, uint256 rounding) = _lastingOnce(operator, end);
         Stake memory stake = _stakes[operator];
         uint256 locked = stake.locked + shares + rounding;
         // INVARIANT 11: what is locked can be slashed until its end, whoever moves stake in whatever way.
@@ -212,6 +220,7 @@ contract ServiceManager is IServiceManager {
         Lock memory held = _release(task, operator);
         if (block.number > held.end) revert LockOver(block.number, held.end);
         uint256 slashable = _slashable(operator);
+        _known(operator).tstore(0);
         if (slashable != 0) {
             // INVARIANT 12: of what can really be slashed, the queue of withdrawals included, and rounded up.
             uint256[] memory wads = new uint256[](1);
@@ -284,6 +293,21 @@ contract ServiceManager is IServiceManager {
             allocationManager.getMaxMagnitude(operator, address(strategy))
         );
         rounding = Math.max(ROUNDING, 2 * unit + 4);
+    }
+
+    /// @dev As `_lasting`, bounded by the greatest cap, and asked of the core once in a transaction: whatever starts after the
+    /// question leaves the stake slashable until `end`, and a slash makes it be asked again.
+    function _lastingOnce(address operator, uint256 end) private returns (uint256 least, uint256 rounding) {
+        TransientSlot.Uint256Slot slot = _known(operator);
+        uint256 known = slot.tload();
+        if (known >> 192 >= end) return (known & type(uint96).max, known >> 96 & type(uint96).max);
+        (least, rounding) = _lasting(operator, end);
+        (least, rounding) = (Math.min(least, type(uint96).max), Math.min(rounding, type(uint96).max));
+        slot.tstore(end << 192 | rounding << 96 | least);
+    }
+
+    function _known(address operator) private pure returns (TransientSlot.Uint256Slot) {
+        return KNOWN.deriveMapping(operator).asUint256();
     }
 
     /// @dev In wei of the token, once all deallocations that have begun are through.

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {IServiceManager, Lock} from "../../src/interfaces/IServiceManager.sol";
 import {StakeFixture} from "../StakeFixture.sol";
+
+/// @title Stands at the market's address and sends several messages in one transaction
+contract Several {
+    function send(address to, bytes[] calldata messages) external {
+        for (uint256 i; i < messages.length; ++i) {
+            Address.functionCall(to, messages[i]);
+        }
+    }
+}
 
 /// @title What can be locked, for how long, by whom. Both operators have 1e18 shares, all of them allocated.
 contract LocksTest is StakeFixture {
@@ -77,6 +87,30 @@ contract LocksTest is StakeFixture {
         assertEq(manager.freeStake(operator, end), 5_000 ether - 10_004, "two units and four wei");
     }
 
+    /// @dev INVARIANT 11. Within a transaction the core is asked once, and again after a slash or for a later end.
+    function test_Lock_KnowsInOneTransactionWhatASlashHasTaken() public {
+        uint256 end = block.number + 10;
+        vm.etch(address(market), type(Several).runtimeCode);
+        bytes[] memory messages = new bytes[](3);
+        messages[0] = abi.encodeCall(manager.lock, (TASK, operator, 0.6 ether, end));
+        messages[1] = abi.encodeCall(manager.lock, ("second", operator, 0.3 ether, end));
+        messages[2] = abi.encodeCall(manager.lock, ("third", operator, 0.1 ether, end));
+        uint256 free = 0.1 ether - 2 - 3 * ROUNDING;
+        _refuses(messages, free, 0.1 ether + 1);
+
+        messages[1] = abi.encodeCall(manager.slash, (TASK, operator, nobody));
+        messages[2] = abi.encodeCall(manager.lock, ("second", operator, 0.4 ether, end));
+        _refuses(messages, 0.4 ether - 1 - ROUNDING, 0.4 ether + 1);
+
+        _reallocate(operator, address(manager), 0.7e18);
+        messages[1] = abi.encodeCall(manager.lock, ("second", operator, 0.3 ether, block.number + DELAY + 1));
+        _refuses(messages, 0.1 ether - 1 - 2 * ROUNDING, 0.3 ether + 1);
+        messages[1] = abi.encodeCall(manager.lock, ("second", operator, 0.1 ether, end - 1));
+        messages[2] = abi.encodeCall(manager.lock, ("third", operator, 0.2 ether, end));
+        Several(address(market)).send(address(manager), messages);
+        assertEq(manager.lockedStake(operator), 0.9 ether + 3 + 3 * ROUNDING, "locked");
+    }
+
     // INVARIANT 17
     function test_RevertWhen_TheOwnersCapIsReached() public {
         uint256 end = block.number + 1;
@@ -143,6 +177,11 @@ contract LocksTest is StakeFixture {
         manager.lock("another", rival, 1, block.number + 1);
         vm.expectRevert(reason);
         manager.slash(TASK, operator, nobody);
+    }
+
+    function _refuses(bytes[] memory messages, uint256 free, uint256 shares) private {
+        vm.expectRevert(abi.encodeWithSelector(IServiceManager.InsufficientStake.selector, operator, free, shares));
+        Several(address(market)).send(address(manager), messages);
     }
 
     function test_RevertWhen_TheTaskIsLockedAlready() public {
