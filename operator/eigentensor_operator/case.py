@@ -107,6 +107,7 @@ class Case:
     uploaded: bool = False
     refused: Reason | None = None  # why it is not accepted
     published: Code | None = None  # the refusal that was published last
+    publish_from: int = 0  # block of the next attempt to publish it
     dropped: Reason | None = None  # why it is not finished, though accepted
     unanswered: Reason | None = None  # why it is not checked, though drawn for this operator
     halted: bool = False  # its conviction was acted upon

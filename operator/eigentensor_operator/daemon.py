@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -17,7 +17,7 @@ from eigentensor_operator import events, machine, taking
 from eigentensor_operator.case import INCIDENTS, SENT, URGENT, Case, Fact, Role, Step
 from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
-from eigentensor_operator.metrics import AVS, Metrics
+from eigentensor_operator.metrics import AVS, Metrics, name_of
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
 from eigentensor_operator.state import Operator
@@ -145,8 +145,10 @@ class Daemon:
         case = self.operator.cases.get(event.task)
         if case is None or not (role := self.operator.role_in(case)):
             return
-        name, token = type(event).__name__.lower(), self._chain.deployment.token_symbol
+        name, token = name_of(type(event)), self._chain.deployment.token_symbol
         details = {k: v for k, v in event.arguments().items() if k not in ("task", "position", "data", "leaves")}
+        if isinstance(event, c.Opened | c.Moved):
+            details["phase"] = event.position.phase.name.lower()
         self._log.info(name, task=event.task.hex(), role=role.value, block=event.place.block, **details)
         self._metrics.incidents.labels(AVS, name).inc()
         if isinstance(event, c.Slashed) and self.operator.mine(case):
@@ -200,19 +202,21 @@ class Daemon:
         for uuid in forgotten:
             self._steps.forget(uuid)
             self._told.pop(uuid, None)
-        self._report(before, after, news)
+        self._report(before, after)
         for do in actions:
             self._start(do)
 
-    def _report(self, before: Operator, after: Operator, news: Sequence[Case]) -> None:
-        for case in news:
-            old = before.cases.get(case.uuid)
+    def _report(self, before: Operator, after: Operator) -> None:
+        for uuid, case in after.cases.items():
+            old = before.cases.get(uuid)
+            if old is case:
+                continue
             if case.dropped is not None and (old is None or old.dropped is None):
                 self._metrics.dropped.labels(AVS, case.dropped.code).inc()
-                self._log.error("dropped", task=case.uuid.hex(), **_words(case.dropped))
+                self._log.error("dropped", task=uuid.hex(), **_words(case.dropped))
             if case.unanswered is not None and (old is None or case.unanswered.code is not _code(old.unanswered)):
                 self._metrics.unanswered.labels(AVS, case.unanswered.code).inc()
-                self._log.info("not answered", task=case.uuid.hex(), **_words(case.unanswered))
+                self._log.info("not answered", task=uuid.hex(), **_words(case.unanswered))
         if after.faulty is not None and before.faulty is None:
             self._log.error("device is faulty", **_words(after.faulty))
         self._metrics.selftest.labels(AVS).set(after.faulty is None)

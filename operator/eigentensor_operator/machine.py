@@ -30,6 +30,7 @@ from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator, Seed
 
 DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
+PAUSE = 8  # blocks between attempts at most
 _JUDGING = (Step.INSPECT, Step.FETCH, Step.EXECUTE)
 
 
@@ -94,13 +95,15 @@ def _noted(operator: Operator, noted: Noted) -> Operator:
 
 
 def _concluded(operator: Operator, event: Outcome) -> Operator:
-    if isinstance(event, Done | Undone):
-        if event.game:
-            return _played(operator, event)
-        if event.step is Step.DECLINE:
-            return operator  # a refusal is published beside the steps
+    if isinstance(event, Done | Undone) and event.game:
+        return _played(operator, event)
     known = operator.cases.get(event.task)
-    return operator if known is None else _finished(operator, replace(known, doing=None), event)
+    if known is None:
+        return operator
+    if isinstance(event, Done | Undone) and event.step is Step.DECLINE:  # published beside the steps
+        again = replace(known, published=None, publish_from=operator.head + PAUSE)
+        return operator if isinstance(event, Done) else operator.replaced(again)
+    return _finished(operator, replace(known, doing=None), event)
 
 
 def _played(operator: Operator, event: Done | Undone) -> Operator:
@@ -147,7 +150,7 @@ def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Ope
     elif failed in (Step.INSPECT, Step.FETCH):
         case = replace(case, refused=reason)
     if not (judged and reason.lasting):
-        pause = 1 if failed in URGENT else 1 << min(case.attempts, 3)
+        pause = 1 if failed in URGENT else min(1 << case.attempts, PAUSE)
         case = replace(case, attempts=case.attempts + 1, not_before=operator.head + pause)
     return operator.replaced(case)
 
@@ -208,7 +211,8 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
         case = case if decision == case.refused else replace(case, refused=decision)
     elif decision is not None and decision != case.unanswered:
         case = replace(case, unanswered=decision)
-    if case.refused is not None and case.refused.code is not case.published and case.now.state is State.OPEN:
+    may_say = case.now.state is State.OPEN and operator.head >= case.publish_from
+    if may_say and case.refused is not None and case.refused.code is not case.published:
         steps.append(Step.DECLINE)
         case = replace(case, published=case.refused.code)
     return case, steps

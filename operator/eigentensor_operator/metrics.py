@@ -1,17 +1,25 @@
 """What an operator tells Prometheus. Every series exists from the start, at zero."""
 
+import re
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from eigentensor.chain import Ended, Moved, Opened, State
+from eigentensor.chain import Ended, Event, Moved, Opened, State
 from eigentensor_operator.case import INCIDENTS, Step
 from eigentensor_operator.policy import Code
 
 AVS = "eigentensor"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CODES = tuple(Code)
-_INCIDENTS = tuple(kind.__name__.lower() for kind in (*INCIDENTS, Opened, Moved, Ended))
+
+
+def name_of(kind: type[Event]) -> str:
+    """An event's name in logs and metrics: game_ended."""
+    return re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+_INCIDENTS = tuple(name_of(kind) for kind in (*INCIDENTS, Opened, Moved, Ended))
 
 
 class Metrics:

@@ -356,6 +356,18 @@ def test_every_refusal_is_published_once_with_what_is_needed_and_what_is_offered
     assert story.head(11) == ()
 
 
+def test_a_refusal_that_could_not_be_published_is_published_later() -> None:
+    story = Story(Operator(replace(POLICY, min_price=WAD)))
+    story.posted()
+    assert story.head(10) == (Do(Step.DECLINE, TASK),)
+    away = Reason(Code.DATA, "the gateway", "unreachable", lasting=False)
+    assert story.tell(Undone(TASK, Step.DECLINE, away)) == ()
+    assert [story.head(block) for block in (11, 17)] == [(), ()]
+    assert story.head(18) == (Do(Step.DECLINE, TASK),)
+    story.tell(Done(TASK, Step.DECLINE))
+    assert story.head(19) == ()
+
+
 def test_an_admitted_operator_accepts() -> None:
     story = Story(Operator(replace(POLICY, alone=b"\1" * 32)))
     story.until_accept(operators=b"\1" * 32)
