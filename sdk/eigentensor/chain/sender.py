@@ -20,6 +20,7 @@ from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825
 _GAS_OF_NOTHING = 21_000
+_LOOKS = 10  # for the receipt of what must be in the chain
 _RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
 
 
@@ -207,8 +208,10 @@ class Sender:
             if intent.status is not Status.PENDING:
                 self._journal.mark(intent.key, Status.PENDING)
             return True
-        if self._receipt(intent) is not None:  # mined between the two questions
-            return True
+        for _ in range(_LOOKS):  # mined since the first question; a node counts before it has the receipt
+            if self._receipt(intent) is not None:
+                return True
+            time.sleep(self._poll)
         self._journal.mark(intent.key, Status.LOST)
         return False
 
