@@ -23,6 +23,7 @@ PASSWORD = "local"  # of keystores that guard nothing but test tokens
 STAKE = COLLATERAL = to_wei("10")
 CLIENT_TOKENS = to_wei("100")
 AGGREGATOR_READY = r"listening"
+COMMAND, LIAR = "eigentensor_client", "eigentensor.testing.actors"  # modules that are the command `eigentensor`
 OPERATOR_READY = r"\bready\b"
 Settings = Mapping[str, str | Path]
 
@@ -108,8 +109,8 @@ class Devnet:
         }
         return self._start(f"{party.name}-join", verb, self.environment(party.folder, settings))
 
-    def start_operator(self, party: Party, more: Settings | None = None) -> Running:
-        """Starts the daemon of an operator that has joined."""
+    def start_operator(self, party: Party, more: Settings | None = None, *, lies: bool = False) -> Running:
+        """Starts the daemon of an operator that has joined; one that `lies` flips a bit of whatever it computes."""
         settings: Settings = {
             "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
             "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "signer.json",
@@ -120,10 +121,13 @@ class Devnet:
             "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.2",
             **(more or {}),
         }
-        return self._start(party.name, ["operator", "run"], self.environment(party.folder, settings), OPERATOR_READY)
+        environment = self.environment(party.folder, settings)
+        return self._start(party.name, ["operator", "run"], environment, OPERATOR_READY, LIAR if lies else COMMAND)
 
-    def _start(self, name: str, verb: list[str], environment: Mapping[str, str], ready: str = "") -> Running:
-        return self.processes.start(name, [sys.executable, "-m", "eigentensor_client", *verb], environment, ready=ready)
+    def _start(
+        self, name: str, verb: list[str], environment: Mapping[str, str], ready: str = "", module: str = COMMAND
+    ) -> Running:
+        return self.processes.start(name, [sys.executable, "-m", module, *verb], environment, ready=ready)
 
 
 @contextmanager

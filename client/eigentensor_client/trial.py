@@ -29,7 +29,7 @@ def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party
         bar("an operator joins that flips one bit of what it computes")
         liar = net.party("liar")
         net.processes.finish(net.join(liar).name)
-        net.start_liar(liar).wait_ready()
+        net.start_operator(liar, lies=True).wait_ready()
         terms = replace(terms, operators=operators_root([bytes.fromhex(liar.address[2:])]))
         books = [_ledger(client, liar, operators)]
         (task,) = client.post([work], terms, bar)
