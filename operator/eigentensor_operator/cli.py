@@ -46,6 +46,12 @@ def join(
     cap: Annotated[
         str | None, typer.Option("--cap", help="Tokens that the signer may hold for tasks; by default the collateral.")
     ] = None,
+    stake_cap: Annotated[
+        str | None, typer.Option("--stake-cap", help="Tokens of stake that it may lock for them; by default the stake.")
+    ] = None,
+    seats: Annotated[
+        int | None, typer.Option("--seats", min=0, help="To be drawn from as a verifier; by default all it can have.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; send nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,14 +70,24 @@ def join(
         raise ConfigError(f"--signer: {signer!r} is not an address")
     hot = to_checksum_address(signer or owner.address)
     decimals = chosen.deployment.token_decimals
-    staked, deposited, most = (to_wei(text, decimals) for text in (stake, collateral, cap or collateral))
+    staked, deposited = to_wei(stake, decimals), to_wei(collateral, decimals)
+    held, locked = to_wei(cap or collateral, decimals), to_wei(stake_cap or stake, decimals)
     _head(chosen.name, owner.address)
     shown = []
     with Chain(chosen, owner, settings.data_dir / "owner-transactions.sqlite") as chain:
         if not dry_run:
             settle(chain)
             check_funds(chain, hot, staked, deposited)
-        for step in joining(chain, signer=hot, collateral_cap=most, stake=staked, collateral=deposited):
+        steps = joining(
+            chain,
+            signer=hot,
+            collateral_cap=held,
+            stake_cap=chain.shares_of(locked),
+            stake=staked,
+            collateral=deposited,
+            seats=staked // chain.seat_stake() if seats is None else seats,
+        )
+        for step in steps:
             done = step.is_done()
             if not done and not dry_run:
                 step.do()

@@ -223,7 +223,7 @@ def test_joining_again_does_nothing(net: Devnet, party: Party, run: Run, monkeyp
     count = net.anvil.web3.eth.get_transaction_count(party.address)
     amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
     plan = json.loads(run("join", *amounts, "--dry-run", "--json"))
-    assert [step["done"] for step in plan["steps"]] == [True] * 5
+    assert [step["done"] for step in plan["steps"]] == [True] * 7
     assert json.loads(run("join", *amounts, "--json")) == plan
     assert net.anvil.web3.eth.get_transaction_count(party.address) == count
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from eigentensor.chain.chain import Chain
 from eigentensor.chain.units import from_wei
-from eigentensor.economics import WAD
 from eigentensor.errors import ConfigError
 
 #: Wei that a strategy may take by rounding when it turns tokens into shares.
@@ -28,8 +27,8 @@ def joining(
     """What the owner of `chain` does to become an operator of its market. Amounts in wei of the market's token.
 
     `signer` will act for it with at most `collateral_cap` in tasks and `stake_cap` (shares) locked; `stake` is
-    deposited into EigenLayer, and all of it may be slashed; `collateral` is deposited into the market; from `seats`
-    seats it is drawn to check others.
+    deposited into EigenLayer, and what no other operator set has of it may be slashed; `collateral` is deposited into
+    the market; from `seats` seats it is drawn to check others.
     """
     operator = chain.address
     symbol = chain.deployment.token_symbol
@@ -53,9 +52,9 @@ def joining(
         ),
         Step(
             "allocation",
-            "let the operator set of the market slash all of it",
-            lambda: chain.allocation_of(operator) == WAD,
-            chain.allocate,
+            "let the operator set of the market slash what no other set may slash",
+            lambda: chain.allocatable_of(operator) == 0,
+            lambda: chain.allocate(chain.allocation_of(operator) + chain.allocatable_of(operator)),
         ),
         Step(
             "operator set",
@@ -65,7 +64,8 @@ def joining(
         ),
         Step(
             "signer",
-            f"let {signer} act with at most {from_wei(collateral_cap)} {symbol} of collateral",
+            f"let {signer} hold at most {from_wei(collateral_cap)} {symbol} of collateral in tasks, "
+            f"and lock at most {from_wei(chain.worth_of(stake_cap))} {symbol} of stake",
             lambda: chain.signer_of(operator) == (signer, collateral_cap, stake_cap),
             lambda: chain.set_signer(signer, collateral_cap, stake_cap),
         ),
@@ -77,7 +77,7 @@ def joining(
         ),
         Step(
             "seats",
-            f"take {seats} seats among the verifiers",
+            f"take seats among the verifiers: {seats}",
             lambda: chain.seats_of(operator) >= seats,
             lambda: chain.enlist(operator, seats - chain.seats_of(operator)),
         ),

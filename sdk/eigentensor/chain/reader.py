@@ -108,6 +108,10 @@ class Reader(Games):
         """How many seats an operator has."""
         return int(self._call(self.manager, "seatsOf", self._address(operator)))
 
+    def seat_stake(self) -> int:
+        """Slashable stake that a seat takes, in wei of the token."""
+        return int(self._call(self.manager, "SEAT"))
+
     def other_seats(self, operator: str) -> int:
         """How many seats all others have."""
         return int(self._call(self.manager, "otherSeats", self._address(operator)))
@@ -131,6 +135,10 @@ class Reader(Games):
         """Wei of the token for shares of the market's strategy, rounded down."""
         return int(self._call(self.strategy, "sharesToUnderlyingView", shares))
 
+    def shares_of(self, amount: int) -> int:
+        """Shares of the market's strategy for wei of the token, rounded down."""
+        return int(self._call(self.strategy, "underlyingToSharesView", amount))
+
     def stake_delay(self) -> int:
         """Blocks for which present stake can be slashed."""
         return int(self._call(self.manager, "stakeDelay"))
@@ -144,6 +152,11 @@ class Reader(Games):
         arguments = (self._address(operator), self._operator_set(), self._address(self.deployment.strategy))
         magnitude, *_ = self._call(self.allocation_manager, "getAllocation", *arguments)
         return int(magnitude)
+
+    def allocatable_of(self, operator: str) -> int:
+        """The part (WAD) of what was delegated to the operator that it has allocated to no operator set."""
+        strategy = self._address(self.deployment.strategy)
+        return int(self._call(self.allocation_manager, "getAllocatableMagnitude", self._address(operator), strategy))
 
     def note_of(self, slash_id: int) -> Note:
         """What the bounty of a slash will pay."""
