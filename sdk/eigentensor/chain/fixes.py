@@ -39,7 +39,7 @@ FIXES = {
     "NothingToSettle": "The answer is settled already, or there is none.",
     "OutlivesStake": "Ask for fewer blocks of execution.",
     "SeatsCovered": "The operator's stake covers its seats: nothing is to be pruned.",
-    "SeatsNotCovered": "Deposit and allocate more stake, wait until an allocation takes effect, or ask for fewer seats.",
+    "SeatsNotCovered": "Deposit and allocate more stake, wait until an allocation is live, or ask for fewer seats.",
     "StakeCapExceeded": "Wait for open tasks, or let the operator's owner raise the cap.",
     "TooEarly": "Wait for the block that the error names.",
     "TooLate": "The last block for this is over.",
