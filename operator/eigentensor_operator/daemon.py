@@ -14,7 +14,7 @@ from eigentensor import economics
 from eigentensor.chain import Chain, Head, State
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
-from eigentensor_operator.case import INCIDENTS, SENT, URGENT, Case, Fact, Role, Step
+from eigentensor_operator.case import INCIDENTS, SENT, URGENT, Fact, Role, Step
 from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
 from eigentensor_operator.metrics import AVS, Metrics, name_of

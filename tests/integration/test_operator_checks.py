@@ -1,0 +1,134 @@
+"""Operators' processes check each other on a real chain: agreement, conviction, and challenges that were in vain."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eigentensor import economics
+from eigentensor.chain import Chain, GameEnded, Settled, Slashed, State, anvil_account, to_wei
+from eigentensor.economics import WAD
+from eigentensor.merkle import operators_root
+from eigentensor.store import LocalStore
+from eigentensor.testing.localnet import join
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.orders import Terms
+from operator_daemons import BLOCK_TIME, TERMS, example_with_everything, pass_window, start, wait_for, work_of
+
+CHALLENGERS = (3, 4)
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    with devnet(block_time=BLOCK_TIME, path=tmp_path_factory.mktemp("network") / "checks.json") as net:
+        yield net
+
+
+@pytest.fixture
+def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
+    with Client(net.network, anvil_account(2), LocalStore(tmp_path)) as client:
+        client.chain.mint(client.address, to_wei("1"))
+        yield client
+
+
+def joined(net: Devnet, name: str) -> Party:
+    party = net.party(name)
+    join(net.network, party.owner, signer=party.signer.address)
+    return party
+
+
+@pytest.fixture(scope="module")
+def executor(net: Devnet) -> Party:
+    return joined(net, "executor")
+
+
+@pytest.fixture(scope="module")
+def verifier(net: Devnet) -> Party:
+    return joined(net, "verifier")
+
+
+@pytest.fixture(autouse=True)
+def all_end_with_the_test(net: Devnet) -> Iterator[None]:
+    yield
+    for process in net.processes:
+        if process.name != "aggregator":
+            process.stop()
+
+
+def checked_by_others(party: Party) -> Terms:
+    """For this operator alone, and certainly checked."""
+    return replace(TERMS, check_rate=WAD, operators=operators_root([bytes.fromhex(party.address[2:])]))
+
+
+def test_a_verifier_killed_before_its_answer_gives_the_same_one_and_is_paid(
+    net: Devnet, client: Client, executor: Party, verifier: Party
+) -> None:
+    before = client.chain.balance_of(verifier.address).balance
+    start(net, executor).wait_ready()
+    killed = start(net, verifier, "execute")
+    (task,) = client.post([work_of(example_with_everything())], checked_by_others(executor))
+    killed.wait_ready()
+    killed.kill()
+    running = start(net, verifier, "answered")
+    running.wait_ready()
+
+    chain, uuid = client.chain, bytes.fromhex(task.uuid)
+    net.anvil.mine_past(chain.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, TERMS.exec))
+    view = client.wait(task, "checked", timeout=60)
+    assert (view.state, chain.task_at(uuid).agreed.bit_count()) == (State.REVEALED, 1)
+    pass_window(net, client, task)
+    assert client.wait(task, "final", timeout=60).state is State.FINAL
+    wait_for(running, "settled")
+    account = chain.balance_of(verifier.address)
+    assert account.balance - before == task.order.check_fee
+    # nothing else of this verifier is at stake
+    assert account.collateral == 0
+
+
+def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, client: Client, verifier: Party) -> None:
+    liar = joined(net, "liar")
+    stake = client.chain.stake_of(liar.address)
+    lying = start(net, liar, module="eigentensor.testing.actors")
+    lying.wait_ready()
+    running = start(net, verifier, "answered")
+    (task,) = client.post([work_of(example_with_everything())], checked_by_others(liar))
+    running.wait_ready()
+    chain, uuid = client.chain, bytes.fromhex(task.uuid)
+    net.anvil.mine_past(chain.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, TERMS.exec))
+
+    wait_for(running, "slashed")
+    assert chain.task_at(uuid).state is State.CONVICTED
+    events = list(chain.events(chain.task_at(uuid).accepted_at))
+    (ended,) = (e for e in events if isinstance(e, GameEnded))
+    (settled,) = (e for e in events if isinstance(e, Settled))
+    (slashed,) = (e for e in events if isinstance(e, Slashed))
+    assert (ended.challenger, settled.account, ended.executor_lost) == (verifier.address, verifier.address, True)
+    assert stake - chain.stake_of(liar.address) == pytest.approx(chain.worth_of(slashed.shares), abs=1024)
+    wait_for(lying, "halt")
+    assert (liar.folder / "draining").exists()
+
+
+def test_two_challenges_in_vain_pay_the_executor_and_delay_it_by_their_clocks(
+    net: Devnet, client: Client, executor: Party, tmp_path: Path
+) -> None:
+    running = start(net, executor, "upload")
+    (task,) = client.post([work_of(example_with_everything())], TERMS)
+    running.wait_ready()
+    chain, uuid, bonds = client.chain, bytes.fromhex(task.uuid), 0
+    before = chain.balance_of(executor.address)
+    for number in CHALLENGERS:
+        with Chain(net.network, anvil_account(number), tmp_path / f"{number}.sqlite") as challenger:
+            bond = economics.bond(chain.deployment.parameters, TERMS.max_price)
+            challenger.mint(challenger.address, bond)
+            challenger.approve(chain.deployment.task_market, bond)
+            challenger.challenge(challenger.address, task.order)
+            bonds += economics.bond_share(chain.deployment.parameters, TERMS.max_price)
+    wait_for(running, "moved", times=2)
+    net.anvil.mine_past(chain.block_number() + TERMS.exec + chain.deployment.parameters.clock)
+    wait_for(running, "game_ended", times=2)
+    assert client.wait(task, "final", timeout=60).state is State.FINAL
+    account = chain.balance_of(executor.address)
+    assert account.balance - before.balance - before.collateral == TERMS.max_price + bonds
+    assert chain.open_games(uuid) == ()
