@@ -16,6 +16,7 @@ from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
+from game_table import Table
 from market_life import Life
 
 Chains = Callable[[int], Chain]
@@ -112,6 +113,16 @@ def order_of(client: Chain) -> Orders:
 def life(anvil: Anvil, client: Chain, operator: Chain, order_of: Orders) -> Life:
     """A task that is certainly checked."""
     return Life(anvil, client, operator, order_of(check_rate=WAD))
+
+
+@pytest.fixture
+def table(anvil: Anvil, client: Chain, operator: Chain, chain_of: Chains, order_of: Orders) -> Table:
+    """Where disputes are played: all sides have deposited for a hundred tasks; account 4 challenges."""
+    challenger = chain_of(4)
+    for chain in (client, operator, challenger):
+        chain.mint(chain.address, 20 * WAD)
+        chain.deposit(chain.address, 20 * WAD)
+    return Table(anvil, client, operator, challenger, order_of)
 
 
 @pytest.fixture

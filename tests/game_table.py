@@ -1,0 +1,130 @@
+"""Games on a chain: cases, and the table at which they are played, a move a transaction."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+
+from captured_graphs import graphs
+from eigentensor import economics
+from eigentensor.chain import NONE, Chain, Ended, Moved, Opened, Opening, Order, State, commitment, order_uuid
+from eigentensor.chain.events import Event
+from eigentensor.chain.logs import decode_log
+from eigentensor.dispute import Keep, Knowledge, Outcome, Published, Side, apply, deadline_of
+from eigentensor.economics import WAD
+from eigentensor.program import Role
+from eigentensor.testing.localnet import Anvil
+from eigentensor.testing.programs import Example
+from eigentensor.tracing import Claim, Execution, claim_of
+from games import Strategy
+
+Orders = Callable[..., Order]
+
+BATCH = 7  #: tasks whose games are played, one after the other, before it is too late to challenge
+SALT = b"\3" * 32
+GAS = hex(8_000_000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program's true account, the outputs root that an executor reveals, and how both sides play."""
+
+    true: Execution
+    outputs: bytes
+    executor: Strategy
+    challenger: Strategy
+
+    def order(self, order_of: Orders) -> Order:
+        claim, program = claim_of(self.true), self.true.program
+        roots = {"inputs": Role.INPUT, "weights": Role.WEIGHT, "states": Role.STATE}
+        named = {name: getattr(claim, name) if program.named(role) else NONE for name, role in roots.items()}
+        variables = claim.variables if program.variables else NONE
+        return order_of(
+            program=claim.program, variables=variables, repeat=claim.repeat, check_rate=WAD, exec=60, **named
+        )
+
+    def claim(self, order: Order) -> Claim:
+        roots = order.program, order.inputs, order.weights, order.states, order.variables
+        return Claim(*roots, repeat=order.repeat, trace=NONE, outputs=self.outputs)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where games are played: a market, an operator, and a challenger that has deposited its bonds."""
+
+    anvil: Anvil
+    client: Chain
+    operator: Chain
+    challenger: Chain
+    order_of: Orders
+
+    def ends(self, cases: Sequence[Case]) -> Iterator[tuple[Outcome | None, State]]:
+        """How the game about each case ends, and the task, once its time is over."""
+        for start in range(0, len(cases), BATCH):
+            portion = cases[start : start + BATCH]
+            orders = self.revealed(portion)
+            outcomes = [self.dispute(case, order) for case, order in zip(portion, orders, strict=True)]
+            tasks = [order_uuid(order, self.client.deployment.domain) for order in orders]
+            self.anvil.mine_past(max(self.client.deadline_of(task) for task in tasks))
+            if waiting := [o for o, t in zip(orders, tasks, strict=True) if self.client.deadline_of(t)]:
+                self.client.close_many(waiting)
+            yield from zip(outcomes, (self.client.task_at(task).state for task in tasks), strict=True)
+
+    def revealed(self, cases: Sequence[Case]) -> list[Order]:
+        """Tasks of which the operator claims what the cases say; drawn, but nobody answers."""
+        orders = [case.order(self.order_of) for case in cases]
+        domain, me, p = self.client.deployment.domain, self.operator.address, self.client.deployment.parameters
+        told = [(order_uuid(order, domain), case.outputs) for order, case in zip(orders, cases, strict=True)]
+        self.client.post_many(orders)
+        self.operator.accept_many(me, orders)
+        hidden = [commitment(domain, task, me, 0, outputs, SALT) for task, outputs in told]
+        self.operator.commit_many(me, [task for task, _ in told], hidden)
+        seed = self.client.seed_block_of(told[0][0])
+        self.anvil.mine_past(seed)
+        self.client.seed(seed)
+        self.anvil.mine_past(seed + economics.check_window(p, orders[0].exec))
+        self.operator.reveal_many(orders, [Opening(task, outputs, SALT) for task, outputs in told])
+        return orders
+
+    def dispute(self, case: Case, order: Order) -> Outcome | None:
+        """Plays a game to its end; every position is held to `apply`. None: the challenger had nothing to say."""
+        told = self.send(self.challenger, "TaskMarket", "challenge", self.challenger.address, order.as_tuple())
+        (opened,) = [event for event in told if isinstance(event, Opened)]
+        game, position, published = opened.game_id, opened.position, Published()
+        knowledge = Knowledge(case.claim(order), order.as_tuple(), case.true)
+        while True:
+            side = position.phase.side
+            move = (case.executor, case.challenger)[side](position, published, knowledge)
+            if move is None:
+                assert side is Side.CHALLENGER
+                self.anvil.mine_past(deadline_of(position))
+                self.challenger.timeout(game, position)
+                return None
+            assert not isinstance(move, Keep)
+            mover = (self.operator, self.challenger)[side]
+            told = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
+            after = apply(position, move, told[0].place.block)
+            if isinstance(after, Outcome):
+                (ended,) = [event for event in told if isinstance(event, Ended)]
+                assert (ended.executor_lost, ended.reason) == (after.executor_lost, after.reason)
+                return after
+            (moved,) = [event for event in told if isinstance(event, Moved)]
+            assert moved.position == after
+            position = after
+            if moved.data:
+                published = published.after(position.phase, moved.data)
+
+    def send(self, sender: Chain, contract: str, function: str, *arguments: object) -> list[Event]:
+        """A transaction of an account that anvil signs for: a hundred games are a thousand of them."""
+        to = {"TaskMarket": sender.market, "DisputeGame": sender.disputes}[contract]
+        data = to.encode_abi(function, list(arguments))
+        sent = {"from": sender.address, "to": to.address, "data": data, "gas": GAS}
+        sent_as = self.anvil.rpc("eth_sendTransaction", sent)
+        receipt = self.anvil.web3.eth.wait_for_transaction_receipt(sent_as, poll_latency=0.002)
+        assert receipt["status"] == 1, function
+        return [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
+
+
+def brought(name: str) -> Example:
+    graph = graphs()[name]
+    captured = graph.captured()
+    variables = {v.name: v.minimum + 1 for v in captured.program.variables}
+    return Example(captured.program, graph.bound(captured), variables, 1)

@@ -1,0 +1,45 @@
+"""A hundred executions with one wrong bit each, convicted by the deployed contracts; right ones are acquitted."""
+
+from collections.abc import Iterator
+from itertools import cycle, islice
+from random import Random
+
+from eigentensor.chain import State
+from eigentensor.dispute import Side
+from eigentensor.testing.faults import Liar, some_fault
+from eigentensor.testing.programs import Example, generate
+from game_table import Case, Table, brought
+from games import account_of, honest, reckless
+
+FAULTS, ACQUITTALS = 100, 21
+GRAPHS = (
+    "attention", "cross-entropy with its gradient", "decoder step", "digits", "gelu mlp", "layernorm", "long sum",
+    "softmax",
+)  # fmt: skip
+
+
+def lies(example: Example, random: Random) -> Iterator[Case]:
+    """Executions of an example, each with another fault that makes its result wrong."""
+    true = account_of(example)
+    while True:
+        liar = Liar(true, example.tensors, some_fault(true, random))
+        if liar.changed:
+            yield Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
+
+
+def test_a_hundred_wrong_bits_are_convicted(table: Table) -> None:
+    sources = [lies(brought(name), Random(name)) for name in GRAPHS]
+    cases = list(islice((next(source) for source in cycle(sources)), FAULTS))
+    ends = list(table.ends(cases))
+    assert all(outcome is not None and outcome.executor_lost for outcome, _ in ends)
+    assert [state for _, state in ends] == [State.CONVICTED] * FAULTS
+
+
+def test_right_results_are_acquitted_whatever_is_objected_to(table: Table) -> None:
+    random = Random(5)
+    examples = [*map(brought, GRAPHS), *(generate(seed) for seed in range(ACQUITTALS - len(GRAPHS)))]
+    accounts = [account_of(example) for example in examples]
+    cases = [Case(true, true.outputs, honest(Side.EXECUTOR), reckless(random)) for true in accounts]
+    ends = list(table.ends(cases))
+    assert not any(outcome.executor_lost for outcome, _ in ends if outcome is not None)
+    assert [state for _, state in ends] == [State.FINAL] * ACQUITTALS
