@@ -186,11 +186,12 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
     task = order_uuid(order, chain.deployment.domain)
     seed = chain.seed_block_of(task)
     while True:
+        before = anvil.rpc("evm_snapshot")
         anvil.mine_past(seed - 1)
         mix = bytes(anvil.web3.eth.get_block(seed)["mixHash"])
         if economics.is_drawn(mix, task, order.check_rate) is drawn:
             break
-        anvil.rollback(chain.block_number() - chain.task_at(task).committed_at)
+        anvil.rpc("evm_revert", before)
         anvil.rpc("evm_increaseTime", 1)  # other times make other blocks
     chain.seed(seed)
 
