@@ -55,8 +55,8 @@ def stage(view: TaskView, p: Parameters, block: int) -> str:
 
 
 def checked(view: TaskView, p: Parameters, block: int) -> str | None:
-    """`checked(k)`: k verifiers agree; `unchecked`: nobody was drawn, or nobody answered; None: not known yet."""
-    if view.outputs_root is None:
+    """`checked(k)`: k verifiers agree; `unchecked`: nobody was drawn, or nobody answered; None: not known (yet)."""
+    if view.outputs_root is None or view.state is State.CONVICTED:
         return None
     if view.agreeing:
         return f"checked({view.agreeing})"

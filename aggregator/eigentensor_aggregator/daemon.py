@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -18,7 +19,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Daemon:
-    """Follows one market. With a `chain` it sends messages that anybody may send, with a `watcher` it re-executes."""
+    """Follows one market. With a `chain` it sends messages that anybody may send and that are its concern; with a
+    `watcher` it re-executes."""
 
     def __init__(
         self,
@@ -28,9 +30,11 @@ class Daemon:
         chain: Chain | None,
         poll: float,
         watcher: Watcher | None = None,
+        concerns: Callable[[Action], bool] = lambda _: True,
     ) -> None:
         self._reader = reader
         self._watcher = watcher
+        self._concerns = concerns
         self._store = store
         self._queries = Queries(store)
         self._metrics = metrics
@@ -67,10 +71,11 @@ class Daemon:
             while not self._catch_up() and not self._stop.is_set():
                 pass
             if self._watcher is not None:
-                self._watcher.turn(self.block)
+                self._guarded(partial(self._watcher.turn, self.block))
             if self._chain is None:
                 return
-            actions = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
+            late = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
+            actions = [action for action in late if self._concerns(action)]
             keys = {action.key for action in actions}
             self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
             for action in actions:

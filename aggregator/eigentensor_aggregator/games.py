@@ -138,7 +138,7 @@ def _what(before: Position, after: Position, data: bytes) -> str:
     match before.phase:
         case Phase.PUBLISH:
             calls = decode(["bytes32", "bytes32", "bytes32[]"], data)[2]
-            return f"published the tensor roots of {len(calls)} executed calls"
+            return f"published the tensor roots of all executed calls: {len(calls):,}"
         case Phase.TREE:
             return f"published {len(decode(['bytes32[]'], data)[0])} hashes of the tree below"
         case Phase.LEAF:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from eigentensor import economics
 from eigentensor.chain import State
-from eigentensor.dispute import Position, deadline_of
+from eigentensor.dispute import Position, Side, deadline_of
 from eigentensor_aggregator.tasks import Answer, TaskView
 
 #: Tasks that are closed in one transaction.
@@ -123,10 +123,18 @@ def messages(view: TaskView, p: economics.Parameters) -> Iterator[Due]:
         seed = seed_block(view, p)
         yield Due(Verb.SEED, view, seed + 1, seed + p.record, seed)
     if not view.state.is_terminal:
-        for game in view.games.values():
-            if game.executor_lost is None and game.position is not None:
-                yield Due(Verb.TIMEOUT, view, deadline_of(game.position) + 1, number=game.number)
+        yield from _timeouts(view)
     yield from _payments(view, p)
+
+
+def _timeouts(view: TaskView) -> Iterator[Due]:
+    """Games that end by a clock; of those that the executor loses only the first: it makes the others idle."""
+    played = [g for g in view.games.values() if g.executor_lost is None and g.position is not None]
+    found = [(position_of(view, g.number), g.number) for g in played]
+    lost = [(deadline_of(p), n) for p, n in found if p.phase.side is Side.EXECUTOR]
+    won = [(deadline_of(p), n) for p, n in found if p.phase.side is Side.CHALLENGER]
+    for last, number in [*sorted(lost)[:1], *won]:
+        yield Due(Verb.TIMEOUT, view, last + 1, number=number)
 
 
 def _payments(view: TaskView, p: economics.Parameters) -> Iterator[Due]:
@@ -140,7 +148,7 @@ def _payments(view: TaskView, p: economics.Parameters) -> Iterator[Due]:
     if view.conviction is None:
         return
     for game in view.games.values():
-        if game.executor_lost is None and not game.returned and view.answer_of(game) is None:
+        if game.is_stranded and view.answer_of(game) is None:
             yield Due(Verb.REFUND, view, view.since + 1, number=game.number)
     if view.conviction.slash is None:
         assert view.accepted_at is not None

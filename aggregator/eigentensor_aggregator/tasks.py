@@ -52,7 +52,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A challenge and its dispute. `executor_lost` is None while it is played."""
+    """A challenge and its dispute. `executor_lost` is None while it is played; `counted` where the market took notice:
+    a game that ends after its task changes nothing, and its bond is to be given back."""
 
     number: int
     challenger: str
@@ -60,7 +61,13 @@ class Game:
     opened: Place
     position: Position | None = None
     executor_lost: bool | None = None
+    counted: bool = False
     returned: bool = False
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether its bond, if it has one of its own, is still held after the end of its task."""
+        return not self.counted and not self.returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +124,10 @@ class TaskView:
         return not self.state.is_terminal and any(g.executor_lost is None for g in self.games.values())
 
     def state_of(self, game: Game) -> str:
-        """`open`, `ended`, or `idle`: its task ended before the game did."""
-        if game.executor_lost is not None or game.returned:
-            return "ended"
-        return "idle" if self.state.is_terminal else "open"
+        """`open`, `ended`, or `idle`: its task ended before the game did, and its bond is not back."""
+        if self.state.is_terminal:
+            return "idle" if game.is_stranded else "ended"
+        return "open" if game.executor_lost is None else "ended"
 
     def answer_of(self, game: Game) -> Answer | None:
         """The verifier's answer whose reveal opened a game, and whose bond is at stake in it."""
@@ -216,8 +223,10 @@ def _played(view: TaskView, event: Opened | Challenged | Moved | Ended | GameEnd
             game = replace(game, bond=event.bond)
         case Opened() | Moved():
             game = replace(game, position=event.position)
-        case Ended() | GameEnded():
+        case Ended():
             game = replace(game, executor_lost=event.executor_lost)
+        case GameEnded():
+            game = replace(game, executor_lost=event.executor_lost, counted=True)
         case BondReturned():
             game = replace(game, returned=True)
     return replace(view, games={**view.games, game.number: game})

@@ -34,6 +34,7 @@ from eigentensor.chain import (
     Cancelled,
     Closed,
     Demanded,
+    Ended,
     Expired,
     Exposed,
     Failed,
@@ -43,7 +44,7 @@ from eigentensor.chain import (
     Slashed,
     State,
 )
-from eigentensor.dispute import Phase
+from eigentensor.dispute import Phase, Reason
 from eigentensor_aggregator.machine import BATCH, Action, Verb, awake, deadline, due
 from eigentensor_aggregator.tasks import TaskView, fold
 
@@ -114,8 +115,13 @@ def test_whoever_runs_out_of_its_clock_is_timed_out_from_the_next_block_on() -> 
     assert messages(110, view) == [] and messages(111, view) == [(Verb.TIMEOUT, 1)]
     moves = told(*REVEALED_TASK, *challenged(32), moved(50, Phase.CALL))
     assert messages(128, moves) == [] and messages(129, moves) == [(Verb.TIMEOUT, 1)]
-    two = told(*REVEALED_TASK, *challenged(32), *challenged(40, game=2))
-    assert messages(130, two) == [(Verb.TIMEOUT, 1), (Verb.TIMEOUT, 2)]
+
+
+def test_of_several_games_that_an_executor_loses_by_its_clock_one_convicts_it() -> None:
+    two = [*REVEALED_TASK, *challenged(32), *challenged(40, game=2)]
+    assert messages(130, told(*two)) == [(Verb.TIMEOUT, 1)]
+    stalling = told(*two, moved(41, Phase.CALL, game=1), moved(42, Phase.CALL, game=2))
+    assert messages(130, stalling) == [(Verb.TIMEOUT, 1), (Verb.TIMEOUT, 2)]
 
 
 def test_leaves_that_are_demanded_and_not_shown_are_waited_for_and_then_convict() -> None:
@@ -146,6 +152,8 @@ def test_bonds_of_games_that_a_conviction_made_idle_are_given_back_once() -> Non
     happened = [*REVEALED_TASK, *challenged(), *challenged(33, game=2), *ended(game=1, executor_lost=True)]
     view = told(*happened, convicted(40))
     assert messages(40, view) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
+    played_on = told(*happened, convicted(40), Ended(at(41), TASK, 2, True, Reason.CLOCK))
+    assert messages(41, played_on) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
     back = told(*happened, convicted(40), BondReturned(at(41), TASK, 2, VERIFIER, 24))
     assert messages(41, back) == [(Verb.SLASH, 0)] and back.state_of(back.games[2]) == "ended"
 

@@ -115,7 +115,7 @@ def refusal(policy: Policy, funds: int, bound: int, view: TaskView) -> str | Non
 def bound_by(policy: Policy, now: Situation) -> int:
     """Wei of bonds in own games that are played, and of those that are on their way."""
     coming = [v for v in now.views if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v)]
-    played = (g.bond for v in now.views for g in own_games(policy, v) if g.executor_lost is None and not g.returned)
+    played = (g.bond for v in now.views for g in own_games(policy, v) if g.is_stranded)
     return sum(policy.bond(v) for v in coming) + sum(played)
 
 
@@ -146,22 +146,18 @@ def said(policy: Policy, now: Situation, view: TaskView) -> str | None:
 
 
 def _told(view: TaskView, game: Game) -> str:
-    if game.executor_lost:
-        return f"game {game.number} convicted the executor"
-    if game.executor_lost is False:
-        return f"game {game.number} is lost, and its bond"
-    if view.state is State.CONVICTED:
+    if view.state is State.CONVICTED and not game.counted:
         return f"game {game.number} is idle, the executor was convicted in another"
-    return f"challenged as game {game.number}"
+    if game.executor_lost is None:
+        return f"challenged as game {game.number}"
+    return f"game {game.number} " + ("convicted the executor" if game.executor_lost else "is lost, and its bond")
 
 
 def _games(policy: Policy, now: Situation, view: TaskView) -> Iterator[Do]:
     for game in own_games(policy, view):
-        if game.executor_lost is not None or game.returned:
-            continue
-        if view.state is State.CONVICTED:
+        if view.state is State.CONVICTED and game.is_stranded:
             yield Do(Act.REFUND, view.task, game=game.number)
-        elif game.position is not None and not view.state.is_terminal:
+        elif game.position is not None and view.state_of(game) == "open":
             mine = game.position.phase.side is Side.CHALLENGER
             if mine or deadline_of(game.position) < now.block + 1:
                 yield Do(Act.PLAY, view.task, game=game.number)

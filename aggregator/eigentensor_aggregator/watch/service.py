@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from eigentensor.economics import WAD
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.machine import Action, Verb
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.watch.config import Settings, Watch
@@ -93,9 +95,8 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
             chain = Chain(network, account, journal, deadline=PATIENCE)
         metrics = Metrics()
         with watching(settings, network, store, metrics, chain, settings.data / "blobs", tell) as watcher:
-            daemon = Daemon(reader, store, metrics, None, settings.poll, watcher)
-            if chain is not None:
-                chain.sender.resume()
+            concerns = partial(_is_reward, chain.address if chain else "")
+            daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher, concerns)
             daemon.start()
             try:
                 yield daemon, chain
@@ -105,6 +106,12 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
         if chain is not None:
             chain.journal.close()
         store.close()
+
+
+def _is_reward(address: str, action: Action) -> bool:
+    """Whether a message pays for a conviction that this account brought about. The rest is left to others."""
+    conviction = action.tasks[0].conviction
+    return action.verb in (Verb.SLASH, Verb.PAY) and conviction is not None and conviction.winner == address
 
 
 def _printed(as_json: bool) -> Callable[[Word], None]:
