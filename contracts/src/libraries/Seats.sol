@@ -49,7 +49,7 @@ library Seats {
     /// @notice Leaves the operator its newest `seats`; it must have as many.
     function keep(Book storage book, address operator, uint256 seats) internal {
         Owner storage owner = book.owners[operator];
-        uint32 gone = (owner.added - seats).toUint32();
+        uint32 gone = owner.added - seats.toUint32();
         book.living -= gone - owner.gone;
         owner.gone = gone;
     }
