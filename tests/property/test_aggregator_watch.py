@@ -1,0 +1,109 @@
+"""Whatever happens to tasks, in whatever order: the watcher stays within its budget, its window and its knowledge."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator_stories import (
+    CHALLENGER,
+    EXECUTOR,
+    PARAMETERS,
+    ROOT,
+    VERIFIER,
+    WRONG,
+    accepted,
+    at,
+    committed,
+    convicted,
+    posted,
+    revealed,
+)
+from eigentensor.chain import BondReturned, Challenged, Closed, Ended, GameEnded, Moved, Opened, State, TaskEvent
+from eigentensor.dispute import Phase, Position, Reason, Side
+from eigentensor.economics import WAD
+from eigentensor_aggregator.machine import NEVER, Verb, challenge_by, due
+from eigentensor_aggregator.tasks import TaskView, fold, step
+from eigentensor_aggregator.watch.machine import Act, Look, Policy, Situation, Verdict, bound_by, decide, own_games
+
+LOOKS = [None, Look(Verdict.AGREES, ROOT.hex()), Look(Verdict.DIFFERS, WRONG.hex()), Look(Verdict.UNABLE, "no data")]
+
+
+@st.composite
+def histories(draw: st.DrawFn, task: bytes) -> TaskView:
+    """A task with up to three games of anybody, each wherever it may stand, and perhaps an end."""
+    happened: list[TaskEvent] = [posted(task=task), accepted(task=task), committed(task=task)]
+    happened.append(revealed(draw(st.integers(20, 40)), task))
+    for number in range(1, draw(st.integers(0, 3)) + 1):
+        player, phase = draw(st.sampled_from([CHALLENGER, VERIFIER])), draw(st.sampled_from(list(Phase)))
+        position = Position(task, EXECUTOR, player, phase, draw(st.integers(40, 60)), 80, 80)
+        begun = Position(task, EXECUTOR, player, Phase.PUBLISH, 40, 80, 80)
+        happened += [Opened(at(40), task, number, player, begun), Challenged(at(40), task, number, player, 24)]
+        happened.append(Moved(at(position.since), task, number, position, b""))
+        lost = draw(st.sampled_from([None, None, False, True]))
+        if lost is not None:
+            happened.append(Ended(at(61), task, number, lost, Reason.VERDICT))
+            happened.append(GameEnded(at(61), task, number, player, lost))
+            if lost:
+                happened.append(convicted(61))
+                break
+    if draw(st.integers(0, 3)) == 0:
+        happened.append(Closed(at(70), task, 9, 0))
+    view = fold(happened)
+    assert view is not None
+    return view
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Policy, Situation]:
+    views = [draw(histories(bytes([n]) * 32)) for n in range(draw(st.integers(1, 5)))]
+    policy = Policy(PARAMETERS, CHALLENGER, b"k" * 32, WAD, draw(st.integers(0, 150)))
+    looks = {(v.task, ROOT): look for v in views if (look := draw(st.sampled_from(LOOKS))) is not None}
+    block = draw(st.integers(20, 150))
+    now = Situation(block, draw(st.integers(0, 150)), views, looks, {})
+    rests = {do: draw(st.sampled_from([NEVER, block, block + 1])) for do in decide(policy, now) if draw(st.booleans())}
+    return policy, Situation(block, now.funds, views, looks, rests)
+
+
+@settings(max_examples=100, deadline=None)
+@given(situations())
+def test_the_watcher_stakes_only_what_it_may_on_what_it_knows(given: tuple[Policy, Situation]) -> None:
+    policy, now = given
+    actions = decide(policy, now)
+    views = {view.task: view for view in now.views}
+    assert max(Counter(actions).values(), default=1) == 1
+    assert all(now.rests.get(do, 0) <= now.block for do in actions)
+    assert sum(do.act is Act.LOOK for do in actions) <= 1
+    bonds = sum(policy.bond(views[do.task]) for do in actions if do.act is Act.CHALLENGE)
+    assert bonds == 0 or bound_by(policy, now) + bonds <= policy.bonds
+    for do in actions:
+        view = views[do.task]
+        if do.act in (Act.LOOK, Act.CHALLENGE):
+            assert view.state is State.REVEALED and now.block < challenge_by(view, PARAMETERS)
+            assert not own_games(policy, view) or do.act is Act.LOOK
+        if do.act is Act.CHALLENGE:
+            assert now.looks[view.task, ROOT].verdict is Verdict.DIFFERS and do.claim == view.outputs_root
+        if do.act is Act.PLAY:
+            game = view.games[do.game]
+            assert game.challenger == CHALLENGER and game.executor_lost is None and game.position is not None
+            is_over = now.block >= game.position.since + 80 - 1
+            assert game.position.phase.side is Side.CHALLENGER or is_over
+        if do.act is Act.REFUND:
+            assert view.state is State.CONVICTED and view.games[do.game].challenger == CHALLENGER
+
+
+@settings(max_examples=60, deadline=None)
+@given(view=histories(b"\7" * 32), block=st.integers(40, 400))
+def test_every_bond_and_every_task_has_a_message_that_frees_it(view: TaskView, block: int) -> None:
+    """INVARIANT 37: as long as something is held there is a block from which a message is due about it."""
+    waiting = not view.state.is_terminal
+    stranded = view.state is State.CONVICTED and any(game.is_stranded for game in view.games.values())
+    assert bool(due([view], PARAMETERS, 10**6)) or not (waiting or stranded)
+    for number in refunds(view, block):
+        game = view.games[number]
+        back = step(view, BondReturned(at(block), view.task, number, game.challenger, game.bond))
+        assert back is not None and refunds(back, block) == [n for n in refunds(view, block) if n != number]
+
+
+def refunds(view: TaskView, block: int) -> list[int]:
+    return [action.number for action in due([view], PARAMETERS, block) if action.verb is Verb.REFUND]
