@@ -3,10 +3,13 @@ pragma solidity 0.8.30;
 
 import {Test} from "forge-std/Test.sol";
 import {Deploy} from "../script/Deploy.s.sol";
+import {Bounty} from "../src/Bounty.sol";
+import {DisputeGame} from "../src/DisputeGame.sol";
 import {ServiceManager} from "../src/ServiceManager.sol";
 import {TaskMarket} from "../src/TaskMarket.sol";
 import {AllocateParams, OperatorSet, RegisterParams} from "../src/interfaces/IEigenLayer.sol";
-import {Admission, Opening, Order, Parameters, State} from "../src/interfaces/ITaskMarket.sol";
+import {Admission, Opening, Order, Parameters, State} from "../src/interfaces/Tasks.sol";
+import {Merkle} from "../src/libraries/Merkle.sol";
 import {Terms} from "../src/libraries/Terms.sol";
 import {LocalCore} from "./core/LocalCore.sol";
 import {TestToken} from "./core/TestToken.sol";
@@ -17,8 +20,14 @@ abstract contract Fixture is Test {
     bytes32 internal constant SALT = keccak256("salt");
     uint96 internal constant CAP = 100 ether;
 
+    /// @dev Header of a program with one call, and the root over its records.
+    bytes32 internal constant HEADER = bytes32(uint256(1) << 120);
+    bytes32 internal constant RECORDS = keccak256("records");
+
     LocalCore.Core internal core;
+    Bounty internal bounty;
     ServiceManager internal manager;
+    DisputeGame internal game;
     TaskMarket internal market;
     TestToken internal token;
     Parameters internal p;
@@ -37,11 +46,12 @@ abstract contract Fixture is Test {
         token = new TestToken();
         core = LocalCore.deploy(address(this), token);
         p = deploy.localParameters();
-        (manager, market) = deploy.deploy(
+        Deploy.Contracts memory c = deploy.deploy(
             Deploy.Core(core.allocationManager, core.delegationManager, core.strategyManager, core.strategy),
             p,
             address(deploy)
         );
+        (bounty, manager, game, market) = (c.bounty, c.serviceManager, c.game, c.market);
         vm.roll(2_000);
         _join(operator, signer, 10 ether);
         _join(rival, rivalSigner, 10 ether);
@@ -80,7 +90,7 @@ abstract contract Fixture is Test {
         order.client = client;
         order.nonce = 1;
         order.semantics = 1;
-        order.program = keccak256("program");
+        order.program = Merkle.programRoot(HEADER, RECORDS);
         order.inputs = keccak256("inputs");
         order.weights = keccak256("weights");
         order.repeat = 1;
@@ -88,6 +98,9 @@ abstract contract Fixture is Test {
         order.maxPrice = 0.03 ether;
         order.rampStart = uint64(block.number);
         order.rampLength = 20;
+        order.checkFee = Terms.checkFeeBound(p, order.maxPrice);
+        order.checkRate = 0.2e18;
+        order.verifiers = 1;
         order.exec = 10;
         order.acceptBy = uint64(block.number) + 100;
     }
@@ -103,6 +116,10 @@ abstract contract Fixture is Test {
         return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, blockNumber);
     }
 
+    function _escrow(Order memory order) internal pure returns (uint256) {
+        return Terms.escrow(order.maxPrice, order.verifiers, order.checkFee);
+    }
+
     function _post(Order memory order) internal returns (bytes32 task) {
         task = market.taskOf(order);
         vm.prank(order.client);
@@ -113,21 +130,38 @@ abstract contract Fixture is Test {
         vm.prank(signer);
         market.accept(operator, order, _nobodyElse());
         price = _price(order, block.number);
-        collateral = Terms.collateral(p, price);
+        collateral = Terms.collateral(p, price, order.verifiers, order.checkFee);
     }
 
     function _commitment(bytes32 task, bytes32 salt) internal view returns (bytes32) {
-        return keccak256(abi.encode(block.chainid, address(market), task, operator, uint256(0), ROOT, salt));
+        return _commitmentOf(task, operator, 0, ROOT, salt);
+    }
+
+    function _commitmentOf(bytes32 task, address who, uint256 slot, bytes32 root, bytes32 salt)
+        internal
+        view
+        returns (bytes32)
+    {
+        return keccak256(abi.encode(block.chainid, address(market), task, who, slot, root, salt));
     }
 
     function _commit(bytes32 task) internal {
-        vm.prank(signer);
-        market.commit(operator, task, _commitment(task, SALT));
+        _commit(task, ROOT);
     }
 
-    function _reveal(bytes32 task) internal {
+    function _commit(bytes32 task, bytes32 root) internal {
+        vm.prank(signer);
+        market.commit(operator, task, _commitmentOf(task, operator, 0, root, SALT));
+    }
+
+    function _reveal(Order memory order) internal {
+        _reveal(order, 0, ROOT);
+    }
+
+    function _reveal(Order memory order, uint256 slot, bytes32 root) internal {
+        Opening memory opening = Opening(market.taskOf(order), slot, root, SALT);
         vm.prank(anybody);
-        market.reveal(Opening(task, 0, ROOT, SALT));
+        market.reveal(order, opening);
     }
 
     function _pass(bytes32 task) internal {

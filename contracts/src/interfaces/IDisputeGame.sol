@@ -2,7 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {Claim} from "./IReferee.sol";
-import {Order, Parameters, Task} from "./ITaskMarket.sol";
+import {Order, Parameters, Task} from "./Tasks.sol";
 
 /// @notice Who moves: the executor in Publish, Tree, Leaf, Borders, the challenger in the others.
 enum Phase {

@@ -115,7 +115,7 @@ interface IServiceManager is IAVSRegistrar {
     /// @return shares worth at least `amount` now
     function lock(bytes32 task, address operator, uint256 amount, uint256 end) external returns (uint256 shares);
 
-    /// @notice Ends a lock: by the market at any time, by anybody after its end.
+    /// @notice Ends a lock: by the market at any time (also if it is gone already), by anybody after its end.
     function unlock(bytes32 task, address operator) external;
 
     /// @notice Slashes what is locked, or all that is left of it, and ends the lock. Only by the market, in a block up to the

@@ -2,112 +2,38 @@
 pragma solidity ^0.8.30;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
-import {IDisputeGame} from "./IDisputeGame.sol";
+import {IDisputeGame, IDisputeMarket} from "./IDisputeGame.sol";
 import {IServiceManager} from "./IServiceManager.sol";
-
-/// @notice What a client signs (EIP-712, domain "EigenTensor" version "1"). Its hash is the task's uuid.
-/// Prices and fees are wei of the market's token, times are blocks, rates are WAD (10^18 is one).
-struct Order {
-    address client; // pays, and gets back what is not spent
-    uint256 nonce; // makes otherwise equal orders different tasks
-    uint16 semantics; // version of the meaning of programs
-    bytes32 program; // program root
-    bytes32 inputs; // bindings roots; zero where there are none
-    bytes32 weights;
-    bytes32 states;
-    bytes32 variables; // root of the bound variables, sorted by name
-    uint32 repeat; // how often the program's calls are executed
-    uint256 minPrice; // price until `rampStart`
-    uint256 maxPrice; // price from `rampStart + rampLength` on
-    uint64 rampStart;
-    uint64 rampLength;
-    uint256 checkFee; // paid to each verifier that is drawn and agrees
-    uint64 checkRate; // probability of a check
-    uint8 verifiers; // drawn at a check
-    uint256 valueAtRisk; // what a wrong result could gain beyond the price
-    uint32 exec; // blocks that one execution may take
-    uint64 acceptBy; // last block of an acceptance
-    bytes32 operators; // root of the admitted operators; zero admits every member
-}
-
-/// @notice Where a task stands. A task never leaves Final, Convicted, Cancelled, Expired and Failed.
-/// No message leads to Convicted before disputes exist.
-enum State {
-    None,
-    Open,
-    Accepted,
-    Committed,
-    Revealed,
-    Final,
-    Convicted,
-    Cancelled,
-    Expired,
-    Failed
-}
-
-/// @notice What the chain remembers of a task; everything else is in its order.
-struct Task {
-    address executor;
-    State state;
-    uint32 acceptedAt; // block of the acceptance: fixes the price
-    uint32 since; // block of the last step from Open to Revealed
-    uint24 exec; // copied from the order at acceptance
-    bytes32 claim; // the executor's commitment in Committed and in what fails from it, its outputs root from Revealed on
-}
-
-/// @notice What an account has in the market.
-struct Account {
-    uint128 balance; // can be withdrawn, pays escrows and collateral
-    uint128 collateral; // held for the tasks that the account executes
-}
-
-/// @notice Parameters of a market, fixed at deployment. Times are blocks, amounts are wei of the token.
-struct Parameters {
-    uint24 maxExec; // upper bound of an order's `exec`
-    uint32 lag; // blocks between a commit and its seed block at least
-    uint32 grid; // seed blocks are multiples of it
-    uint32 record; // blocks in which a seed can be recorded
-    uint32 check; // blocks for a verifier's answer, beyond one execution
-    uint32 reveal; // blocks for a reveal
-    uint32 challenge; // blocks for a challenge after the reveal, beyond one execution
-    uint32 clock; // blocks of one player's clock in a dispute, beyond one execution
-    uint32 margin; // blocks at the end in which a slash can be retried
-    uint64 eta; // WAD: the part of the price that a missed commit costs
-    uint96 gDef; // what defending a result costs at most
-    uint96 gMiss; // fixed part of the penalty for a missed commit
-}
-
-/// @notice Proof that an operator is among those that an order admits: its place in the sorted list.
-/// Empty (all zero) where the order admits everybody.
-struct Admission {
-    uint32 index;
-    uint32 count;
-    bytes32[] path;
-}
-
-/// @notice What opens a commitment. Slot 0 is the executor's.
-struct Opening {
-    bytes32 task;
-    uint256 slot;
-    bytes32 outputsRoot;
-    bytes32 salt;
-}
+import {
+    Account,
+    Admission,
+    Answer,
+    Cause,
+    Challenge,
+    Leaf,
+    LeafProof,
+    Opening,
+    Order,
+    Parameters,
+    Stage,
+    State,
+    Task
+} from "./Tasks.sol";
 
 /// @title Market for tasks
-/// @notice Holds all money: prepaid balances, escrows, collateral. Orders are posted, accepted, committed, revealed and
-/// closed here. How results are judged is not its business.
+/// @notice Holds all money: prepaid balances, escrows, collateral, bonds. The whole life of a task runs here. How results
+/// are judged is the game's business, stake is the service manager's.
 ///
-/// An order travels with every message that needs its terms; the market stores its hash's state only. Everything that an
-/// indexer needs is in the events: `Posted` carries the order.
+/// P is the price, v the order's `checkFee`, n its `verifiers`; W, K, h, B, s are `Terms`' reward, collateral, penalty,
+/// bond and stake. An order travels with every message that needs its terms; the market stores its hash's state only.
+/// Everything that an indexer needs is in the events: `Posted` carries the order.
 ///
 /// Messages that end in `Many` do the same for several tasks in one transaction, and skip tasks that somebody else has
 /// already moved on; any other fault reverts the whole of it.
 ///
-/// @dev Until checks exist (`game() == address(0)`), `post` takes only orders without them (`checkRate` and `verifiers`
-/// zero), no stake is locked, a reveal is allowed from the commit on, and the commit's block stands in for the seed
-/// block in `revealBy`. The token must not take fees on transfers, must not change balances by itself, and its supply
-/// must stay below 2^128.
-interface ITaskMarket {
+/// @dev The token must not take fees on transfers, must not change balances by itself, and its supply must stay below
+/// 2^128.
+interface ITaskMarket is IDisputeMarket {
     /// @notice `amount` was paid in by `payer` for `account`.
     event Deposited(address indexed account, address indexed payer, uint256 amount);
     /// @notice `amount` left the balance of `account` for `to`.
@@ -118,9 +44,33 @@ interface ITaskMarket {
     event Cancelled(bytes32 indexed task);
     /// @notice The escrow is back in the client's balance.
     event Expired(bytes32 indexed task);
+    /// @notice `mix`, the random value of block `seedBlock`, is known: it decides for all tasks of that seed block.
+    event Seeded(uint256 indexed seedBlock, bytes32 mix);
+    /// @notice A drawn seat's operator answered; its bond is held.
+    event Answered(bytes32 indexed task, uint256 index, address indexed operator, bytes32 commitment);
+    /// @notice `caller` opened a hidden commitment before its time and got `amount`; as much was burned.
+    event Exposed(bytes32 indexed task, uint256 slot, address indexed caller, uint256 amount);
+    /// @notice A game is open: by a challenger with its own bond, or by a verifier whose root differs, with its answer's.
+    event Challenged(bytes32 indexed task, uint256 indexed gameId, address indexed challenger, uint256 bond);
+    /// @notice A game ended while its task was Revealed: the challenger lost its bond, or the executor is convicted.
+    event GameEnded(bytes32 indexed task, uint256 indexed gameId, address indexed challenger, bool executorLost);
+    /// @notice The client wants to see these leaves, and prepaid for them; the executor shows them until `by`.
+    event Demanded(bytes32 indexed task, Leaf[] leaves, uint256 by);
+    /// @notice Leaf `number` of the demand; empty `data`: the outputs have no such leaf.
+    event Shown(bytes32 indexed task, uint256 number, bytes data);
+    /// @notice `refund`, the whole escrow and what was prepaid for a demand, went to the client's balance; the executor
+    /// lost its collateral. `winner` won the deciding game and got W; zero otherwise.
+    event Convicted(bytes32 indexed task, Cause cause, address indexed winner, uint256 refund);
+    /// @notice `shares` of the executor's stake are slashed; `caller` brought it about.
+    event Slashed(bytes32 indexed task, uint256 slashId, uint256 shares, address indexed caller);
+    /// @notice What an answer got, its bond included, or (slot 0) what nobody had won yet and the caller of `slash` got.
+    event Settled(bytes32 indexed task, uint256 slot, address indexed account, uint256 amount);
+    /// @notice The bond of a challenger whose game a conviction made idle.
+    event BondReturned(bytes32 indexed task, uint256 indexed gameId, address indexed challenger, uint256 amount);
     /// @notice `collateral` left the executor's balance and is held for the task; `price` is fixed.
     event Accepted(bytes32 indexed task, address indexed executor, uint256 price, uint256 collateral);
     event Committed(bytes32 indexed task, bytes32 commitment);
+    /// @notice Slot 0: the executor's result is here; slot i+1: what answer i had said.
     event Revealed(bytes32 indexed task, uint256 slot, bytes32 outputsRoot);
     /// @notice `refund`, the whole escrow, went to the client's balance, the collateral less `penalty` to the
     /// executor's, and `penalty` to the balance of `BURN`.
@@ -128,7 +78,10 @@ interface ITaskMarket {
     /// @notice The task is Final: `paid` and the collateral went to the executor's balance, `refund` to the client's.
     event Closed(bytes32 indexed task, uint256 paid, uint256 refund);
 
-    error ChecksNotAvailable(uint64 checkRate, uint8 verifiers);
+    error WrongCheckRate(uint256 checkRate, uint256 floor, uint256 limit);
+    error WrongVerifiers(uint256 verifiers, uint256 limit);
+    error WrongCheckFee(uint256 checkFee, uint256 floor, uint256 limit);
+    error WrongValueAtRisk(uint256 valueAtRisk, uint256 limit);
     error WrongExec(uint32 exec, uint32 maxExec);
     error WrongPrices(uint256 minPrice, uint256 maxPrice, uint256 limit);
     error AcceptanceOver(uint64 acceptBy, uint256 blockNumber);
@@ -146,7 +99,25 @@ interface ITaskMarket {
     error OutlivesStake(uint256 blocks, uint256 delay);
     error TooEarly(uint256 blockNumber, uint256 after_);
     error TooLate(uint256 blockNumber, uint256 by);
+    error NotEnoughSeats(uint256 seats, uint256 needed);
+    error NotASeedBlock(uint256 blockNumber);
+    error WrongHeader(uint256 blockNumber, bytes32 expected, bytes32 given);
+    error NoSeed(uint256 seedBlock);
+    error NotDrawn(bytes32 task);
+    error NotYourSeat(address operator, uint256 seat);
+    error AlreadyAnswered(bytes32 task, address operator);
     error UnknownSlot(bytes32 task, uint256 slot);
+    error AlreadyOpened(bytes32 task, uint256 slot);
+    error WrongTask(bytes32 task, bytes32 given);
+    error NotYours(address account, address caller);
+    error NotTheGame(address caller);
+    error UnknownChallenge(bytes32 task, uint256 gameId);
+    error NothingToSettle(bytes32 task, uint256 slot);
+    error AlreadySlashed(bytes32 task);
+    error AlreadyDemanded(bytes32 task);
+    error NotDemanded(bytes32 task);
+    error WrongLeaves(uint256 count, uint256 limit);
+    error WrongLeaf(uint256 number);
     error WrongOpening(bytes32 task, bytes32 commitment, bytes32 opened);
     error GamesOpen(bytes32 task, uint256 count);
 
@@ -154,6 +125,11 @@ interface ITaskMarket {
     error ZeroMaxExec();
     error ZeroGrid();
     error ZeroReveal();
+    error ZeroLag();
+    error ZeroOtherSeats();
+    error WrongCheckFloor(uint256 checkFloor, uint256 sybils);
+    error StakeMarginBelowOne(uint256 stakeMargin);
+    error NotConnected(address other);
     error RecordBeyondHistory(uint256 record, uint256 history);
     error ChallengeShorterThanReveal(uint256 challenge, uint256 reveal);
     error EtaAboveOne(uint256 eta);
@@ -171,10 +147,10 @@ interface ITaskMarket {
 
     // ---- Orders ----
 
-    /// @notice Makes the order a task in Open and takes its escrow, `maxPrice`, from the client's balance.
-    /// The client itself may post without signature, and what its balance lacks is taken from its tokens; anybody else
-    /// brings the client's signature of the task's uuid (65 bytes, or whatever the client's contract accepts by
-    /// ERC-1271).
+    /// @notice Makes the order a task in Open and takes its escrow, `maxPrice + verifiers * checkFee`, from the client's
+    /// balance. The client itself may post without signature, and what its balance lacks is taken from its tokens;
+    /// anybody else brings the client's signature of the task's uuid (65 bytes, or whatever the client's contract accepts
+    /// by ERC-1271).
     /// @dev A signed order can be posted by anybody until `acceptBy`, once.
     function post(Order calldata order, bytes calldata signature) external;
 
@@ -189,62 +165,128 @@ interface ITaskMarket {
 
     // ---- Execution ----
 
-    /// @notice Open → Accepted, by the signer of `operator`, a member that the order admits, until `acceptBy`.
-    /// Fixes the price at this block's place on the ramp, and moves the collateral from the operator's balance.
+    /// @notice Open → Accepted, by the signer of `operator`, a member that the order admits, until `acceptBy`, while
+    /// others have enough seats. Fixes the price at this block's place on the ramp, moves the collateral K from the
+    /// operator's balance, and locks the stake s until the end of everything that can happen to the task.
     function accept(address operator, Order calldata order, Admission calldata admission) external;
 
     /// @notice `accept` for many; skips tasks that are not Open.
     function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions) external;
 
     /// @notice Accepted → Committed, by the signer of the executor `operator`, until `exec` blocks after the acceptance.
+    /// Fixes the seed block and the seats that verifiers are drawn from.
     /// @param commitment keccak256(abi.encode(chainId, market, task, operator, slot, outputsRoot, salt)) with slot 0
     function commit(address operator, bytes32 task, bytes32 commitment) external;
 
     /// @notice `commit` for many.
     function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments) external;
 
-    /// @notice Committed → Revealed, by anybody until `deadlineOf(task)`.
-    function reveal(Opening calldata opening) external;
+    // ---- Checks ----
 
-    /// @notice `reveal` for many; skips tasks that are not Committed.
-    function revealMany(Opening[] calldata openings) external;
+    /// @notice Records the random value of a seed block, by anybody, in the `record` blocks after it. A second record is
+    /// a no-op.
+    /// @param header the block's header in RLP, as it was hashed
+    function seed(uint256 blockNumber, bytes calldata header) external;
+
+    /// @notice Hidden answer of a verifier, by the signer of `operator`: the task is Committed and drawn, its seed known,
+    /// until checkBy = seed block + exec + check. `operator` is not the executor, holds the seat drawn for `index`
+    /// (below 16 * verifiers) since before the commit, and has not answered. Holds its bond B under its cap.
+    /// @param commitment as the executor's, with the verifier's own operator and slot `index + 1`
+    function answer(address operator, Order calldata order, uint256 index, bytes32 commitment) external;
+
+    /// @notice Opens somebody's commitment before the executor's reveal opens, by anybody: the executor loses W of its
+    /// collateral, a verifier its bond and its answer; half goes to the caller, half is burned. Once per slot.
+    function expose(Order calldata order, Opening calldata opening) external;
+
+    /// @notice Opens a commitment, by anybody.
+    /// Slot 0: Committed → Revealed, until `deadlineOf(task)`; from the seed on, and after checkBy if the task is drawn.
+    /// Slot i+1: from the executor's reveal on (or, if there is none, from the end of its time on), until
+    /// `answersBy(task)`. An equal root agrees; a different root opens a game with the answer's bond, unless the
+    /// executor is convicted already (an executor that did not reveal is convicted here).
+    function reveal(Order calldata order, Opening calldata opening) external;
+
+    /// @notice `reveal` for many; skips what is opened already.
+    function revealMany(Order[] calldata orders, Opening[] calldata openings) external;
+
+    // ---- Disputes ----
+
+    /// @notice Claims that a revealed result is wrong, until `challengeBy`: opens a game between the executor and
+    /// `challenger`. By the challenger (what its balance lacks of the bond B is taken from its tokens) or by its signer
+    /// (under its cap). Any number, in parallel.
+    function challenge(address challenger, Order calldata order) external returns (uint256 gameId);
+
+    /// @notice The client wants to see up to 32 leaves of the revealed outputs, until `challengeBy`, once. Prepays
+    /// `gChunk` for each from its balance: the executor gets it if the task becomes Final, otherwise it comes back.
+    function demand(Order calldata order, Leaf[] calldata leaves) external;
+
+    /// @notice Shows all demanded leaves, by anybody, until `exec + clock` blocks after the demand.
+    /// @param leaves as demanded
+    function show(Order calldata order, Leaf[] calldata leaves, LeafProof[] calldata proofs) external;
 
     // ---- Ends ----
 
-    /// @notice Accepted or Committed → Failed, by anybody after `deadlineOf(task)`: the client gets the whole escrow,
-    /// the executor its collateral less the penalty, which is burned.
-    function fail(Order calldata order) external;
-
-    /// @notice Revealed → Final, by anybody after `deadlineOf(task)` and without an open game: the executor gets price
-    /// and collateral, the client the rest of the escrow.
+    /// @notice Ends a task, by anybody after `deadlineOf(task)`. Accepted, Committed without a seed, or undrawn and not
+    /// revealed → Failed: the escrow goes back to the client, the penalty h is burned, the rest of the collateral goes
+    /// back. Committed and drawn → Convicted. Revealed with an unanswered demand → Convicted. Revealed without an open
+    /// game → Final: the executor gets price, collateral and its share of the bonds it won; the client the rest of the
+    /// escrow, less the fees of verifiers that agreed.
     function close(Order calldata order) external;
 
-    /// @notice `close` for many; skips tasks that are not Revealed.
+    /// @notice `close` for many; skips tasks that are not Accepted, Committed or Revealed.
     function closeMany(Order[] calldata orders) external;
+
+    /// @notice Pays what answer `index` gets of a Final task, or, after `answersBy`, of a Convicted one; by anybody, once.
+    /// Final: bond and, for the n lowest that agree, v. Convicted: bond for whoever agreed; bond (unless lost), v for the
+    /// n lowest, and a part of W if the executor did not reveal, for whoever differed. Not revealed: the bond is burned.
+    function settle(Order calldata order, uint256 index) external;
+
+    /// @notice Gives the bond of a challenge back whose game was open when its task became Convicted; by anybody.
+    function refund(Order calldata order, uint256 gameId) external;
+
+    /// @notice Slashes the executor of a Convicted task after `answersBy`, by anybody. Half is burned, half goes to the
+    /// verifiers that differed, or to the winner of the deciding game. W goes to the caller if nobody else has earned
+    /// it. Whatever stops EigenLayer's core reverts: try again, until the lock ends; after it nothing is slashed, and
+    /// W is burned.
+    function slash(Order calldata order) external;
 
     // ---- Views ----
 
-    /// @notice The task's uuid: the order's EIP-712 hash.
-    function taskOf(Order calldata order) external view returns (bytes32);
-
-    function taskAt(bytes32 task) external view returns (Task memory);
-
-    /// @notice The revealed outputs root; zero before.
-    function outputsRootOf(bytes32 task) external view returns (bytes32);
-
-    /// @notice The last block of what the task waits for: commit (commitBy), reveal (revealBy) or challenges
-    /// (challengeBy) in Accepted, Committed, Revealed; zero otherwise. `fail` and `close` come after it.
+    /// @notice The last block of what the task waits for: commit (commitBy) in Accepted; the seed's record, and after it
+    /// the reveal (revealBy) in Committed; an unanswered demand, else challenges (challengeBy) in Revealed; zero
+    /// otherwise. `close` comes after it.
     function deadlineOf(bytes32 task) external view returns (uint256);
 
-    function accountOf(address account) external view returns (Account memory);
+    /// @notice The last block in which verifiers open their answers, from the commit on: `reveal` blocks after the
+    /// executor's reveal, or after revealBy while there is none.
+    function answersBy(bytes32 task) external view returns (uint256);
 
-    function parameters() external view returns (Parameters memory);
+    /// @notice The block whose random value decides about the task; zero before the commit.
+    function seedBlockOf(bytes32 task) external view returns (uint256);
+
+    /// @notice The recorded random value of a seed block; zero: not recorded.
+    function seedOf(uint256 blockNumber) external view returns (bytes32 mix);
+
+    /// @notice Whether the task is checked: keccak256(abi.encode(mix, task, "draw")) mod WAD < checkRate.
+    /// @return known whether the seed is recorded
+    function isDrawn(Order calldata order) external view returns (bool known, bool drawn);
+
+    /// @notice The seat drawn for an answer index: keccak256(abi.encode(mix, task, index)) mod seats at the commit.
+    function seatOf(bytes32 task, uint256 index) external view returns (uint256 seat);
+
+    function answerOf(bytes32 task, uint256 index) external view returns (Answer memory);
+
+    function gameOf(bytes32 task, uint256 gameId) external view returns (Challenge memory);
+
+    /// @notice Why a Convicted task is, and who won the deciding game (zero: nobody).
+    function convictionOf(bytes32 task) external view returns (Cause cause, address winner, bool slashed);
+
+    function accountOf(address account) external view returns (Account memory);
 
     function token() external view returns (IERC20);
 
     function serviceManager() external view returns (IServiceManager);
 
-    /// @notice The contract that judges results; zero until it exists.
+    /// @notice The contract that judges results.
     function game() external view returns (IDisputeGame);
 
     /// @notice Where burned tokens go.

@@ -9,12 +9,6 @@ import {SlashedShares} from "../core/SlashedShares.sol";
 contract BountyTest is StakeFixture {
     address private finder = makeAddr("finder");
     address private another = makeAddr("another finder");
-    IBounty private bounty;
-
-    function setUp() public override {
-        super.setUp();
-        bounty = manager.bounty();
-    }
 
     function test_Pay_BurnsHalfAndCreditsTheRest() public {
         uint256 slashed = _convict(TASK, 0.1 ether + 2, finder, another);

@@ -8,7 +8,7 @@ import {Claim, IReferee, Point} from "../../src/interfaces/IReferee.sol";
 
 /// @title What Python's players say and hash is what the contracts read
 contract DisputeVectorsTest is Test {
-    struct Cell {
+    struct Question {
         string name;
         bytes question;
         bytes answer;
@@ -22,7 +22,7 @@ contract DisputeVectorsTest is Test {
     Referee private referee = new Referee();
 
     function test_Referee_AnswersAsPythonDoes() public view {
-        Cell[] memory cells = _cells();
+        Question[] memory cells = _cells();
         for (uint256 i; i < cells.length; ++i) {
             (bool answered, bytes memory answer) = address(referee).staticcall(cells[i].question);
             assertTrue(answered, cells[i].name);
@@ -33,8 +33,8 @@ contract DisputeVectorsTest is Test {
     /// @dev INVARIANT 32: nothing that is shown can be something else, or shorter, or longer.
     function testFuzz_Referee_RefusesAnyOtherByte(uint256 seed, bytes1 change) public view {
         if (change == 0) change = 0x01;
-        Cell[] memory cells = _cells();
-        Cell memory cell = cells[seed % cells.length];
+        Question[] memory cells = _cells();
+        Question memory cell = cells[seed % cells.length];
         (bytes memory head, bytes memory shown) = _split(cell.question);
         if (shown.length == 0) return;
         uint256 place = (seed >> 64) % shown.length;
@@ -61,7 +61,7 @@ contract DisputeVectorsTest is Test {
         assertGt(positions.length, 5, "a whole game");
     }
 
-    function _refuses(Cell memory cell, bytes memory head, bytes memory shown) private view {
+    function _refuses(Question memory cell, bytes memory head, bytes memory shown) private view {
         (bool answered,) = address(referee).staticcall(_join(head, shown));
         assertFalse(answered, cell.name);
     }
@@ -103,9 +103,9 @@ contract DisputeVectorsTest is Test {
         return abi.encodeCall(IReferee.collect, (abi.decode(asked, (Claim)), shown));
     }
 
-    function _cells() private view returns (Cell[] memory) {
+    function _cells() private view returns (Question[] memory) {
         string memory json = vm.readFile("../tests/vectors/dispute.json");
-        bytes memory cells = vm.parseJsonTypeArray(json, ".cells", "Cell(string name,bytes question,bytes answer)");
-        return abi.decode(cells, (Cell[]));
+        bytes memory cells = vm.parseJsonTypeArray(json, ".cells", "Question(string name,bytes question,bytes answer)");
+        return abi.decode(cells, (Question[]));
     }
 }

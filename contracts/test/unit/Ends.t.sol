@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {TaskMarket} from "../../src/TaskMarket.sol";
-import {IDisputeGame} from "../../src/interfaces/IDisputeGame.sol";
+import {Position} from "../../src/interfaces/IDisputeGame.sol";
+import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
-import {Fixture} from "../Fixture.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
-/// @dev A game that the test opens and decides by hand.
-contract ManualGame {
-    mapping(bytes32 task => uint256) public openGames;
-
-    function open(bytes32 task, address) external returns (uint256) {
-        return ++openGames[task];
-    }
-
-    function decide(bytes32 task) external {
-        --openGames[task];
-    }
-}
-
-contract EndsTest is Fixture {
+contract EndsTest is MarketFixture {
     Order private order;
     bytes32 private task;
     uint256 private price;
@@ -35,11 +22,12 @@ contract EndsTest is Fixture {
     }
 
     function test_Close_PaysTheExecutorAndReturnsTheRest() public {
-        _commit(task);
-        _reveal(task);
+        _finish();
         _pass(task);
         vm.expectEmit(address(market));
-        emit ITaskMarket.Closed(task, price, order.maxPrice - price);
+        emit ITaskMarket.Closed(task, price, _escrow(order) - price);
+        vm.expectEmit(address(manager));
+        emit IServiceManager.Unlocked(task);
         vm.prank(anybody);
         market.close(order);
 
@@ -48,12 +36,12 @@ contract EndsTest is Fixture {
         assertEq(_balance(operator), 10 ether + price, "executor");
         assertEq(_held(operator), 0, "collateral");
         assertEq(_balance(client), 10 ether - price, "client");
+        assertEq(manager.lockedStake(operator), 0, "stake is free");
     }
 
     /// @dev Invariant 3 at its edge.
     function test_RevertWhen_ClosedInTheLastBlockOfTheWindow() public {
-        _commit(task);
-        _reveal(task);
+        _finish();
         uint256 challengeBy = market.deadlineOf(task);
         vm.roll(challengeBy);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, challengeBy, challengeBy));
@@ -61,73 +49,91 @@ contract EndsTest is Fixture {
     }
 
     function test_RevertWhen_ClosedTwice() public {
-        _commit(task);
-        _reveal(task);
-        _pass(task);
-        market.close(order);
+        _finish();
+        _end(order);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Revealed, State.Final));
         market.close(order);
     }
 
     function test_RevertWhen_AGameIsOpen() public {
-        ManualGame game = new ManualGame();
-        market = new TaskMarket(manager, IDisputeGame(address(game)), p);
-        _prepay(client, 1 ether);
-        _prepay(operator, 1 ether);
-        order = _order();
-        task = _post(order);
-        _accept(order);
-        _commit(task);
-        _reveal(task);
-        game.open(task, anybody);
-        game.open(task, rival);
+        _finish();
+        (uint256 first, Position memory one) = _challenge(order, rival);
+        (uint256 second, Position memory two) = _challenge(order, verifier);
         _pass(task);
-
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.GamesOpen.selector, task, 2));
         market.close(order);
-        game.decide(task);
+
+        one = _publish(first, one, order);
+        two = _publish(second, two, order);
+        vm.roll(one.since + one.challengerLeft);
+        game.timeout(first, one);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.GamesOpen.selector, task, 1));
         market.close(order);
-        game.decide(task);
+        game.timeout(second, two);
         market.close(order);
         _assertState(task, State.Final);
+        uint256 won = 2 * Terms.bondShare(p, price);
+        assertEq(_balance(operator), 10 ether + price + won, "price and shares of the bonds");
     }
 
-    function test_Fail_WithoutACommitRefundsTheClientAndBurnsThePenalty() public {
+    function test_Close_WithoutACommitRefundsTheClientAndBurnsThePenalty() public {
         _pass(task);
         _assertFails();
     }
 
-    function test_Fail_WithoutARevealRefundsTheClientAndBurnsThePenalty() public {
+    /// @dev Invariant 20: no seed, no final.
+    function test_Close_WithoutASeedRefundsTheClientAndBurnsThePenalty() public {
         _commit(task);
         _pass(task);
+        assertEq(block.number, market.seedBlockOf(task) + p.record + 1, "as soon as it is too late");
         _assertFails();
         assertEq(market.outputsRootOf(task), 0, "a commitment is no result");
     }
 
-    function test_RevertWhen_FailedBeforeTheDeadline() public {
-        uint256 commitBy = market.deadlineOf(task);
-        vm.roll(commitBy);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, commitBy, commitBy));
-        market.fail(order);
+    /// @dev Invariant 23.
+    function test_Close_UndrawnAndNotRevealedRefundsTheClientAndBurnsThePenalty() public {
         _commit(task);
-        uint256 revealBy = market.deadlineOf(task);
-        vm.roll(revealBy);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, revealBy, revealBy));
-        market.fail(order);
+        _seed(order, false);
+        _pass(task);
+        _assertFails();
     }
 
-    function test_RevertWhen_ARevealedTaskIsFailed() public {
+    function test_RevertWhen_ClosedBeforeTheDeadline() public {
+        _assertTooEarly();
         _commit(task);
-        _reveal(task);
-        _pass(task);
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Committed, State.Revealed));
-        market.fail(order);
+        _assertTooEarly();
+        _seed(order, false);
+        _assertTooEarly();
+    }
+
+    function test_RevertWhen_AnOpenTaskIsClosed() public {
+        order.nonce = 2;
+        task = _post(order);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Revealed, State.Open));
+        market.close(order);
+    }
+
+    /// @dev Invariants 15 and 37: what others did to the lock after its end holds back no money.
+    function test_Close_AfterAnybodyEndedTheLock() public {
+        _finish();
+        vm.roll(manager.lockOf(task, operator).end + 1);
+        vm.prank(anybody);
+        manager.unlock(task, operator);
+        market.close(order);
+        _assertState(task, State.Final);
+    }
+
+    /// @dev Invariant 15: the core is asked nothing when a task ends.
+    function test_Close_WhileTheCoreIsPaused() public {
+        _finish();
+        core.allocationManager.pause(type(uint256).max);
+        core.delegationManager.pause(type(uint256).max);
+        _end(order);
+        _assertState(task, State.Final);
     }
 
     function test_Burn_SendsThePenaltiesAway() public {
-        _pass(task);
-        market.fail(order);
+        _end(order);
         uint256 penalty = Terms.penalty(p, price);
         vm.expectEmit(address(market));
         emit ITaskMarket.Withdrawn(market.BURN(), market.BURN(), penalty);
@@ -137,17 +143,33 @@ contract EndsTest is Fixture {
         assertEq(_balance(market.BURN()), 0, "balance");
     }
 
+    function _finish() private {
+        _commit(task);
+        _seed(order, false);
+        _reveal(order);
+    }
+
+    function _assertTooEarly() private {
+        uint256 last = market.deadlineOf(task);
+        uint256 here = block.number;
+        vm.roll(last);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, last, last));
+        market.close(order);
+        vm.roll(here);
+    }
+
     function _assertFails() private {
         uint256 penalty = price / 4 + p.gMiss;
         vm.expectEmit(address(market));
-        emit ITaskMarket.Failed(task, order.maxPrice, penalty);
+        emit ITaskMarket.Failed(task, _escrow(order), penalty);
         vm.prank(anybody);
-        market.fail(order);
+        market.close(order);
 
         _assertState(task, State.Failed);
         assertEq(_balance(client), 10 ether, "client");
         assertEq(_balance(operator), 10 ether - penalty, "executor");
         assertEq(_held(operator), 0, "collateral");
+        assertEq(manager.lockedStake(operator), 0, "stake is free");
         assertEq(_balance(market.BURN()), penalty, "burned");
         assertEq(_balance(anybody), 0, "invariant 7: nobody gains");
     }

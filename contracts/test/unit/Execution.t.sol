@@ -5,14 +5,14 @@ import {DeregisterParams} from "../../src/interfaces/IEigenLayer.sol";
 import {Admission, ITaskMarket, Opening, Order, State, Task} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
-import {Fixture} from "../Fixture.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
-contract ExecutionTest is Fixture {
+contract ExecutionTest is MarketFixture {
     function test_Accept_FixesThePriceAndHoldsTheCollateral() public {
         Order memory order = _order();
         bytes32 task = _post(order);
         vm.roll(block.number + 10);
-        uint256 collateral = 2 * (p.gDef + 2 * 0.02 ether);
+        uint256 collateral = 2 * (p.gDef + 2 * 0.02 ether) + order.checkFee;
 
         vm.expectEmit(address(market));
         emit ITaskMarket.Accepted(task, operator, 0.02 ether, collateral);
@@ -79,7 +79,7 @@ contract ExecutionTest is Fixture {
     function test_RevertWhen_TheBalanceDoesNotCoverTheCollateral() public {
         Order memory order = _order();
         _post(order);
-        uint256 collateral = Terms.collateral(p, order.minPrice);
+        uint256 collateral = _collateral(order);
         vm.prank(operator);
         market.withdraw(operator, 10 ether - collateral + 1);
         _assertNotAccepted(
@@ -95,7 +95,7 @@ contract ExecutionTest is Fixture {
         second.nonce = 2;
         _post(first);
         _post(second);
-        uint256 collateral = Terms.collateral(p, first.minPrice);
+        uint256 collateral = _collateral(first);
         vm.prank(operator);
         manager.setSigner(signer, uint96(2 * collateral - 1), CAP);
         _accept(first);
@@ -167,7 +167,7 @@ contract ExecutionTest is Fixture {
         assertEq(market.taskAt(tasks[0]).executor, operator, "first");
         assertEq(market.taskAt(tasks[1]).executor, rival, "second");
         assertEq(market.taskAt(tasks[2]).executor, operator, "third");
-        assertEq(_held(operator), 2 * Terms.collateral(p, orders[0].minPrice), "collateral");
+        assertEq(_held(operator), 2 * _collateral(orders[0]), "collateral");
     }
 
     function test_Commit_StoresTheCommitment() public {
@@ -184,7 +184,10 @@ contract ExecutionTest is Fixture {
         _assertState(task, State.Committed);
         assertEq(market.taskAt(task).claim, commitment, "claim");
         assertEq(market.outputsRootOf(task), 0, "nothing is revealed");
-        assertEq(market.deadlineOf(task), block.number + p.record + p.reveal, "revealBy");
+        assertEq(market.seedBlockOf(task), block.number + p.lag, "seed block");
+        assertEq(market.deadlineOf(task), block.number + p.lag + p.record, "the seed's record comes first");
+        assertEq(market.taskAt(task).committedAt, block.number, "committedAt");
+        assertEq(market.taskAt(task).seats, 3, "seats");
     }
 
     function test_RevertWhen_CommittedTooLate() public {
@@ -235,14 +238,17 @@ contract ExecutionTest is Fixture {
         _assertState(task, State.Committed);
     }
 
-    function test_Reveal_ByAnybodyFromTheCommitOn() public {
+    function test_Reveal_ByAnybodyOnceTheSeedIsKnown() public {
         Order memory order = _order();
         bytes32 task = _post(order);
         _accept(order);
         _commit(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NoSeed.selector, market.seedBlockOf(task)));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
+        _seed(order, false);
         vm.expectEmit(address(market));
         emit ITaskMarket.Revealed(task, 0, ROOT);
-        _reveal(task);
+        _reveal(order);
         _assertState(task, State.Revealed);
         assertEq(market.outputsRootOf(task), ROOT, "outputs root");
         assertEq(market.deadlineOf(task), block.number + order.exec + p.challenge, "challengeBy");
@@ -253,10 +259,12 @@ contract ExecutionTest is Fixture {
         bytes32 task = _post(order);
         _accept(order);
         _commit(task);
+        _seed(order, false);
         uint256 revealBy = market.deadlineOf(task);
+        assertEq(revealBy, market.seedBlockOf(task) + p.record + p.reveal, "revealBy");
         _pass(task);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, revealBy + 1, revealBy));
-        market.reveal(Opening(task, 0, ROOT, SALT));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 
     function test_RevertWhen_TheOpeningDoesNotFit() public {
@@ -264,13 +272,14 @@ contract ExecutionTest is Fixture {
         bytes32 task = _post(order);
         _accept(order);
         _commit(task);
+        _seed(order, false);
         bytes32 opened = _commitment(task, bytes32(0));
         vm.expectRevert(
             abi.encodeWithSelector(ITaskMarket.WrongOpening.selector, task, _commitment(task, SALT), opened)
         );
-        market.reveal(Opening(task, 0, ROOT, 0));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownSlot.selector, task, 1));
-        market.reveal(Opening(task, 1, ROOT, SALT));
+        market.reveal(order, Opening(task, 0, ROOT, 0));
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongTask.selector, task, ROOT));
+        market.reveal(order, Opening(ROOT, 0, ROOT, SALT));
     }
 
     function test_RevertWhen_RevealedBeforeTheCommit() public {
@@ -278,7 +287,7 @@ contract ExecutionTest is Fixture {
         bytes32 task = _post(order);
         _accept(order);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, task, State.Committed, State.Accepted));
-        market.reveal(Opening(task, 0, ROOT, SALT));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 
     function test_ManyForms_WorkOffSeveralTasksAndSkipWhatIsDone() public {
@@ -292,15 +301,20 @@ contract ExecutionTest is Fixture {
         vm.startPrank(signer);
         market.acceptMany(operator, orders, new Admission[](3));
         market.commitMany(operator, tasks, commitments);
-        market.reveal(openings[2]);
-        market.revealMany(openings);
+        vm.stopPrank();
+        _seedWith(market.seedBlockOf(tasks[0]), _mixForNone(orders));
+        vm.startPrank(anybody);
+        market.reveal(orders[2], openings[2]);
+        market.revealMany(orders, openings);
         vm.roll(block.number + orders[0].exec + p.challenge + 1);
         market.close(orders[0]);
         market.closeMany(orders);
         for (uint256 i; i < 3; ++i) {
             _assertState(tasks[i], State.Final);
         }
+        vm.stopPrank();
         assertEq(_balance(operator), 10 ether + 3 * orders[0].minPrice, "balance");
+        assertEq(manager.lockedStake(operator), 0, "stake");
         assertEq(_held(operator), 0, "collateral");
     }
 
@@ -310,6 +324,24 @@ contract ExecutionTest is Fixture {
         market.acceptMany(operator, new Order[](1), new Admission[](0));
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 1, 2));
         market.commitMany(operator, new bytes32[](1), new bytes32[](2));
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.LengthMismatch.selector, 2, 0));
+        market.revealMany(new Order[](2), new Opening[](0));
+    }
+
+    function _collateral(Order memory order) private view returns (uint256) {
+        return Terms.collateral(p, order.minPrice, order.verifiers, order.checkFee);
+    }
+
+    /// @dev A random value that draws none of the tasks.
+    function _mixForNone(Order[] memory orders) private view returns (bytes32 mix) {
+        uint256 drawn = 1;
+        for (uint256 from; drawn != 0; ++from) {
+            mix = keccak256(abi.encode("mix", from));
+            drawn = 0;
+            for (uint256 i; i < orders.length; ++i) {
+                if (Terms.isDrawn(mix, market.taskOf(orders[i]), orders[i].checkRate)) ++drawn;
+            }
+        }
     }
 
     function _assertNotAccepted(Order memory order, bytes memory reason) private {

@@ -6,7 +6,7 @@ import {TaskMarket} from "../../src/TaskMarket.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {TestToken} from "../core/TestToken.sol";
-import {Fixture} from "../Fixture.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
 /// @dev Calls somebody before each transfer is booked.
 contract CallingToken is TestToken {
@@ -29,7 +29,7 @@ contract CallingToken is TestToken {
     }
 }
 
-contract MoneyTest is Fixture {
+contract MoneyTest is MarketFixture {
     function test_Deposit_CreditsAnotherAccount() public {
         token.mint(anybody, 3 ether);
         vm.startPrank(anybody);
@@ -105,7 +105,7 @@ contract MoneyTest is Fixture {
         calling = new CallingToken();
         IStrategy strategy = core.strategyFactory.deployNewStrategy(calling);
         vm.mockCall(address(manager), abi.encodeWithSignature("strategy()"), abi.encode(strategy));
-        other = new TaskMarket(manager, market.game(), p);
+        other = _marketWith();
         vm.clearMockedCalls();
     }
 

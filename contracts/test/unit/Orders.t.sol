@@ -4,7 +4,8 @@ pragma solidity 0.8.30;
 import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
-import {Fixture} from "../Fixture.sol";
+import {Terms} from "../../src/libraries/Terms.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
 /// @dev A wallet that accepts what its owner signed.
 contract Wallet is IERC1271 {
@@ -19,7 +20,7 @@ contract Wallet is IERC1271 {
     }
 }
 
-contract OrdersTest is Fixture {
+contract OrdersTest is MarketFixture {
     function test_Post_TakesTheEscrowAndSaysEverything() public {
         Order memory order = _order();
         bytes32 task = market.taskOf(order);
@@ -31,7 +32,7 @@ contract OrdersTest is Fixture {
         market.post(order, "");
 
         _assertState(task, State.Open);
-        assertEq(_balance(client), before - order.maxPrice, "balance");
+        assertEq(_balance(client), before - _escrow(order), "balance");
         assertEq(market.deadlineOf(task), 0, "an open task waits until acceptBy, which its order says");
     }
 
@@ -44,10 +45,10 @@ contract OrdersTest is Fixture {
         token.approve(address(market), 1 ether);
 
         vm.expectEmit(address(market));
-        emit ITaskMarket.Deposited(order.client, order.client, 0.02 ether);
+        emit ITaskMarket.Deposited(order.client, order.client, 0.051 ether);
         market.post(order, "");
 
-        assertEq(token.balanceOf(order.client), 0.98 ether, "tokens");
+        assertEq(token.balanceOf(order.client), 0.949 ether, "tokens");
         assertEq(_balance(order.client), 0, "balance");
     }
 
@@ -69,7 +70,7 @@ contract OrdersTest is Fixture {
         vm.prank(anybody);
         market.post(order, signature);
         _assertState(task, State.Open);
-        assertEq(_balance(order.client), 0.97 ether, "balance");
+        assertEq(_balance(order.client), 0.939 ether, "balance");
     }
 
     function test_RevertWhen_AContractWalletRefusesTheSignature() public {
@@ -86,7 +87,7 @@ contract OrdersTest is Fixture {
     function test_RevertWhen_TheSignatureIsOfAnotherOrder() public {
         Order memory order = _order();
         bytes memory signature = _sign(clientKey, market.taskOf(order));
-        order.maxPrice += 1;
+        order.minPrice += 1;
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongSignature.selector, client, market.taskOf(order)));
         vm.prank(anybody);
         market.post(order, signature);
@@ -103,11 +104,14 @@ contract OrdersTest is Fixture {
     function test_RevertWhen_ASignedOrderIsNotPrepaid() public {
         Order memory order = _order();
         order.maxPrice = 11 ether;
+        order.checkFee = Terms.checkFeeBound(p, order.maxPrice);
         token.mint(client, 100 ether);
         vm.prank(client);
         token.approve(address(market), 100 ether);
         bytes memory signature = _sign(clientKey, market.taskOf(order));
-        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, client, 10 ether, 11 ether));
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, client, 10 ether, 22.001 ether)
+        );
         vm.prank(anybody);
         market.post(order, signature);
     }
@@ -129,13 +133,46 @@ contract OrdersTest is Fixture {
         market.post(order, "");
     }
 
-    function test_RevertWhen_TheOrderAsksForChecks() public {
+    function test_RevertWhen_TheCheckRateIsBelowTheFloorOrAboveOne() public {
         Order memory order = _order();
-        order.checkRate = 0.2e18;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.ChecksNotAvailable.selector, 0.2e18, 0));
-        order.checkRate = 0;
-        order.verifiers = 1;
-        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.ChecksNotAvailable.selector, 0, 1));
+        order.checkRate = p.checkFloor - 1;
+        bytes4 reason = ITaskMarket.WrongCheckRate.selector;
+        _assertRefused(order, abi.encodeWithSelector(reason, p.checkFloor - 1, p.checkFloor, 1e18));
+        order.checkRate = 1e18 + 1;
+        _assertRefused(order, abi.encodeWithSelector(reason, 1e18 + 1, p.checkFloor, 1e18));
+        order.checkRate = 1e18;
+        _assertState(_post(order), State.Open);
+        order.checkRate = p.checkFloor;
+        _assertState(_post(order), State.Open);
+    }
+
+    function test_RevertWhen_ThereAreNoVerifiersOrMoreThanFour() public {
+        Order memory order = _order();
+        order.verifiers = 0;
+        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongVerifiers.selector, 0, 4));
+        order.verifiers = 5;
+        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongVerifiers.selector, 5, 4));
+        order.verifiers = 4;
+        _assertState(_post(order), State.Open);
+    }
+
+    function test_RevertWhen_TheCheckFeeDoesNotPayForACheck() public {
+        Order memory order = _order();
+        uint256 limit = type(uint96).max;
+        uint256 floor = order.maxPrice + p.gChk;
+        order.checkFee = floor - 1;
+        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongCheckFee.selector, floor - 1, floor, limit));
+        order.checkFee = limit + 1;
+        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongCheckFee.selector, limit + 1, floor, limit));
+    }
+
+    function test_RevertWhen_TheValueAtRiskIsOutOfRange() public {
+        Order memory order = _order();
+        order.valueAtRisk = uint256(type(uint96).max) + 1;
+        _assertRefused(
+            order,
+            abi.encodeWithSelector(ITaskMarket.WrongValueAtRisk.selector, order.valueAtRisk, order.valueAtRisk - 1)
+        );
     }
 
     function test_RevertWhen_ExecIsZeroOrTooLong() public {
@@ -191,7 +228,7 @@ contract OrdersTest is Fixture {
         vm.prank(anybody);
         market.postMany(orders, signatures);
 
-        assertEq(_balance(client), before - 2 * orders[0].maxPrice, "two escrows");
+        assertEq(_balance(client), before - 2 * _escrow(orders[0]), "two escrows");
         for (uint256 i; i < 3; ++i) {
             _assertState(market.taskOf(orders[i]), State.Open);
         }

@@ -2,17 +2,19 @@
 pragma solidity 0.8.30;
 
 import {TaskMarket} from "../../src/TaskMarket.sol";
-import {IDisputeGame} from "../../src/interfaces/IDisputeGame.sol";
 import {ITaskMarket, Parameters} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
-import {Fixture} from "../Fixture.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
-contract ParametersTest is Fixture {
+contract ParametersTest is MarketFixture {
     function test_Constructor_KeepsWhatItIsGiven() public view {
         assertEq(abi.encode(market.parameters()), abi.encode(p), "parameters");
         assertEq(address(market.token()), address(token), "token");
         assertEq(address(market.serviceManager()), address(manager), "service manager");
-        assertEq(address(market.game()), address(0), "game");
+        assertEq(address(market.game()), address(game), "game");
+        assertEq(address(game.market()), address(market), "the game's market");
+        assertEq(manager.market(), address(market), "the manager's market");
+        assertEq(bounty.market(), address(market), "the bounty's market");
     }
 
     /// @dev The columns of the protocol's table live exactly as long as the core's delays allow.
@@ -68,6 +70,42 @@ contract ParametersTest is Fixture {
         _deploy();
     }
 
+    function test_RevertWhen_TheSeedBlockCouldBeTheCommits() public {
+        p.lag = 0;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroLag.selector));
+    }
+
+    function test_RevertWhen_NobodyElseNeedsASeat() public {
+        p.otherSeats = 0;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroOtherSeats.selector));
+    }
+
+    function test_RevertWhen_AWrongResultCouldNeverBeDetected() public {
+        p.checkFloor = 0;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.WrongCheckFloor.selector, 0, p.sybils));
+        p.checkFloor = 1e18 + 1;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.WrongCheckFloor.selector, 1e18 + 1, p.sybils));
+        (p.checkFloor, p.sybils) = (0.05e18, 1e18);
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.WrongCheckFloor.selector, 0.05e18, 1e18));
+    }
+
+    function test_RevertWhen_TheStakeDoesNotMakeUpForTheGain() public {
+        p.stakeMargin = 1e18 - 1;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.StakeMarginBelowOne.selector, 1e18 - 1));
+    }
+
+    function test_RevertWhen_AnotherContractBelongsToAnotherMarket() public {
+        address[3] memory others = [address(manager), address(game), address(bounty)];
+        for (uint256 i; i < 3; ++i) {
+            address next = vm.computeCreateAddress(address(this), vm.getNonce(address(this)));
+            for (uint256 j; j < i; ++j) {
+                _point(others[j], next);
+            }
+            vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotConnected.selector, others[i]));
+            new TaskMarket(manager, game, p);
+        }
+    }
+
     function test_RevertWhen_EtaIsAboveOne() public {
         p.eta = 1e18 + 1;
         _assertRefused(abi.encodeWithSelector(ITaskMarket.EtaAboveOne.selector, 1e18 + 1));
@@ -76,7 +114,7 @@ contract ParametersTest is Fixture {
     }
 
     function _deploy() private returns (TaskMarket) {
-        return new TaskMarket(manager, IDisputeGame(address(0)), p);
+        return _marketWith();
     }
 
     function _assertRefused(bytes memory reason) private {
@@ -91,10 +129,26 @@ contract ParametersTest is Fixture {
     }
 
     function _testnet() private view returns (Parameters memory) {
-        return Parameters(3, 2, 1, 5, 2, 3, 2, 11, 2, p.eta, p.gDef, p.gMiss);
+        return _windows(3, 2, 1, 5, 2, 3, 2, 11, 2);
     }
 
     function _mainnet() private view returns (Parameters memory) {
-        return Parameters(7_200, 128, 16, 1_800, 300, 1_800, 7_200, 7_200, 21_600, p.eta, p.gDef, p.gMiss);
+        return _windows(7_200, 128, 16, 1_800, 300, 1_800, 7_200, 7_200, 21_600);
+    }
+
+    function _windows(
+        uint24 maxExec,
+        uint32 lag,
+        uint32 grid,
+        uint32 record,
+        uint32 check,
+        uint32 reveal,
+        uint32 challenge,
+        uint32 clock,
+        uint32 margin
+    ) private view returns (Parameters memory q) {
+        q = p;
+        (q.maxExec, q.lag, q.grid, q.record, q.check) = (maxExec, lag, grid, record, check);
+        (q.reveal, q.challenge, q.clock, q.margin) = (reveal, challenge, clock, margin);
     }
 }

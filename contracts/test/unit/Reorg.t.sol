@@ -3,10 +3,10 @@ pragma solidity 0.8.30;
 
 import {ITaskMarket, Opening, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
-import {Fixture} from "../Fixture.sol";
+import {MarketFixture} from "../MarketFixture.sol";
 
 /// @title Invariant 39: messages that a reorg plays again on another history bind nobody to other terms
-contract ReorgTest is Fixture {
+contract ReorgTest is MarketFixture {
     Order private order;
     bytes32 private task;
 
@@ -57,8 +57,9 @@ contract ReorgTest is Fixture {
         market.accept(rival, order, _nobodyElse());
         market.commit(rival, task, _commitment(task, SALT));
         vm.stopPrank();
+        _seed(order, false);
         vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
-        market.reveal(Opening(task, 0, ROOT, SALT));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 
     function test_Accept_InALaterBlockOfTheOtherForkHasThatBlocksPrice() public {
@@ -71,9 +72,11 @@ contract ReorgTest is Fixture {
         vm.roll(block.number + 3);
         (price,) = _accept(order);
         assertEq(price, 0.013 ether, "second fork");
-        assertEq(_held(operator), Terms.collateral(p, price), "collateral");
+        uint256 collateral = Terms.collateral(p, price, order.verifiers, order.checkFee);
+        assertEq(_held(operator), collateral, "collateral");
         _commit(task);
-        _reveal(task);
+        _seed(order, false);
+        _reveal(order);
         _pass(task);
         market.close(order);
         assertEq(_balance(operator), 10 ether + price, "paid as ordered");

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {Account, ITaskMarket, Leaf, LeafProof, State} from "../interfaces/ITaskMarket.sol";
+import {Accounts} from "./Accounts.sol";
+import {DTypes} from "./DTypes.sol";
+import {Limits} from "./Limits.sol";
+import {Book, Demand, Life, Lives} from "./Lives.sol";
+import {Merkle} from "./Merkle.sol";
+
+/// @title Leaves of a result that its client demands, shown under its outputs root
+library Demands {
+    using Accounts for mapping(address => Account);
+    using Lives for Life;
+    using SafeCast for uint256;
+
+    /// @notice See `ITaskMarket.demand`; the caller is the client.
+    function demand(Book storage book, Life memory l, Leaf[] calldata leaves) external {
+        l.checkState(State.Revealed);
+        Lives.checkUntil(l.challengeBy());
+        if (l.has(Lives.DEMANDED | Lives.SHOWN)) revert ITaskMarket.AlreadyDemanded(l.uuid);
+        uint256 count = leaves.length;
+        if (count == 0 || count > Limits.LEAVES) revert ITaskMarket.WrongLeaves(count, Limits.LEAVES);
+
+        book.accounts.debit(msg.sender, count * l.p.gChunk);
+        book.draws[l.uuid].flags = l.draw.flags | Lives.DEMANDED;
+        // SAFETY: `count` was bounded above.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        book.demands[l.uuid] = Demand(keccak256(abi.encode(leaves)), block.number.toUint32(), uint8(count));
+        emit ITaskMarket.Demanded(l.uuid, leaves, Lives.showBy(book, l));
+    }
+
+    /// @notice See `ITaskMarket.show`.
+    function show(Book storage book, Life memory l, Leaf[] calldata leaves, LeafProof[] calldata proofs) external {
+        l.checkState(State.Revealed);
+        if (!l.has(Lives.DEMANDED) || book.demands[l.uuid].leaves != keccak256(abi.encode(leaves))) {
+            revert ITaskMarket.NotDemanded(l.uuid);
+        }
+        Lives.checkUntil(Lives.showBy(book, l));
+        if (leaves.length != proofs.length) revert ITaskMarket.LengthMismatch(leaves.length, proofs.length);
+        bytes32 claim = book.claims[l.uuid];
+        for (uint256 i; i < leaves.length; ++i) {
+            (bytes32 root, bool exists) = rootOf(leaves[i], proofs[i]);
+            if (root != claim) revert ITaskMarket.WrongLeaf(i);
+            emit ITaskMarket.Shown(l.uuid, i, exists ? proofs[i].data : proofs[i].data[:0]);
+        }
+        book.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
+    }
+
+    /// @notice The outputs root that a proof leads to, and whether there is such a leaf under it.
+    function rootOf(Leaf calldata leaf, LeafProof calldata proof) internal pure returns (bytes32 root, bool exists) {
+        bytes32 tree = proof.tree;
+        if (leaf.tensor < proof.count) {
+            exists = leaf.index < leavesOf(proof.dtype, proof.elements);
+            if (exists) {
+                if (proof.data.length != Merkle.LEAF) return (0, true);
+                tree = Merkle.climb(Merkle.leaf(proof.data, 0), leaf.index, proof.path);
+            }
+            bytes32 tensor = Merkle.tensorRoot(proof.dtype, proof.elements, tree);
+            // SAFETY: a longer name has no binding, and leads to another root.
+            // forge-lint: disable-next-line(unsafe-typecast)
+            bytes memory name = abi.encodePacked(uint8(proof.name.length), proof.name);
+            tree = Merkle.climb(Merkle.bindingLeaf(name, tensor), leaf.tensor, proof.binding);
+        }
+        bytes32 bindings = Merkle.bindingsRoot(proof.count, tree);
+        root = leaf.state ? Merkle.outputsRoot(proof.other, bindings) : Merkle.outputsRoot(bindings, proof.other);
+    }
+
+    /// @notice How many leaves a tensor has; none if there is no such type.
+    function leavesOf(uint8 dtype, uint256 elements) internal pure returns (uint256) {
+        if (dtype > 31) return 0;
+        uint256 size = (uint256(uint8(DTypes.WIDTHS[dtype])) + 7) / 8;
+        return (elements * size + Merkle.LEAF - 1) / Merkle.LEAF;
+    }
+}

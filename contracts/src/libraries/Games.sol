@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
+import {Account, Cause, Challenge, ITaskMarket, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
+import {Accounts} from "./Accounts.sol";
+import {Convictions} from "./Convictions.sol";
+import {Bill, Book, Life, Lives} from "./Lives.sol";
+import {Terms} from "./Terms.sol";
+
+/// @title Games that are opened against a result, and what their ends move
+library Games {
+    using Accounts for mapping(address => Account);
+    using Lives for Life;
+
+    /// @notice See `ITaskMarket.challenge`. What the bond needs is in the challenger's balance.
+    function challenge(
+        Book storage book,
+        Life memory l,
+        Order calldata order,
+        IDisputeGame game,
+        address challenger,
+        uint256 cap
+    ) external returns (uint256 gameId) {
+        l.checkState(State.Revealed);
+        Lives.checkUntil(l.challengeBy());
+        Bill memory b = l.bill(order);
+        book.accounts.hold(challenger, Terms.bond(l.p, b.price), cap);
+        return open(book, l, b, game, challenger, 0);
+    }
+
+    /// @notice Opens a game whose bond is held already.
+    function open(Book storage book, Life memory l, Bill memory b, IDisputeGame game, address challenger, uint256 slot)
+        internal
+        returns (uint256 gameId)
+    {
+        if (!l.has(Lives.BILLED)) {
+            book.bills[l.uuid] = b;
+            book.draws[l.uuid].flags = l.draw.flags | Lives.BILLED;
+        }
+        gameId = game.open(l.uuid, challenger);
+        // SAFETY: slots go up to 64.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        book.challenges[l.uuid][gameId] = Challenge(challenger, uint8(slot), false);
+        emit ITaskMarket.Challenged(l.uuid, gameId, challenger, Terms.bond(l.p, b.price));
+    }
+
+    /// @notice See `IDisputeMarket.onGameEnded`.
+    function end(Book storage book, Life memory l, uint256 gameId, bool executorLost) external {
+        // INVARIANT 2: the first conviction ends the task; what other games decide after it changes nothing.
+        if (l.step.state != State.Revealed) return;
+        Challenge memory c = book.challenges[l.uuid][gameId];
+        if (c.challenger == address(0) || c.ended) revert ITaskMarket.UnknownChallenge(l.uuid, gameId);
+
+        book.challenges[l.uuid][gameId].ended = true;
+        emit ITaskMarket.GameEnded(l.uuid, gameId, c.challenger, executorLost);
+        Bill memory b = book.bills[l.uuid];
+        uint256 bond = Terms.bond(l.p, b.price);
+        if (executorLost) {
+            if (c.slot == 0) book.accounts.release(c.challenger, bond, bond);
+            Convictions.convict(book, l, b, Cause.Verdict, c.challenger);
+        } else {
+            // INVARIANT 9: a part of the bond is burned, whoever plays both sides.
+            book.accounts.release(c.challenger, bond, 0);
+            book.accounts.credit(Lives.BURN, bond - Terms.bondShare(l.p, b.price));
+            book.won[l.uuid] += 1;
+            book.draws[l.uuid].flags = l.draw.flags | Lives.WON;
+            if (c.slot != 0) book.answers[l.uuid][c.slot - 1].stage = Stage.Lost;
+        }
+    }
+}

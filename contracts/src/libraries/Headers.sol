@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma solidity ^0.8.30;
+
+import {ITaskMarket} from "../interfaces/ITaskMarket.sol";
+
+/// @title Block headers, proved by the chain's own memory of their hashes
+library Headers {
+    /// @dev EIP-2935: answers a block number with its hash, for the last 8,191 blocks.
+    address internal constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
+    /// @dev What the opcode BLOCKHASH remembers.
+    uint256 internal constant RECENT = 256;
+
+    uint256 private constant NUMBER = 8;
+    uint256 private constant MIX = 13;
+
+    /// @notice The random value of block `blockNumber`, out of its header in RLP. Reverts for any other header, and for a
+    /// block without randomness.
+    function mixOf(uint256 blockNumber, bytes calldata header) external view returns (bytes32 mix) {
+        bytes32 expected = hashOf(blockNumber);
+        bytes32 given = keccak256(header);
+        // INVARIANT 20: only the header that the chain itself remembers.
+        if (expected == 0 || given != expected) revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+        if (uint256(field(header, NUMBER)) != blockNumber) {
+            revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+        }
+        mix = field(header, MIX);
+        if (mix == 0) revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+    }
+
+    /// @notice The hash of a past block; zero if the chain does not remember it.
+    function hashOf(uint256 blockNumber) internal view returns (bytes32) {
+        if (blockNumber + RECENT >= block.number) return blockhash(blockNumber);
+        (bool known, bytes memory answer) = HISTORY.staticcall(abi.encode(blockNumber));
+        return known && answer.length == 32 ? abi.decode(answer, (bytes32)) : bytes32(0);
+    }
+
+    /// @notice A field of at most 32 bytes, as a number.
+    /// @dev Reads a header whose hash has been checked: it is well formed. Fields before the last one that is read are
+    /// strings of less than 2^16 bytes.
+    function field(bytes calldata header, uint256 number) internal pure returns (bytes32) {
+        uint256 at = 1 + (uint8(header[0]) > 0xf7 ? uint8(header[0]) - 0xf7 : 0);
+        for (uint256 i;; ++i) {
+            (uint256 start, uint256 length) = item(header, at);
+            if (i == number) {
+                // SAFETY: a field of no bytes is zero, and no shift below is by a negative number.
+                return length == 0 ? bytes32(0) : bytes32(header[start:start + length]) >> (8 * (32 - length));
+            }
+            at = start + length;
+        }
+        return 0;
+    }
+
+    /// @notice Where the bytes of the RLP string at `at` start, and how many they are.
+    function item(bytes calldata header, uint256 at) internal pure returns (uint256 start, uint256 length) {
+        uint256 prefix = uint8(header[at]);
+        if (prefix < 0x80) return (at, 1);
+        if (prefix < 0xb8) return (at + 1, prefix - 0x80);
+        start = at + 1 + (prefix - 0xb7);
+        for (uint256 i = at + 1; i < start; ++i) {
+            length = length << 8 | uint8(header[i]);
+        }
+    }
+}
