@@ -4,7 +4,7 @@ All that matters is on chain. What is expensive, the trace, is made again when i
 position gives the same move, which the chain's journal sends once.
 """
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 
@@ -14,9 +14,10 @@ from eigentensor.chain import Chain, GameView, Order, Receipt
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, deadline_of, next_move
 from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
+from eigentensor.program.cost import costs
 from eigentensor.tracing import Claim, Execute, Execution, retrace
 
-#: Accounts that stay in memory, each with the tensors of the call that one game is about.
+#: Accounts that stay in memory.
 ACCOUNTS = 4
 #: What an order names, by its task.
 Load = Callable[[bytes, Order], Bound]
@@ -25,14 +26,21 @@ Load = Callable[[bytes, Order], Bound]
 class Player:
     """The executor in games about its results, the challenger in its own. Turns of different games may run at once."""
 
-    def __init__(self, chain: Chain, player: str, load: Load, execute: Execute = reference.execute) -> None:
-        """`chain` acts as the account `player`, or as its registered signer; `execute` is run again for each game."""
+    def __init__(
+        self, chain: Chain, player: str, load: Load, execute: Execute = reference.execute, *, memory: int = 256 << 20
+    ) -> None:
+        """`chain` acts as the account `player`, or as its registered signer.
+
+        `execute` is run again once for each task, where all tensors together have at most `memory` bytes; otherwise
+        once more for each call that a game is about.
+        """
         self._chain = chain
         self._player = player
         self._load = load
         self._execute = execute
-        self._accounts: OrderedDict[int, Execution] = OrderedDict()
-        self._lock = Lock()
+        self._memory = memory
+        self._accounts: deque[tuple[bytes, Execution]] = deque(maxlen=ACCOUNTS)
+        self._lock, self._tracing = Lock(), Lock()
 
     def turn(self, game_id: int) -> Receipt | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.
@@ -42,8 +50,6 @@ class Player:
         game, head = self._chain.game(game_id), self._chain.block_number()
         position = game.position
         if game.ended is not None:
-            with self._lock:
-                self._accounts.pop(game_id, None)
             return None
         is_over = head >= deadline_of(position)
         if position.phase.side not in self._sides(position):
@@ -65,13 +71,13 @@ class Player:
             outputs=self._chain.outputs_root_of(game.task),
         )
         published = Published.of((moved.position, moved.data) for moved in game.moves)
-        account = self._account(game, order, frozenset())
+        account = self._account(game.task, order, frozenset())
         while True:
             knowledge = Knowledge(claim, order.as_tuple(), account)
             found = next_move(position.phase.side, position, published, knowledge)
             if not isinstance(found, Keep):
                 return found
-            account = self._account(game, order, found.calls)
+            account = self._account(game.task, order, found.calls)
 
     def _sides(self, position: Position) -> set[Side]:
         """Whoever challenges itself plays both."""
@@ -81,18 +87,25 @@ class Player:
             raise DisputeError(f"{self._player} does not play in this game about task {position.task.hex()}")
         return found
 
-    def _account(self, game: GameView, order: Order, keep: frozenset[int]) -> Execution:
-        """Our own account of the task, with these tensors at least."""
+    def _account(self, task: bytes, order: Order, keep: frozenset[int]) -> Execution:
+        """Our own account of a task, with these tensors at least."""
+        known = self._known(task, keep)
+        if known is None:
+            with self._tracing:  # one at a time: each takes all processors
+                known = self._known(task, keep) or self._trace(task, order, keep)
+        return known
+
+    def _known(self, task: bytes, keep: frozenset[int]) -> Execution | None:
         with self._lock:
-            known = self._accounts.get(game.game_id)
-        if known is not None and keep <= known.kept.keys():
-            return known
-        bound = self._load(game.task, order)
+            return next((a for of, a in self._accounts if of == task and keep <= a.kept.keys()), None)
+
+    def _trace(self, task: bytes, order: Order, keep: frozenset[int]) -> Execution:
+        """With all tensors, if they fit: other games about the task need others."""
+        bound = self._load(task, order)
+        calls = range(len(bound.program.calls) * bound.repeat)
+        size = costs(bound.program).all_bytes * bound.repeat
         given = bound.program, bound.tensors, bound.variables, bound.repeat
-        account = retrace(*given, keep=keep, execute=self._execute)
+        account = retrace(*given, keep=calls if size <= self._memory else keep, execute=self._execute)
         with self._lock:
-            self._accounts[game.game_id] = account
-            self._accounts.move_to_end(game.game_id)
-            while len(self._accounts) > ACCOUNTS:
-                self._accounts.popitem(last=False)
+            self._accounts.append((task, account))
         return account

@@ -6,10 +6,10 @@ from eigentensor.program.codec import HEADER, split, to_bytes
 from eigentensor.program.cost import body_cost
 from eigentensor.program.limits import RESULTS, WITNESS
 from eigentensor.program.model import Program
-from eigentensor.tracing.step import reduction_dtypes
 
-#: Instruction evaluations that an executor makes within its clock to show a leaf with all results of its elements.
-LEAF_EVALUATIONS = 1 << 32
+#: Evaluations of instructions that players make within their clocks by the reference: for an element, whose steps are
+#: taken one by one, and for all elements of a leaf.
+ELEMENT, WHOLE_LEAF = 1 << 23, 1 << 30
 
 
 def refuse(program: Program, repeat: int) -> str | None:
@@ -27,12 +27,13 @@ def refuse(program: Program, repeat: int) -> str | None:
         return f"its results need a proof of {size:,} bytes, at most {WITNESS:,} are allowed"
     for number, body in enumerate(program.bodies):
         dtype, elements = body.parameters[0]
-        shown = min(elements, LEAF // dtype.size)
-        evaluations = body_cost(body).evaluations // max(1, elements) * shown
-        if reduction_dtypes(body) and evaluations > LEAF_EVALUATIONS:
-            return (
-                f"a leaf of body {number} takes {evaluations:,} evaluations, at most {LEAF_EVALUATIONS:,} are allowed"
-            )
+        each = body_cost(body).evaluations // max(1, elements) if body.reductions else 0
+        for what, count, most in (
+            ("an element", 1, ELEMENT),
+            ("a leaf", min(elements, LEAF // dtype.size), WHOLE_LEAF),
+        ):
+            if count * each > most:
+                return f"{what} of body {number} takes {count * each:,} evaluations, at most {most:,} can be shown"
     return None
 
 

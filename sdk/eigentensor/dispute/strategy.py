@@ -44,7 +44,7 @@ from eigentensor.tracing import (
     prove_outputs,
     witness_of,
 )
-from eigentensor.tracing.step import results_of
+from eigentensor.tracing.step import element_of, results_of
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Turn:
 
     @cached_property
     def element(self) -> Element:
-        return Element(self.account, self.position.number, self.position.element)
+        return element_of(self.account, self.position.number, self.position.element)
 
     @property
     def shown(self) -> Shown:
@@ -172,7 +172,7 @@ def _element(turn: _Turn) -> Move | None:
     chosen = next((e for e in own.elements if own.pattern(e) != turn.shown.pattern(e)), None)
     if chosen is None:
         return None
-    element, entry = Element(turn.account, turn.position.number, chosen), turn.shown.entry(chosen)
+    element, entry = element_of(turn.account, turn.position.number, chosen), turn.shown.entry(chosen)
     claimed = unpacked(reduction_types(turn.position), turn.shown.results_of(chosen))
     wrong = next((k for k, (a, b) in enumerate(zip(claimed, element.results, strict=True)) if a != b), None)
     if wrong is not None:

@@ -1,6 +1,6 @@
 """An execution with one wrong bit somewhere, and an executor that defends it. All else that it says is true."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -16,9 +16,9 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
-from eigentensor.reference import Evaluation, Values, loaded
+from eigentensor.reference import Values
 from eigentensor.tracing import Element, Execution, retrace
-from eigentensor.tracing.step import reduction_dtypes
+from eigentensor.tracing.step import Recorded, reading, reduction_dtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +81,25 @@ class Liar:
         move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=self.account))
         if position.number != self.fault.number:
             return move
-        types, believed = reduction_types(position), self._faulty.accumulators
+        types, believed = reduction_types(position), self._faulty.believed
         if isinstance(move, ShowLeaf) and self.fault.element in elements_of(position):
-            results = packed(types, (believed[k][-1] for k in range(len(types))))
+            results = packed(types, (believed(k)[-1] for k in range(len(types))))
             at = (self.fault.element - elements_of(position).start) * len(results)
             return replace(move, results=move.results[:at] + results + move.results[at + len(results) :])
         if isinstance(move, ClaimBorders) and self.fault.element == position.element:
             borders, k = borders_of(position), position.reduction
-            return ClaimBorders(packed([types[k]] * len(borders), (believed[k][steps] for steps in borders)))
+            return ClaimBorders(packed([types[k]] * len(borders), (believed(k)[steps] for steps in borders)))
         return move
 
 
-class _Faulty(Evaluation):
-    """The faulty element, evaluated with its fault. `accumulators` are all that there were, the identity first."""
+class _Faulty(Recorded):
+    """The faulty element, evaluated with its fault."""
 
     def __init__(self, account: Execution, fault: Fault) -> None:
         arrays = [argument.array for argument in account.arguments(fault.number)]
-
-        def load(parameter: int, element: Values, guard: Values | None) -> Values:
-            return loaded(arrays[parameter - 1], element, guard)
-
-        indices = np.array([fault.element])
-        super().__init__(account.body(fault.number), load, account.bound(fault.number), indices)
+        super().__init__(account.body(fault.number), reading(arrays), account.bound(fault.number), fault.element)
         self.fault = fault
-        self.accumulators: dict[int, list[int]] = {}
+        self.steps = 0
 
     def element(self) -> Values:
         """What is stored."""
@@ -112,16 +107,17 @@ class _Faulty(Evaluation):
         stored = canonical(dtype, np.array(np.broadcast_to(self.stored(), (1,))))
         return _flipped(stored, self.fault.bit) if self.fault.reduction is None else stored
 
-    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
-        instruction = self.body.instructions[number]
-        found = self.accumulators[instruction.c] = []
-        for total in super().totals(number, inner):
-            found.append(int(patterns(instruction.dtype, canonical(instruction.dtype, np.array(total)))[0]))
-            yield total
+    def believed(self, reduction: int) -> list[int]:
+        """The patterns of all accumulators of a reduction, the identity first."""
+        dtype = reduction_dtypes(self.body)[reduction]
+        return [int(pattern) for pattern in patterns(dtype, canonical(dtype, self.accumulators[reduction]))]
 
     def accumulate(self, number: int, factors: Sequence[Values], total: Values) -> Values:
         after, instruction = super().accumulate(number, factors, total), self.body.instructions[number]
-        if (instruction.c, self.fault.step) != (self.fault.reduction, len(self.accumulators[instruction.c]) - 1):
+        if instruction.c != self.fault.reduction:
+            return after
+        self.steps += 1
+        if self.steps != self.fault.step + 1:
             return after
         return canonical(instruction.dtype, _flipped(after, self.fault.bit))
 

@@ -115,6 +115,11 @@ class Execution:
         return self.flat(len(self.program.buffers) + call, iteration)
 
     @cached_property
+    def memory(self) -> dict[tuple[int, int], Any]:
+        """For what is evaluated about an element of an executed call, so that it is evaluated once."""
+        return {}
+
+    @cached_property
     def _flats(self) -> dict[tuple[str, int], Flat]:
         return {}
 

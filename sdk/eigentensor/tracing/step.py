@@ -1,6 +1,6 @@
 """One element of a call: the results of its reductions, their accumulators, and the value of any one step."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,7 +98,7 @@ def results_of(execution: Execution, number: int, elements: range) -> list[tuple
     if not numbers:
         return [()] * len(elements)
     arrays = [argument.array for argument in execution.arguments(number)]
-    each = Evaluation(body, _reads(arrays), execution.bound(number), np.array(elements, np.int64))
+    each = Evaluation(body, reading(arrays), execution.bound(number), np.array(elements, np.int64))
     each.stored()
     columns = []
     for n in numbers:
@@ -108,8 +108,24 @@ def results_of(execution: Execution, number: int, elements: range) -> list[tuple
     return list(zip(*columns, strict=True))
 
 
+class Recorded(Evaluation):
+    """An evaluation of one element that remembers its accumulators by reduction: the identity, then after each step."""
+
+    def __init__(self, body: Body, load: Load, variables: Sequence[int], element: int) -> None:
+        super().__init__(body, load, variables, np.array([element]))
+        self.accumulators: dict[int, Values] = {}
+
+    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
+        reduction = self.body.instructions[number]
+        found = np.empty(1 + int(np.prod(self.extents(number), dtype=object)), STORAGE[reduction.dtype])
+        self.accumulators[reduction.c] = found
+        for step, total in enumerate(super().totals(number, inner)):
+            found[step : step + 1] = total
+            yield total
+
+
 class Element:
-    """An element of an executed call, evaluated over the tensors that an account gives for it."""
+    """An element of an executed call, evaluated once over the tensors that an account gives for it."""
 
     def __init__(self, execution: Execution, number: int, element: int) -> None:
         self.body = execution.body(number)
@@ -117,7 +133,7 @@ class Element:
         self.element = element
         self.variables = execution.bound(number)
         self._arrays = [argument.array for argument in execution.arguments(number)]
-        self._evaluation = Evaluation(self.body, _reads(self._arrays), self.variables, np.array([element]))
+        self._evaluation = Recorded(self.body, reading(self._arrays), self.variables, element)
         self._stored = self._evaluation.stored()
 
     @property
@@ -128,35 +144,34 @@ class Element:
     @property
     def results(self) -> tuple[int, ...]:
         """The patterns of the element's reductions."""
-        return tuple(
-            _pattern(self.body.instructions[n].dtype, self._evaluation.values[n]) for n in reductions(self.body)
-        )
+        return tuple(self.accumulators(k, {self.length(k)})[self.length(k)] for k in range(self.body.reductions))
 
     def length(self, reduction: int) -> int:
-        """The steps that a reduction takes."""
-        return length_of(self.body, self.variables, reduction)
+        """The steps that a reduction takes; none leave it at its identity."""
+        return len(self._evaluation.accumulators[reduction]) - 1
 
     def accumulators(self, reduction: int, after: Collection[int]) -> dict[int, int]:
         """The patterns of the accumulator after so many steps; 0 is the identity, `length` the result."""
-        number = reductions(self.body)[reduction]
-        inner = _expression(self.body, self.body.instructions[number].values)
-        again = Evaluation(self.body, _reads(self._arrays), self.variables, np.array([self.element]))
-        again.values |= self._evaluation.values
-        dtype, last = self.body.instructions[number].dtype, max(after, default=0)
-        found: dict[int, int] = {}
-        for steps, total in enumerate(again.totals(number, inner)):
-            if steps in after:
-                found[steps] = _pattern(dtype, total)
-            if steps >= last:
-                break
-        return found
+        found, dtype = self._evaluation.accumulators[reduction], reduction_dtypes(self.body)[reduction]
+        return {steps: _pattern(dtype, found[steps : steps + 1]) for steps in after}
 
     def read(self, parameter: int, element: int) -> int:
         """The pattern of an element of an operand."""
         return _pattern(self.body.parameters[parameter].dtype, self._arrays[parameter - 1][element : element + 1])
 
 
-def _reads(arrays: Sequence[Values]) -> Load:
+def element_of(execution: Execution, number: int, element: int) -> Element:
+    """The element, evaluated when the account is asked for it first; the account remembers the last one."""
+    known = execution.memory.get((number, element))
+    if known is None:
+        execution.memory.clear()
+        known = execution.memory[number, element] = Element(execution, number, element)
+    return known
+
+
+def reading(arrays: Sequence[Values]) -> Load:
+    """Loads from the flat tensors of parameters 1, 2, …"""
+
     def load(parameter: int, element: Values, guard: Values | None) -> Values:
         return loaded(arrays[parameter - 1], element, guard)
 
