@@ -128,11 +128,12 @@ def deploy(rpc_url: str) -> Deployment:
     """Deploys everything with the project's forge script, and returns what it wrote."""
     written = CONTRACTS / "deployments" / f"{uuid.uuid4().hex}.json"
     written.parent.mkdir(exist_ok=True)
-    command = [str(tool("forge")), "script", "script/Deploy.s.sol:Deploy", "--rpc-url", rpc_url, "--broadcast"]
+    # Sent at once they may overtake each other, and anvil may leave one lying that came too early.
+    script = [str(tool("forge")), "script", "script/Deploy.s.sol:Deploy", "--broadcast", "--slow"]
     try:
         with TemporaryDirectory() as broadcast:
             done = subprocess.run(
-                [*command, "--private-key", ANVIL_KEYS[DEPLOYER]],
+                [*script, "--rpc-url", rpc_url, "--private-key", ANVIL_KEYS[DEPLOYER]],
                 cwd=CONTRACTS,
                 env=os.environ | {"DEPLOYMENT": str(written), "FOUNDRY_BROADCAST": broadcast},
                 capture_output=True,
