@@ -12,8 +12,13 @@ DIGITS = 9  # of an amount that are shown
 
 
 def amount(wei: int, deployment: Deployment) -> str:
-    """Wei of the market's token in whole tokens: exact, unless nobody would read all of its digits."""
+    """Wei of the market's token in whole tokens, with its symbol."""
+    return f"{number(wei, deployment)} {deployment.token_symbol}"
+
+
+def number(wei: int, deployment: Deployment) -> str:
+    """Exact, unless nobody would read all of its digits."""
     exact = from_wei(wei, deployment.token_decimals)
-    if len(exact.partition(".")[2]) > DIGITS:
-        exact = f"~{Decimal(exact).normalize(Context(prec=DIGITS)):f}"
-    return f"{exact} {deployment.token_symbol}"
+    if len(exact.partition(".")[2]) <= DIGITS:
+        return exact
+    return f"~{Decimal(exact).normalize(Context(prec=DIGITS)):f}"

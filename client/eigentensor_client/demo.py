@@ -17,6 +17,7 @@ from eigentensor.economics import WAD
 from eigentensor.errors import EigenTensorError, ExecutorFailed, WrongResult
 from eigentensor.merkle import operators_root
 from eigentensor.testing.actors import SilentOperator
+from eigentensor_client.amounts import number
 from eigentensor_client.cli import report
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 BLOCK_TIME = 0.5
 OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there is work for all three
 #: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
-TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=20, check_rate=WAD, exec=40)
+TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=60, check_rate=WAD, exec=40, accept_within=60)
 PATIENCE = 5  # blocks that the silent operator is given
 DIGITS = Path(__file__).parents[1] / "examples" / "digits.py"
 
@@ -185,12 +186,12 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
         balances.append(_balances(client, party.address))
     failed = next(event for event in client.task(task.uuid).events if isinstance(event, Failed))
     names = ("client", "operator, free", "operator, held as collateral", "burned")
+    deployment = client.network.deployment
     rows = [
-        [name, *(from_wei(wei) for wei in amounts)]
+        [name, *(number(wei, deployment) for wei in amounts)]
         for name, amounts in zip(names, zip(*balances, strict=True), strict=True)
     ]
-    symbol = client.network.deployment.token_symbol
-    show.say(table((f"{symbol} of", "before", "while accepted", "after"), rows))
+    show.say(table((f"{deployment.token_symbol} of", "before", "while accepted", "after"), rows))
     show.say(f"penalty {client.amount(failed.penalty)}, burned; refund {client.amount(failed.refund)}")
 
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from eigentensor.chain import Challenged, Paid, Settled, from_wei
+from eigentensor.chain import Challenged, Convicted, Paid, Settled
 from eigentensor.errors import BlobNotFound, ExecutorConvicted, NotYet
 from eigentensor.merkle import operators_root
+from eigentensor_client.amounts import number
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.games import gas
@@ -44,10 +45,25 @@ def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party
         books.append(_ledger(client, liar, operators))
         _await_slash(client, task, bar)
         books.append(_ledger(client, liar, operators))
-    rows = [[name, *(from_wei(book[name]) for book in books)] for name in books[0]]
-    symbol = client.network.deployment.token_symbol
-    show.say(table((f"{symbol} of", "before", "at the conviction", "when all is settled"), rows))
-    show.say(f"`eigentensor challenge show {game}` explains any game again")
+    deployment = client.network.deployment
+    rows = [[name, *(number(book[name], deployment) for book in books)] for name in books[0]]
+    titles = ("before", "at the conviction", "when all is settled")
+    show.say(table((f"{deployment.token_symbol} of", *titles), rows))
+    _explain(show, client, client.look(task))
+    show.say(f"while a network runs, `eigentensor challenge show {game}` tells any of its games again")
+
+
+def _explain(show: "Show", client: Client, task: TaskView) -> None:
+    """Where the liar's money went, from the task's events."""
+    for event in task.events:
+        match event:
+            case Convicted():
+                show.say(f"back to the client: {client.amount(event.refund)}, its whole escrow")
+            case Settled():
+                show.say(f"to the verifier, bond included: {client.amount(event.amount)}")
+            case Paid():
+                share, burned = client.amount(event.share), client.amount(event.burned)
+                show.say(f"of the slashed stake: {share} to the verifier, {burned} burned")
 
 
 def _await_game(client: Client, task: TaskView, bar: Bar) -> int:

@@ -12,7 +12,9 @@ from eigentensor_client.results import TaskView
 def view(chain: Reader, order: Order) -> TaskView:
     """The task of an order now, without its events."""
     p, uuid = chain.deployment.parameters, order_uuid(order, chain.deployment.domain)
-    block, task = chain.block_number(), chain.task_at(uuid)
+    block, task, deadline = chain.block_number(), chain.task_at(uuid), chain.deadline_of(uuid)
+    while (again := chain.task_at(uuid)) != task:  # it moved on in between: the deadline may be of either step
+        task, deadline = again, chain.deadline_of(uuid)
     paid = price(order, task.accepted_at) if int(task.executor, 16) else None
     seed_block = economics.seed_block(task.committed_at, p.lag, p.grid) if task.committed_at else 0
     return TaskView(
@@ -21,7 +23,7 @@ def view(chain: Reader, order: Order) -> TaskView:
         state=task.state,
         executor=None if paid is None else task.executor,
         price=paid,
-        deadline=chain.deadline_of(uuid),
+        deadline=deadline,
         block=block,
         stake=None if paid is None else stake(p, order, paid),
         seed_block=seed_block,
