@@ -6,8 +6,8 @@ import sys
 import structlog
 
 
-def configure() -> None:
-    """Sends everything to stderr; stdout stays free."""
+def configure(level: int = logging.INFO) -> None:
+    """Sends everything from a level on to stderr; stdout stays free."""
     interactive = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if interactive else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -17,6 +17,6 @@ def configure() -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

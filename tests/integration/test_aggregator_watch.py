@@ -136,7 +136,7 @@ def publish(url: str, blobs: LocalStore) -> None:
             gateway.upload(names.blob)
 
 
-@stamina.retry(on=AssertionError, timeout=60, attempts=None, wait_max=0.2)
+@stamina.retry(on=AssertionError, timeout=120, attempts=None, wait_max=0.2)
 def eventually(check: Callable[[], object]) -> None:
     assert check()
 

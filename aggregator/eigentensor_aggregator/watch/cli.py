@@ -35,6 +35,8 @@ def watch(
     """
     given: dict[str, Any] = dict(locals()) | {"unsafe_no_sandbox": unsafe_no_sandbox or None}
     del given["as_json"]
+    import logging
+
     from pydantic import ValidationError
 
     from eigentensor_aggregator import logs
@@ -46,5 +48,5 @@ def watch(
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise wrong_settings(error) from None
-    logs.configure()
+    logs.configure(logging.WARNING)
     service.run(settings, as_json=as_json)

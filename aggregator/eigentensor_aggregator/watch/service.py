@@ -73,16 +73,18 @@ def run(settings: Settings, *, as_json: bool = False) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with alone(settings, network, _printed(as_json)) as (daemon, chain):
+    with alone(settings, network, _printed(as_json)) as chain:
         account = chain.address if chain else "no account: only tells"
+        share = "every result" if settings.share == 1 else f"{settings.share:.3g} of all results"
+        token = network.deployment.token_symbol
         typer.echo(f"eigentensor {version('eigentensor')}  network {network.name}  {account}", err=True)
-        _log.info("watching", share=settings.share, bonds=settings.bonds, from_block=daemon.block)
+        typer.echo(f"watches {share}, with at most {settings.bonds} {token} in games at once", err=True)
         stop.wait()
 
 
 @contextmanager
-def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) -> Iterator[tuple[Daemon, Chain | None]]:
-    """A watcher with its own database and journal; its daemon runs until the block ends."""
+def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) -> Iterator[Chain | None]:
+    """A watcher with its own database and journal, which runs until the block ends; the account that challenges."""
     reader = Reader(network)
     reader.check()
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -99,7 +101,7 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
             daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher, concerns)
             daemon.start()
             try:
-                yield daemon, chain
+                yield chain
             finally:
                 daemon.stop()
     finally:
