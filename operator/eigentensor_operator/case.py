@@ -56,6 +56,8 @@ class Role(StrEnum):
 
 
 SENT = frozenset(Step) - {Step.INSPECT, Step.FETCH, Step.DECLINE, Step.EXECUTE, Step.LOOK, Step.UPLOAD, Step.HALT}
+#: What the gateway is told. Other steps of a task are taken one after the other; these wait for none, and none waits.
+BESIDE = frozenset({Step.DECLINE, Step.UPLOAD})
 #: Missing one of these in time costs stake or a bond: they are tried again in every block.
 URGENT = frozenset({Step.COMMIT, Step.SEED, Step.ANSWER, Step.REVEAL, Step.SHOW, Step.PLAY})
 #: What is remembered of a task beside its life: what checks it, and what this is worth.
@@ -107,11 +109,12 @@ class Case:
     uploaded: bool = False
     refused: Reason | None = None  # why it is not accepted
     published: Code | None = None  # the refusal that was published last
-    publish_from: int = 0  # block of the next attempt to publish it
     dropped: Reason | None = None  # why it is not finished, though accepted
     unanswered: Reason | None = None  # why it is not checked, though drawn for this operator
     halted: bool = False  # its conviction was acted upon
     doing: Step | None = None
+    uploading: bool = False
+    gateway_from: int = 0  # block of the next attempt to tell the gateway something
     visible_by: int = -1  # the last transaction of this operator is in this block: until then, believe it
     not_before: int = 0  # block of the next attempt
     attempts: int = 0

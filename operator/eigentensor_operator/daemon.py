@@ -52,12 +52,13 @@ class Daemon:
         self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         # What may cost stake or a bond when it is late waits for nothing else.
-        urgent, games = Lane("urgent", 8), Lane("game", 8)
+        urgent, reveal, games = Lane("urgent", 4), Lane("reveal", 8), Lane("game", 8)
         self._lanes = (
             dict.fromkeys(Step, market)
             | dict.fromkeys((Step.INSPECT, Step.FETCH), download)
             | dict.fromkeys((Step.DECLINE, Step.UPLOAD), gateway)
             | dict.fromkeys(URGENT, urgent)
+            | dict.fromkeys((Step.REVEAL, Step.SHOW), reveal)
             | dict.fromkeys((Step.PLAY, Step.TIMEOUT), games)
             | {Step.EXECUTE: Lane("device", 1)}
         )

@@ -25,8 +25,6 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
             return Step.SHOW
         case State.REVEALED if overdue and not case.open_games and case.demand is None:
             return Step.CLOSE
-        case State.REVEALED | State.FINAL if case.seal is not None and not case.uploaded:
-            return Step.UPLOAD
         case State.CONVICTED if not case.halted:
             return Step.HALT
         case _:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from eigentensor import economics
 from eigentensor.chain import Ended, Moved, Opened, Seeded, State
 from eigentensor_operator import executing, playing, taking, verifying
-from eigentensor_operator.case import SENT, URGENT, Case, Step
+from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Step
 from eigentensor_operator.events import (
     Do,
     Done,
@@ -100,10 +100,17 @@ def _concluded(operator: Operator, event: Outcome) -> Operator:
     known = operator.cases.get(event.task)
     if known is None:
         return operator
-    if isinstance(event, Done | Undone) and event.step is Step.DECLINE:  # published beside the steps
-        again = replace(known, published=None, publish_from=operator.head + PAUSE)
-        return operator if isinstance(event, Done) else operator.replaced(again)
+    if isinstance(event, Done | Undone) and event.step in BESIDE:
+        return operator.replaced(_told(operator, known, event))
     return _finished(operator, replace(known, doing=None), event)
+
+
+def _told(operator: Operator, case: Case, event: Done | Undone) -> Case:
+    """The gateway was told, or will be told later."""
+    later = case.gateway_from if isinstance(event, Done) else operator.head + PAUSE
+    if event.step is Step.DECLINE:
+        return replace(case, gateway_from=later, published=case.published if isinstance(event, Done) else None)
+    return replace(case, gateway_from=later, uploading=False, uploaded=isinstance(event, Done))
 
 
 def _played(operator: Operator, event: Done | Undone) -> Operator:
@@ -130,8 +137,6 @@ def _finished(operator: Operator, case: Case, event: Outcome) -> Operator:
             case = replace(case, seal=case.seal or seal)
         case Done(_, Step.FETCH):
             case = replace(case, fetched=True)
-        case Done(_, Step.UPLOAD):
-            case = replace(case, uploaded=True)
         case Done(_, Step.HALT):
             case = replace(case, halted=True)
         case Done(_, done, block) if done in SENT and (block == 0 or case.now.block < block):
@@ -199,7 +204,7 @@ def _convicted(operator: Operator, case: Case) -> bool:
 
 
 def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
-    """One task with what was decided about it, and the steps to begin. A refusal is published once for each code."""
+    """One task with what was decided about it, and the steps to begin."""
     steps: list[Step] = []
     decision = _next(operator, case)
     if isinstance(decision, Step):
@@ -211,11 +216,21 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
         case = case if decision == case.refused else replace(case, refused=decision)
     elif decision is not None and decision != case.unanswered:
         case = replace(case, unanswered=decision)
-    may_say = case.now.state is State.OPEN and operator.head >= case.publish_from
-    if may_say and case.refused is not None and case.refused.code is not case.published:
-        steps.append(Step.DECLINE)
-        case = replace(case, published=case.refused.code)
+    if operator.head >= case.gateway_from and not case.uploading:
+        case = _tell_gateway(operator, case, steps)
     return case, steps
+
+
+def _tell_gateway(operator: Operator, case: Case, steps: list[Step]) -> Case:
+    """Publishes a refusal, delivers a result. Nothing waits for it."""
+    if case.now.state is State.OPEN and case.refused is not None and case.refused.code is not case.published:
+        steps.append(Step.DECLINE)
+        return replace(case, published=case.refused.code)
+    is_public = case.now.state in (State.REVEALED, State.FINAL) and operator.mine(case)
+    if is_public and case.seal is not None and not case.uploaded:
+        steps.append(Step.UPLOAD)
+        return replace(case, uploading=True)
+    return case
 
 
 def _next(operator: Operator, case: Case) -> Step | Reason | None:
@@ -229,7 +244,7 @@ def _next(operator: Operator, case: Case) -> Step | Reason | None:
 
 def _forgettable(operator: Operator, case: Case) -> bool:
     """Nothing can come of the task any more, not even by a reorg."""
-    if case.doing is not None:
+    if case.doing is not None or case.uploading:
         return False
     age = operator.head - operator.policy.keep
     if case.now.state is State.NONE or case.now.state is State.OPEN:

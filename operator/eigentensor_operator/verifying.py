@@ -62,6 +62,8 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
         return operator.faulty
     if operator.draining:
         return Reason(Code.DRAINING, "an operator that answers", "draining", lasting=False)
+    if not standing.member:
+        return Reason(Code.MEMBERSHIP, "a member of the operator set", "not a member", lasting=False)
     lower = sum(answer.index < candidacy.index for answer in case.answers())
     if lower >= case.order.verifiers:
         return Reason(Code.RANK, f"one of the {case.order.verifiers} lowest answers", f"{lower} lower ones", False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import Chain, GameEnded, Settled, Slashed, State, anvil_account, to_wei
+from eigentensor.chain import Chain, GameEnded, Leaf, Settled, Shown, Slashed, State, anvil_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
@@ -40,13 +40,14 @@ def joined(net: Devnet, name: str) -> Party:
 
 
 @pytest.fixture(scope="module")
-def executor(net: Devnet) -> Party:
-    return joined(net, "executor")
+def verifier(net: Devnet) -> Party:
+    return joined(net, "verifier")
 
 
 @pytest.fixture(scope="module")
-def verifier(net: Devnet) -> Party:
-    return joined(net, "verifier")
+def executor(net: Devnet, verifier: Party) -> Party:
+    """One of which somebody else can be the verifier: else it does not accept."""
+    return joined(net, "executor")
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +111,7 @@ def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, cl
     assert (liar.folder / "draining").exists()
 
 
-def test_two_challenges_in_vain_pay_the_executor_and_delay_it_by_their_clocks(
+def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_demands(
     net: Devnet, client: Client, executor: Party, tmp_path: Path
 ) -> None:
     running = start(net, executor, "upload")
@@ -125,10 +126,18 @@ def test_two_challenges_in_vain_pay_the_executor_and_delay_it_by_their_clocks(
             challenger.approve(chain.deployment.task_market, bond)
             challenger.challenge(challenger.address, task.order)
             bonds += economics.bond_share(chain.deployment.parameters, TERMS.max_price)
+    chain.approve(chain.deployment.task_market, to_wei("0.1"))
+    chain.deposit(client.address, to_wei("0.1"))
+    chain.demand(task.order, [Leaf(False, 0, 0), Leaf(True, 0, 1 << 30)])
     wait_for(running, "moved", times=2)
+    wait_for(running, "shown", times=2)
+    there, missing = (e for e in chain.events(chain.task_at(uuid).accepted_at) if isinstance(e, Shown))
+    first = client.deliver(client.look(task)).outputs
+    assert (there.data[: first[min(first)].nbytes], missing.data) == (first[min(first)].tobytes()[:1024], b"")
     net.anvil.mine_past(chain.block_number() + TERMS.exec + chain.deployment.parameters.clock)
     wait_for(running, "game_ended", times=2)
     assert client.wait(task, "final", timeout=60).state is State.FINAL
     account = chain.balance_of(executor.address)
-    assert account.balance - before.balance - before.collateral == TERMS.max_price + bonds
+    shown = 2 * chain.deployment.parameters.g_chunk
+    assert account.balance - before.balance - before.collateral == TERMS.max_price + bonds + shown
     assert chain.open_games(uuid) == ()

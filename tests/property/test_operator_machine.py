@@ -8,11 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from eigentensor import chain
 from eigentensor.chain import (
     Answered,
     Challenged,
+    Demanded,
     Ended,
     GameEnded,
+    Leaf,
     Moved,
     Opened,
     Revealed,
@@ -127,6 +130,8 @@ class Market:
                 return self.open(task, case, answer, seal)
             case Step.CLOSE, State.ACCEPTED | State.COMMITTED | State.REVEALED if over and not case.open_games:
                 self.close(task)
+            case Step.SHOW, State.REVEALED if case.demand and not over:
+                self.include(chain.Shown(at(block), task, 0, b""))
             case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not case.is_over(answer):
                 self.include(Settled(at(block), task, 1, ME, WAD))
             case Step.SLASH, State.CONVICTED if not case.is_slashed:
@@ -184,8 +189,9 @@ class Market:
         self.include(*over, *convicted, task=do.task)
 
     def close(self, task: bytes) -> None:
-        state = State.FINAL if self.case(task).now.state is State.REVEALED else State.FAILED
-        if self.case(task).now.state is State.COMMITTED and self.is_drawn(task):
+        case = self.case(task)
+        state = State.FINAL if case.now.state is State.REVEALED else State.FAILED
+        if case.demand is not None or (case.now.state is State.COMMITTED and self.is_drawn(task)):
             state = State.CONVICTED
         self.include(Fact(state, self.block + 1), task=task)
 
@@ -223,7 +229,7 @@ class OperatorMachine(RuleBasedStateMachine):
                 assert case.at(State.REVEALED) is not None or head >= case.reveal_by(POLICY)
             case Step.CLOSE if mine:
                 assert case.now.state is not State.COMMITTED or not self.operator.is_drawn(case)
-                assert not case.open_games
+                assert not case.open_games and case.demand is None
             case Step.PLAY:
                 assert self.operator.games[do.game].awaits(ME)
 
@@ -283,6 +289,13 @@ class OperatorMachine(RuleBasedStateMachine):
         case = self.market.case(task)
         if case.now.state is State.REVEALED and self.market.block < self.market.deadline(task):
             self.market.challenge(task, THIRD)
+
+    @rule(task=st.sampled_from(TASKS))
+    def the_client_demands(self, task: bytes) -> None:
+        case, block = self.market.case(task), self.market.block + 1
+        asked = any(isinstance(e, Demanded) for e in case.incidents)
+        if case.now.state is State.REVEALED and not asked and block <= self.market.deadline(task):
+            self.market.include(Demanded(at(block), task, (Leaf(False, 0, 0),), block + 80))
 
     @rule(data=st.data())
     def another_player_moves(self, data: st.DataObject) -> None:
@@ -351,7 +364,8 @@ class OperatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_asked_for_twice_at_a_time(self) -> None:
-        assert all(times == 1 for times in Counter((do.task, do.game) for do in self.doing).values())
+        kinds = Counter((do.task, do.game, do.step is Step.UPLOAD) for do in self.doing)
+        assert all(times == 1 for times in kinds.values())
 
     @invariant()
     def a_task_is_answered_once_and_never_by_its_executor(self) -> None:
@@ -369,7 +383,8 @@ class OperatorMachine(RuleBasedStateMachine):
             for task in TASKS:
                 case = self.market.case(task)
                 late = self.market.block > self.market.deadline(task) + 10
-                if late and case.now.state in (State.ACCEPTED, State.COMMITTED) and case.executor:
+                unshown = case.now.state is State.REVEALED and case.demand is not None
+                if late and case.executor and (unshown or case.now.state in (State.ACCEPTED, State.COMMITTED)):
                     self.market.close(task)  # somebody does
         assert self.operator.idle
         for task in TASKS:

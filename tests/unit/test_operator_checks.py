@@ -150,6 +150,17 @@ def test_a_demand_is_answered_before_anything_else_and_holds_up_the_end() -> Non
     assert story.head(49) == (Do(Step.CLOSE, TASK),)
 
 
+def test_a_demand_does_not_wait_for_an_upload() -> None:
+    story = Story()
+    story.until_upload()
+    story.noted(Demanded(at(18), TASK, (Leaf(False, 0, 0),), 100))
+    assert story.head(18) == (Do(Step.SHOW, TASK),)
+    assert story.tell(Undone(TASK, Step.SHOW, NODE_AWAY)) == ()
+    assert story.head(19) == (Do(Step.SHOW, TASK),)
+    assert story.tell(Done(TASK, Step.UPLOAD)) == ()
+    assert story.case().doing is Step.SHOW and story.case().uploaded
+
+
 def test_a_demand_that_was_missed_is_not_ended_by_the_executor() -> None:
     story = Story()
     story.until_delivered()
@@ -409,8 +420,15 @@ def test_a_check_that_does_not_pay_or_does_not_fit_is_not_begun(
     story.quiet(16, 20)
 
 
-@pytest.mark.parametrize(("code", "standing"), [(Code.COLLATERAL, {"balance": 0}), (Code.CAP, {"cap": 0})])
-def test_without_money_for_the_bond_there_is_no_answer(code: Code, standing: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("code", "standing"),
+    [
+        (Code.COLLATERAL, {"balance": 0}),
+        (Code.CAP, {"cap": 0}),
+        (Code.MEMBERSHIP, {"member": False}),
+    ],
+)
+def test_who_may_not_or_cannot_hold_the_bond_gives_no_answer(code: Code, standing: dict[str, int]) -> None:
     story = Story(standing=replace(STANDING, **standing))  # type: ignore[arg-type]
     story.until_drawn()
     assert story.head(15) == (Do(Step.LOOK, TASK),)
