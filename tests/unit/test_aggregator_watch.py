@@ -143,6 +143,8 @@ def test_bonds_stay_within_the_budget_however_many_results_differ() -> None:
     first = Do(Act.CHALLENGE, many[0].task, ROOT)
     now = seen(*many, look=DIFFERS, rests={first: NEVER})
     assert bound_by(POLICY, now) == BOND and len(decide(POLICY, now)) == 3
+    poor = seen(*many, look=DIFFERS, funds=3 * BOND, rests={first: NEVER})
+    assert len(decide(POLICY, poor)) == 2 and len(decide(POLICY, seen(*many, look=DIFFERS, funds=2 * BOND))) == 2
     played = told(*REVEALED_TASK, *challenged(41))
     assert bound_by(POLICY, seen(played, look=DIFFERS)) == BOND
     over = told(*REVEALED_TASK, *challenged(41), *ended(executor_lost=True), convicted())

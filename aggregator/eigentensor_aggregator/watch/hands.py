@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Lock
 
 from eigentensor import merkle, sample
 from eigentensor.bound import Bound, Tensors, fetch_bound, fetch_program
@@ -45,6 +46,7 @@ class Hands:
         self._gateway = gateway
         self._bounds = bounds
         self._chain = chain
+        self._paying = Lock()  # one bond after the other: each looks at the balance first
         self._player = Player(chain, chain.address, self._load, observed_by(self._run)) if chain else None
 
     def funds(self) -> int:
@@ -66,9 +68,10 @@ class Hands:
     def challenge(self, view: TaskView, bond: int) -> Receipt:
         """Posts the bond. Raises ChainError."""
         chain = self._acting
-        if (missing := bond - chain.balance_of(chain.address).balance) > 0:
-            chain.ensure_allowance(chain.deployment.task_market, missing)
-        return chain.challenge(chain.address, view.order)
+        with self._paying:
+            if (missing := bond - chain.balance_of(chain.address).balance) > 0:
+                chain.ensure_allowance(chain.deployment.task_market, missing)
+            return chain.challenge(chain.address, view.order)
 
     def play(self, game: int) -> Receipt | None:
         """One turn of a game, or its end by the executor's clock. Raises ChainError, StoreError, ExecutionError."""

@@ -1,7 +1,8 @@
 """What the watcher remembers, in the aggregator's database; everything else comes from the chain."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import islice
 
 from sqlalchemy import and_
 from sqlmodel import col, or_, select
@@ -29,17 +30,20 @@ class Looks:
             session.add(row)
             return bytes.fromhex(row.value)
 
-    def views(self, address: str | None) -> list[TaskView]:
-        """Tasks of which something may be left to do or to say: results without a verdict, results that differ, and
-        those in which `address` has a game."""
+    def views(self, address: str | None, chooses: Callable[[bytes], bool]) -> list[TaskView]:
+        """Tasks of which something may be left to do or to say: results without a verdict that the policy chooses,
+        results that differ, and those in which `address` has a game."""
         at_claim = and_(col(LookRow.task) == col(TaskRow.task), col(LookRow.claim) == col(TaskRow.outputs_root))
-        unseen = and_(col(TaskRow.state) == State.REVEALED.name.lower(), col(LookRow.task).is_(None))
+        is_new = col(LookRow.task).is_(None)
+        unseen = and_(col(TaskRow.state) == State.REVEALED.name.lower(), is_new)
         wrong = and_(col(LookRow.verdict) == Verdict.DIFFERS.value, col(LookRow.over).is_(False))
-        unsaid = col(LookRow.said) == ""
-        query = select(TaskRow.task).join(LookRow, at_claim, isouter=True).where(or_(unseen, wrong, unsaid))
+        looked = or_(wrong, col(LookRow.said) == "")
+        query = select(TaskRow.task, is_new).join(LookRow, at_claim, isouter=True).where(or_(unseen, looked))
         played = select(GameRow.task).where(col(GameRow.challenger) == address, col(GameRow.state) != "ended")
         with self._store.session() as session:
-            tasks = [*session.exec(played).all(), *session.exec(query.order_by(col(TaskRow.wake)).limit(ROUND)).all()]
+            rows = session.exec(query.order_by(col(TaskRow.wake))).all()
+            open_ = (task for task, new in rows if not new or chooses(bytes.fromhex(task)))
+            tasks = [*session.exec(played).all(), *islice(open_, ROUND)]
             return self._store.views(session, list(dict.fromkeys(tasks)))
 
     def of(self, views: list[TaskView]) -> Mapping[tuple[bytes, bytes], Look]:

@@ -88,12 +88,12 @@ def decide(policy: Policy, now: Situation) -> list[Do]:
     """What to begin: what has a clock first, and results in the order in which their windows close."""
     views = sorted(now.views, key=lambda v: (_window(policy, v), v.task))
     actions = [do for view in views for do in _games(policy, now, view) if _may(now, do)]
-    bound = bound_by(policy, now)
+    bound, funds = bound_by(policy, now), now.funds - _coming(policy, now)
     for view in views:
         do = _challenge(view)
-        if _is_wrong(policy, now, view) and _may(now, do) and refusal(policy, now.funds, bound, view) is None:
+        if _is_wrong(policy, now, view) and _may(now, do) and refusal(policy, funds, bound, view) is None:
             actions.append(do)
-            bound += policy.bond(view)
+            bound, funds = bound + policy.bond(view), funds - policy.bond(view)
     looking = sum(do.act is Act.LOOK and by == NEVER for do, by in now.rests.items())
     open_ = [Do(Act.LOOK, v.task, v.outputs_root or b"") for v in views if _is_open(policy, now, v)]
     return actions + [do for do in open_ if _may(now, do)][: max(0, LOOKS - looking)]
@@ -114,9 +114,14 @@ def refusal(policy: Policy, funds: int, bound: int, view: TaskView) -> str | Non
 
 def bound_by(policy: Policy, now: Situation) -> int:
     """Wei of bonds in own games that are played, and of those that are on their way."""
-    coming = [v for v in now.views if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v)]
     played = (g.bond for v in now.views for g in own_games(policy, v) if g.is_stranded)
-    return sum(policy.bond(v) for v in coming) + sum(played)
+    return _coming(policy, now) + sum(played)
+
+
+def _coming(policy: Policy, now: Situation) -> int:
+    """Wei of bonds that are on their way."""
+    coming = (v for v in now.views if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v))
+    return sum(policy.bond(v) for v in coming)
 
 
 def blocks_left(policy: Policy, view: TaskView, block: int) -> int:
@@ -141,7 +146,9 @@ def said(policy: Policy, now: Situation, view: TaskView) -> str | None:
         return f"differs: {_told(view, games[-1])}"
     if view.state is not State.REVEALED:
         return f"differs: {'convicted by somebody else' if view.state is State.CONVICTED else 'not challenged in time'}"
-    no = refusal(policy, now.funds, bound_by(policy, now), view)
+    if now.rests.get(_challenge(view)) == NEVER:
+        return f"differs: challenging, since it should be {look.words}"
+    no = refusal(policy, now.funds - _coming(policy, now), bound_by(policy, now), view)
     return f"differs, and is not challenged: {no}" if no else f"differs: challenging, since it should be {look.words}"
 
 

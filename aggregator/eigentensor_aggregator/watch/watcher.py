@@ -52,7 +52,7 @@ class Watcher:
 
     def turn(self, block: int) -> None:
         """One round, when everything up to `block` was read. Raises ChainError."""
-        views = self._looks.views(self._policy.address)
+        views = self._looks.views(self._policy.address, self._policy.chooses)
         looks = self._looks.of(views)
         wrong = any(look.verdict is Verdict.DIFFERS for look in looks.values())
         with self._lock:
@@ -91,7 +91,8 @@ class Watcher:
         except EigenTensorError as error:
             rest = self._failed(do, view, block, str(error))
         except Exception as error:  # a fault of ours in one task must not end the others
-            _log.exception("unexpected", act=do.act, task=do.task.hex())
+            if not self._stopping:
+                _log.exception("unexpected", act=do.act, task=do.task.hex())
             rest = self._failed(do, view, block, repr(error))
         finally:
             with self._lock:
