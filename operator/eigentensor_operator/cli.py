@@ -113,6 +113,9 @@ def run(
     ] = None,
     max_memory: Annotated[int | None, typer.Option("--max-memory", help="Bytes that a task may need.")] = None,
     capacity: Annotated[int | None, typer.Option("--capacity", help="Tasks accepted and not yet committed.")] = None,
+    verify: Annotated[
+        bool | None, typer.Option("--verify/--no-verify", help="Answer for the seats that are drawn, the default.")
+    ] = None,
     block_seconds: Annotated[float | None, typer.Option("--block-seconds", help="Time between blocks.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Of the node API and metrics; 0 takes a free one.")] = None,
     log_format: Annotated[str | None, typer.Option("--log-format", help="console or json.")] = None,
@@ -120,7 +123,7 @@ def run(
         bool, typer.Option("--unsafe-no-sandbox", help="Run strangers' programs unconfined. Do not.")
     ] = False,
 ) -> None:
-    """Accept, execute, commit, reveal and be paid, until SIGTERM or Ctrl-C. Goes on where it stopped."""
+    """Accept, execute, check others, defend and be paid, until SIGTERM or Ctrl-C. Goes on where it stopped."""
     flags = dict(locals()) | {"unsafe_no_sandbox": unsafe_no_sandbox or None}
     from eigentensor_operator.config import Settings
     from eigentensor_operator.serve import serve

@@ -42,6 +42,7 @@ from operator_stories import (
     sealed_by,
 )
 
+THIRD_TASK = b"\xcc" * 32
 SEED_BLOCK, CHECK_BY, REVEAL_BY = 14, 44, 74
 NODE_AWAY = Reason(Code.CHAIN, "a node", "unreachable", lasting=False)
 
@@ -496,6 +497,8 @@ def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
     story.operator = story.operator.replaced(promised).replaced(checked)
     story.quiet(18)
     assert story.operator.slack() == 0
+    later = replace(story.case(SECOND), uuid=THIRD_TASK, order=an_order(exec=60), needs=NEEDS)
+    assert story.operator.replaced(later).slack() == -1
     assert story.tell(Done(SECOND, Step.FETCH)) == (Do(Step.EXECUTE, SECOND),)
 
 
