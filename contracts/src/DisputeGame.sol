@@ -13,6 +13,9 @@ contract DisputeGame is IDisputeGame {
     /// @notice Executed calls whose roots fit one move.
     uint256 public constant MAX_CALLS = 2047;
 
+    /// @dev Bytes of a position: its fields have a word each.
+    uint256 private constant POSITION = 26 * 32;
+
     IDisputeMarket public immutable market;
     IReferee public immutable referee;
 
@@ -191,9 +194,11 @@ contract DisputeGame is IDisputeGame {
 
     // ---- Inside ----
 
-    /// @dev INVARIANT 31: a position is one of this game, and of no other.
+    /// @dev INVARIANT 31: a position is one of this game, and of no other. What has this hash is well-formed.
     function _load(uint256 gameId, Position calldata position) private view returns (Position memory p) {
-        p = position;
+        assembly ("memory-safe") {
+            calldatacopy(p, position, POSITION)
+        }
         if (positionOf[gameId] != _hash(gameId, p)) revert WrongPosition(gameId);
     }
 
@@ -234,7 +239,18 @@ contract DisputeGame is IDisputeGame {
 
     function _go(uint256 gameId, Position memory p, bytes memory data) private {
         positionOf[gameId] = _hash(gameId, p);
-        emit Moved(gameId, p, data);
+        bytes32 topic = Moved.selector;
+        // emit Moved(gameId, p, data), where the encoder would go through the position field by field
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            let size := add(32, mload(data))
+            mcopy(free, p, POSITION)
+            mstore(add(free, POSITION), add(POSITION, 32))
+            let tail := add(free, add(POSITION, 32))
+            mcopy(tail, data, size)
+            mstore(add(tail, size), 0)
+            log2(free, add(add(POSITION, 32), and(add(size, 31), not(31))), topic, gameId)
+        }
     }
 
     function _end(uint256 gameId, Position memory p, bool executorLost, Reason reason) private {
@@ -244,8 +260,14 @@ contract DisputeGame is IDisputeGame {
         market.onGameEnded(p.task, gameId, p.challenger, executorLost);
     }
 
-    function _hash(uint256 gameId, Position memory p) private pure returns (bytes32) {
-        return keccak256(abi.encode(gameId, p));
+    /// @dev keccak256(abi.encode(gameId, p)): a struct of values lies in memory as it is encoded.
+    function _hash(uint256 gameId, Position memory p) private pure returns (bytes32 hash) {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, gameId)
+            mcopy(add(free, 32), p, POSITION)
+            hash := keccak256(free, add(32, POSITION))
+        }
     }
 
     function _traceRoot(bytes32[] calldata calls, bytes32 outputs) private pure returns (bytes32) {

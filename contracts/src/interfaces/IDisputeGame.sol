@@ -131,7 +131,6 @@ interface IDisputeGame {
     error WrongEntry(uint256 element);
     error WrongReduction(uint256 reduction);
     error WrongBorders(uint256 length, uint256 expected);
-    error NotCanonical(uint256 pattern);
     error WrongSpan(uint256 span, uint256 spans);
     error NothingToDispute();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+
 /// @title Trees of sha256
 /// @notice Mirrors Python's `eigentensor.merkle`; the format is in `sdk/README.md`. Every preimage starts with a tag,
 /// integers are big-endian, trees are padded to a power of two with zero leaves.
@@ -12,11 +14,13 @@ library Merkle {
     /// @notice The hash of the leaf that lies at `at` in some bytes.
     function leaf(bytes memory data, uint256 at) internal pure returns (bytes32) {
         assert(at + LEAF <= data.length);
-        bytes memory preimage = new bytes(1 + LEAF); // begins with the tag 0
+        uint256 free;
         assembly ("memory-safe") {
-            mcopy(add(preimage, 33), add(add(data, 32), at), 1024)
+            free := mload(0x40)
+            mstore8(free, 0)
+            mcopy(add(free, 1), add(add(data, 32), at), 1024)
         }
-        return sha256(preimage);
+        return _sha256(free, 1 + LEAF);
     }
 
     /// @notice Root of a tensor; `tree` is the root of the tree over its bytes.
@@ -27,7 +31,14 @@ library Merkle {
     }
 
     function node(bytes32 left, bytes32 right) internal pure returns (bytes32) {
-        return sha256(abi.encodePacked(hex"01", left, right));
+        uint256 free;
+        assembly ("memory-safe") {
+            free := mload(0x40)
+            mstore8(free, 1)
+            mstore(add(free, 1), left)
+            mstore(add(free, 33), right)
+        }
+        return _sha256(free, 65);
     }
 
     /// @notice Levels between the root and the leaves of a tree.
@@ -39,23 +50,34 @@ library Merkle {
 
     /// @notice The root above the leaf hash `from` at position `index`, given the siblings from the bottom up.
     function climb(bytes32 from, uint256 index, bytes32[] memory path) internal pure returns (bytes32 root) {
-        root = from;
-        for (uint256 level; level < path.length; ++level) {
-            root = (index >> level) & 1 == 0 ? node(root, path[level]) : node(path[level], root);
+        uint256 at;
+        assembly ("memory-safe") {
+            at := add(path, 32)
         }
+        return climbIn(from, index, at, path.length);
+    }
+
+    /// @notice `climb` with siblings that lie in memory at `at`, which the caller has made sure of.
+    function climbIn(bytes32 from, uint256 index, uint256 at, uint256 levels) internal pure returns (bytes32) {
+        function(bytes32, uint256, uint256, uint256) view returns (bytes32) viewing = _climb;
+        function(bytes32, uint256, uint256, uint256) pure returns (bytes32) climbs;
+        assembly ("memory-safe") {
+            climbs := viewing
+        }
+        return climbs(from, index, at, levels);
     }
 
     /// @notice The root of the tree over leaf hashes. Overwrites them.
     function treeRoot(bytes32[] memory leaves) internal pure returns (bytes32) {
         uint256 count = leaves.length;
         if (count == 0) return NOTHING;
-        for (bytes32 zero = NOTHING; count > 1; zero = node(zero, zero)) {
-            uint256 pairs = count / 2;
-            for (uint256 i; i < pairs; ++i) {
-                leaves[i] = node(leaves[2 * i], leaves[2 * i + 1]);
-            }
-            if (count % 2 == 1) leaves[pairs] = node(leaves[count - 1], zero);
-            count -= pairs;
+        bytes32 zero = NOTHING;
+        while (count > 1) {
+            bytes32 last = leaves[count - 1];
+            _foldPairs(leaves, count / 2);
+            if (count % 2 == 1) leaves[count / 2] = node(last, zero);
+            count = (count + 1) / 2;
+            if (count > 1) zero = node(zero, zero);
         }
         return leaves[0];
     }
@@ -112,5 +134,57 @@ library Merkle {
         returns (bool)
     {
         return index < count && operatorsRoot(count, climb(operatorLeaf(operator), index, path)) == root;
+    }
+
+    /// @dev Writes the parents of `pairs` pairs of nodes over the first nodes.
+    function _foldPairs(bytes32[] memory nodes, uint256 pairs) private pure {
+        unchecked {
+            for (uint256 i; i < pairs; ++i) {
+                bytes32 left;
+                bytes32 right;
+                assembly ("memory-safe") {
+                    let at := add(add(nodes, 32), shl(6, i))
+                    left := mload(at)
+                    right := mload(add(at, 32))
+                }
+                left = node(left, right);
+                assembly ("memory-safe") {
+                    mstore(add(add(nodes, 32), shl(5, i)), left)
+                }
+            }
+        }
+    }
+
+    /// @dev As the language's own sha256, which is pure too, without copying what lies in memory.
+    function _sha256(uint256 at, uint256 size) private pure returns (bytes32) {
+        function(uint256, uint256) view returns (bytes32) viewing = _precompiled;
+        function(uint256, uint256) pure returns (bytes32) hash;
+        assembly ("memory-safe") {
+            hash := viewing
+        }
+        return hash(at, size);
+    }
+
+    function _climb(bytes32 from, uint256 index, uint256 at, uint256 levels) private view returns (bytes32 root) {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore8(free, 1)
+            root := from
+            for { let end := add(at, shl(5, levels)) } lt(at, end) { at := add(at, 32) } {
+                let right := and(index, 1)
+                mstore(add(free, add(1, shl(5, right))), root)
+                mstore(add(free, sub(33, shl(5, right))), mload(at))
+                if iszero(staticcall(gas(), 2, free, 65, 0, 32)) { revert(0, 0) }
+                root := mload(0)
+                index := shr(1, index)
+            }
+        }
+    }
+
+    function _precompiled(uint256 at, uint256 size) private view returns (bytes32 hash) {
+        assembly ("memory-safe") {
+            if iszero(staticcall(gas(), 2, at, size, 0, 32)) { revert(0, 0) }
+            hash := mload(0)
+        }
     }
 }

@@ -19,7 +19,7 @@ library Moves {
     uint256 private constant MOST_LEVELS = 11;
 
     function isExecutors(Phase phase) internal pure returns (bool) {
-        return phase == Phase.Publish || phase == Phase.Tree || phase == Phase.Leaf || phase == Phase.Borders;
+        return phase != Phase.Verdict && uint8(phase) % 2 == 0; // in turns, as far as there are answers
     }
 
     /// @notice INVARIANT 29: takes what has passed since the last move off the mover's clock.
@@ -132,10 +132,7 @@ library Moves {
         uint256 dtype = _dtypeOf(p);
         uint256 size = Patterns.size(dtype);
         if (values.length != (spans - 1) * size) revert IDisputeGame.WrongBorders(values.length, (spans - 1) * size);
-        for (uint256 at; at < values.length; at += size) {
-            uint256 pattern = Records.little(values, at, size);
-            if (!Patterns.isCanonical(dtype, pattern)) revert IDisputeGame.NotCanonical(pattern);
-        }
+        Patterns.check(dtype, values);
         (p.borders, p.phase) = (keccak256(values), Phase.Span);
     }
 
@@ -170,17 +167,14 @@ library Moves {
         }
         uint256 within = entry.element % (32 / size);
         bytes32 hash = keccak256(entry.word);
+        uint256 word = place % Merkle.LEAF / 32;
         for (uint256 level; level < 5; ++level) {
             bytes32 sibling = entry.path[level];
-            bool left = (place % Merkle.LEAF / 32 >> level) & 1 == 0;
-            hash = left ? keccak256(bytes.concat(hash, sibling)) : keccak256(bytes.concat(sibling, hash));
+            hash = (word >> level) & 1 == 0 ? _pair(hash, sibling) : _pair(sibling, hash);
         }
         if (hash != p.node) revert IDisputeGame.WrongEntry(entry.element);
         stored = Records.little(entry.word, within * size, size);
-        results = new bytes(sizeOfAll);
-        for (uint256 i; i < sizeOfAll; ++i) {
-            results[i] = entry.word[32 + within * sizeOfAll + i];
-        }
+        results = Records.part(entry.word, 32 + within * sizeOfAll, sizeOfAll);
     }
 
     /// @dev Root of the tree over the words of a leaf, each with the next `each` bytes of the results, as far as there are.
@@ -201,10 +195,21 @@ library Moves {
         }
         for (uint256 count = WORDS / 2; count != 0; count /= 2) {
             for (uint256 i; i < count; ++i) {
-                nodes[i] = keccak256(bytes.concat(nodes[2 * i], nodes[2 * i + 1]));
+                assembly ("memory-safe") {
+                    let to := add(nodes, 32)
+                    mstore(add(to, shl(5, i)), keccak256(add(to, shl(6, i)), 64))
+                }
             }
         }
         return nodes[0];
+    }
+
+    function _pair(bytes32 left, bytes32 right) private pure returns (bytes32 hash) {
+        assembly ("memory-safe") {
+            mstore(0, left)
+            mstore(32, right)
+            hash := keccak256(0, 64)
+        }
     }
 
     function _isZeroFrom(bytes memory leaf, uint256 at) private pure returns (bool zero) {

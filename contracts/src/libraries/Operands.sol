@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
-import {Integers} from "./Integers.sol";
 import {Merkle} from "./Merkle.sol";
+import {Patterns} from "./Patterns.sol";
 import {Records} from "./Records.sol";
 
 /// @title The elements that a step loads, each proven to be in its tensor
@@ -24,14 +24,13 @@ library Operands {
     }
 
     /// @notice The pattern of an element, whose opening begins at `at`, and where the next one does.
-    function load(Tensors memory from, Records.Body memory body, uint256 parameter, uint256 element, uint256 at)
+    function load(Tensors memory from, uint256 dtype, uint256 elements, uint256 parameter, uint256 element, uint256 at)
         internal
         pure
         returns (uint256 pattern, uint256 next)
     {
-        (uint256 dtype, uint256 elements) = Records.parameter(body, parameter);
         if (element >= elements) revert OutOfBounds(parameter, element);
-        uint256 size = (Integers.width(dtype) + 7) / 8;
+        uint256 size = Patterns.size(dtype);
         bytes memory constant_ = from.constants[parameter - 1];
         if (constant_.length != 0) {
             uint256 start = Records.constantAt(constant_, dtype, elements * size);
@@ -51,15 +50,13 @@ library Operands {
         pure
         returns (bytes32 root, uint256 next)
     {
-        uint256 depth;
-        while (Merkle.LEAF << depth < size) ++depth;
-        uint256 start = at + Merkle.LEAF;
-        next = start + 32 * depth;
+        uint256 levels = Merkle.depth((size + Merkle.LEAF - 1) / Merkle.LEAF);
+        uint256 path = at + Merkle.LEAF;
+        next = path + 32 * levels;
         if (next > openings.length) revert NothingLeft(at);
-        bytes32[] memory path = new bytes32[](depth);
         assembly ("memory-safe") {
-            mcopy(add(path, 32), add(add(openings, 32), start), mul(depth, 32))
+            path := add(add(openings, 32), path)
         }
-        root = Merkle.climb(Merkle.leaf(openings, at), number, path);
+        root = Merkle.climbIn(Merkle.leaf(openings, at), number, path, levels);
     }
 }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {Merkle} from "./Merkle.sol";
+import {Records} from "./Records.sol";
 
 /// @title Packed bytes, read from front to back
 library Reader {
@@ -28,12 +29,7 @@ library Reader {
 
     /// @notice A copy of the next bytes.
     function slice(Cursor memory from, uint256 size) internal pure returns (bytes memory part) {
-        uint256 start = _skip(from, size);
-        bytes memory data = from.data;
-        part = new bytes(size);
-        assembly ("memory-safe") {
-            mcopy(add(part, 32), add(add(data, 32), start), size)
-        }
+        part = Records.part(from.data, _skip(from, size), size);
     }
 
     /// @notice The root `levels` above the leaf hash `leaf` at position `index`, by the siblings that come next.
@@ -42,11 +38,13 @@ library Reader {
         pure
         returns (bytes32 root)
     {
-        root = leaf;
-        for (uint256 level; level < levels; ++level) {
-            bytes32 sibling = word(from);
-            root = (index >> level) & 1 == 0 ? Merkle.node(root, sibling) : Merkle.node(sibling, root);
+        uint256 start = _skip(from, 32 * levels);
+        bytes memory data = from.data;
+        uint256 at;
+        assembly ("memory-safe") {
+            at := add(add(data, 32), start)
         }
+        return Merkle.climbIn(leaf, index, at, levels);
     }
 
     function end(Cursor memory from) internal pure {

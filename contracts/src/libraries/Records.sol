@@ -125,30 +125,36 @@ library Records {
 
     /// @notice The instruction that is a reduction; the number of instructions if none is.
     function reduction(Body memory from, uint256 number) internal pure returns (uint256 found) {
-        uint256 end = from.instructions;
-        for (; found < end; ++found) {
-            (uint256 op,,,, uint256 c) = instruction(from, found);
-            if (isReduction(op) && c == number) break;
+        (uint256 code, uint256 end) = (codeAt(from), from.instructions);
+        unchecked {
+            for (; found < end; ++found) {
+                uint256 word = _wordAt(code, found);
+                if (isReduction(word >> 248) && _third(word) == number) break;
+            }
         }
     }
 
     /// @notice Byte k, the lowest first, is the dtype of reduction k.
     function reductionTypes(Body memory from) internal pure returns (uint64 types) {
-        for (uint256 n; n < from.instructions; ++n) {
-            (uint256 op, uint256 dtype,,, uint256 c) = instruction(from, n);
-            if (!isReduction(op)) continue;
-            if (c > 7) revert BadInstruction(n);
-            // A dtype has one byte.
-            // forge-lint: disable-next-line(unsafe-typecast)
-            types |= uint64(dtype << 8 * c);
+        (uint256 code, uint256 end) = (codeAt(from), from.instructions);
+        unchecked {
+            for (uint256 n; n < end; ++n) {
+                uint256 word = _wordAt(code, n);
+                if (!isReduction(word >> 248)) continue;
+                uint256 number = _third(word);
+                if (number > 7) revert BadInstruction(n);
+                // A dtype has one byte.
+                // forge-lint: disable-next-line(unsafe-typecast)
+                types |= uint64((word >> 240 & 0xFF) << 8 * number);
+            }
         }
     }
 
-    /// @notice The operation of an instruction that there is.
-    function opOf(Body memory from, uint256 n) internal pure returns (uint256 op) {
+    /// @notice Where the instructions begin in memory, eight bytes each.
+    function codeAt(Body memory from) internal pure returns (uint256 at) {
         (bytes memory record, uint256 start) = (from.record, from.instructionsAt);
         assembly ("memory-safe") {
-            op := byte(0, mload(add(add(record, 32), add(start, shl(3, n)))))
+            at := add(add(record, 32), start)
         }
     }
 
@@ -173,19 +179,43 @@ library Records {
         if (record.length != at + size) revert WrongLength(record.length, at + size);
     }
 
-    /// @notice A little-endian number of `size` bytes.
-    function little(bytes memory data, uint256 at, uint256 size) internal pure returns (uint256 number) {
-        while (size != 0) number = number << 8 | uint8(data[at + --size]);
+    /// @notice A little-endian number of at most 8 bytes.
+    function little(bytes memory data, uint256 at, uint256 size) internal pure returns (uint256 value) {
+        if (at + size > data.length) revert WrongLength(data.length, at + size);
+        assembly ("memory-safe") {
+            value := shr(192, mload(add(add(data, 32), at)))
+            // Eight bytes are reversed; those beyond the value's become its highest.
+            value := or(shr(8, and(value, 0xFF00FF00FF00FF00)), shl(8, and(value, 0x00FF00FF00FF00FF)))
+            value := or(shr(16, and(value, 0xFFFF0000FFFF0000)), shl(16, and(value, 0x0000FFFF0000FFFF)))
+            value := or(shr(32, value), shl(32, and(value, 0xFFFFFFFF)))
+            value := and(value, sub(shl(shl(3, size), 1), 1))
+        }
     }
 
     /// @notice The bytes from `at` on.
-    function rest(bytes memory data, uint256 at) internal pure returns (bytes memory part) {
+    function rest(bytes memory data, uint256 at) internal pure returns (bytes memory) {
         if (at > data.length) revert WrongLength(data.length, at);
-        uint256 size = data.length - at;
-        part = new bytes(size);
+        return part(data, at, data.length - at);
+    }
+
+    /// @notice A copy of `size` bytes from `at` on.
+    function part(bytes memory data, uint256 at, uint256 size) internal pure returns (bytes memory copy) {
+        if (at + size > data.length) revert WrongLength(data.length, at + size);
+        copy = new bytes(size);
         assembly ("memory-safe") {
-            mcopy(add(part, 32), add(add(data, 32), at), size)
+            mcopy(add(copy, 32), add(add(data, 32), at), size)
         }
+    }
+
+    function _wordAt(uint256 code, uint256 n) private pure returns (uint256 word) {
+        assembly ("memory-safe") {
+            word := mload(add(code, shl(3, n)))
+        }
+    }
+
+    /// @dev Operand c of the instruction that a word begins with.
+    function _third(uint256 word) private pure returns (uint256) {
+        return word >> 200 & 0xFF | (word >> 184 & 0xFF00);
     }
 
     /// @dev Whether there is what RANGE or VAR names.

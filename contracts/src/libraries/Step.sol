@@ -17,7 +17,6 @@ library Step {
     error NoPoint();
     error NoVariable(uint256 number);
     error WrongType(uint256 number);
-    error NotCanonical(uint256 pattern);
     error LeftOver(uint256 bytes_);
 
     struct Evaluation {
@@ -31,6 +30,9 @@ library Step {
         bool counted; // the counters are known
         uint256 read; // bytes of the openings
     }
+
+    /// @dev The types and the arities that there are, for use in assembly.
+    uint256 private constant TABLE = DTypes.ALL << 128 | Ops.ARITIES;
 
     /// @notice The pattern of the accumulator after the step, or of the stored element. Reverts if the record has no such
     /// point, if its cone is not as `sdk/README.md` says, or if openings are missing, wrong or left over.
@@ -171,13 +173,16 @@ library Step {
 
     /// @dev Makes the values up to `last` known that are needed, and all that they depend on.
     function _evaluate(Evaluation memory e, uint256 last) private pure {
-        uint256 first = _markCone(e, last);
-        bytes memory needed = e.needed;
-        uint256[] memory values = e.values;
-        Records.Body memory body = e.body;
+        uint256 first = _markCone(e.body, e.needed, last + 1);
+        uint256 code = Records.codeAt(e.body);
+        (bytes memory needed, uint256[] memory values) = (e.needed, e.values);
         for (uint256 n = first; n <= last;) {
-            if (_isNeeded(needed, n)) {
-                uint256 value = Records.opOf(body, n) < Ops.ADD ? _leaf(e, n) : _result(body, values, n);
+            uint256 word;
+            assembly ("memory-safe") {
+                if byte(0, mload(add(add(needed, 32), n))) { word := mload(add(code, shl(3, n))) }
+            }
+            if (word != 0) {
+                uint256 value = word >> 248 < Ops.ADD ? _leaf(e, n) : _result(code, values, n, word);
                 assembly ("memory-safe") {
                     mstore(add(add(values, 32), shl(5, n)), value)
                 }
@@ -188,45 +193,56 @@ library Step {
         }
     }
 
-    /// @dev Marks what the needed values up to `last` depend on, and finds the first of it.
-    function _markCone(Evaluation memory e, uint256 last) private pure returns (uint256 first) {
-        bytes memory needed = e.needed;
-        Records.Body memory body = e.body;
-        first = last + 1;
+    /// @dev Marks what the needed values before `n` depend on, and finds the first of it. Checks every instruction that it
+    /// comes by: a body can have many, so what is not rare is written without functions.
+    function _markCone(Records.Body memory body, bytes memory needed, uint256 n) private pure returns (uint256 first) {
+        uint256 code = Records.codeAt(body);
+        uint256 table = TABLE;
+        first = n;
         unchecked {
-            for (uint256 n = last + 1; n-- != 0;) {
-                if (!_isNeeded(needed, n)) continue;
+            while (n-- != 0) {
+                uint256 word;
+                bool fits;
+                assembly ("memory-safe") {
+                    let marks := add(needed, 32)
+                    if byte(0, mload(add(marks, n))) {
+                        word := mload(add(code, shl(3, n)))
+                        let arity := and(shr(shl(1, byte(0, word)), table), 3)
+                        let a := or(byte(2, word), shl(8, byte(3, word)))
+                        let b := or(byte(4, word), shl(8, byte(5, word)))
+                        let c := or(byte(6, word), shl(8, byte(7, word)))
+                        // An operand that is used stands before, one that is not is zero.
+                        fits := and(lt(sub(byte(0, word), 16), 32), and(gt(arity, 0), lt(a, n)))
+                        fits := and(fits, lt(b, add(1, mul(gt(arity, 1), sub(n, 1)))))
+                        fits := and(fits, lt(c, add(1, mul(gt(arity, 2), sub(n, 1)))))
+                        fits := and(fits, shr(add(128, byte(1, word)), table))
+                        if fits {
+                            mstore8(add(marks, a), 1)
+                            if gt(arity, 1) { mstore8(add(marks, b), 1) }
+                            if gt(arity, 2) { mstore8(add(marks, c), 1) }
+                        }
+                    }
+                }
+                if (word == 0) continue;
                 first = n;
-                (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(body, n);
-                uint256 arity = Records.check(body, n, op, dtype, a, b, c);
-                if (op >= Ops.ADD) {
-                    _need(needed, a);
-                    if (arity > 1) _need(needed, b);
-                    if (arity > 2) _need(needed, c);
-                } else if (op == Ops.LOAD) {
-                    _need(needed, b);
-                    if (c != Records.NO_GUARD) _need(needed, c);
-                } // a reduction's result is claimed
+                if (!fits) _markLeaf(body, needed, n);
             }
         }
     }
 
-    /// @dev Without a check of bounds, like `_known`: operands stand before their instruction.
+    /// @dev Of what is no operation on values; a reduction's result is claimed.
+    function _markLeaf(Records.Body memory body, bytes memory needed, uint256 n) private pure {
+        (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(body, n);
+        Records.check(body, n, op, dtype, a, b, c);
+        if (op != Ops.LOAD) return;
+        _need(needed, b);
+        if (c != Records.NO_GUARD) _need(needed, c);
+    }
+
+    /// @dev Without a check of bounds: operands stand before their instruction.
     function _need(bytes memory needed, uint256 n) private pure {
         assembly ("memory-safe") {
             mstore8(add(add(needed, 32), n), 1)
-        }
-    }
-
-    function _isNeeded(bytes memory needed, uint256 n) private pure returns (bool is_) {
-        assembly ("memory-safe") {
-            is_ := byte(0, mload(add(add(needed, 32), n)))
-        }
-    }
-
-    function _known(uint256[] memory values, uint256 n) private pure returns (uint256 value) {
-        assembly ("memory-safe") {
-            value := mload(add(add(values, 32), shl(5, n)))
         }
     }
 
@@ -242,25 +258,35 @@ library Step {
         return op == Ops.LOAD ? _load(e, n, dtype, a, b, c) : _claimed(dtype, e.point.results[c]);
     }
 
-    function _result(Records.Body memory body, uint256[] memory values, uint256 n) private pure returns (uint256) {
-        (uint256 op, uint256 dtype, uint256 a, uint256 b, uint256 c) = Records.instruction(body, n);
-        uint256 source = Records.dtypeOf(body, a);
-        a = _known(values, a);
-        if (op > Ops.WHERE) return op == Ops.CAST ? Convert.cast(source, dtype, a) : Convert.bitcast(source, dtype, a);
-        bool fits;
-        if (op < Ops.CMPLT) {
-            fits = source == dtype;
-        } else if (op == Ops.WHERE) {
-            fits = source == DTypes.BOOL;
-        } else {
-            fits = dtype == DTypes.BOOL;
-            dtype = source;
+    /// @param code Where the instructions lie in memory; `word` begins with the one that is evaluated.
+    function _result(uint256 code, uint256[] memory values, uint256 n, uint256 word) private pure returns (uint256) {
+        uint256 op = word >> 248;
+        uint256 dtype = word >> 240 & 0xFF;
+        uint256 types; // of a, b and c, from the lowest byte
+        uint256 a;
+        uint256 b;
+        uint256 c;
+        assembly ("memory-safe") {
+            a := or(byte(2, word), shl(8, byte(3, word)))
+            b := or(byte(4, word), shl(8, byte(5, word)))
+            c := or(byte(6, word), shl(8, byte(7, word)))
+            types := byte(1, mload(add(code, shl(3, a))))
+            types := or(types, shl(8, byte(1, mload(add(code, shl(3, b))))))
+            types := or(types, shl(16, byte(1, mload(add(code, shl(3, c))))))
+            let first := add(values, 32)
+            a := mload(add(first, shl(5, a)))
+            b := mload(add(first, shl(5, b)))
+            c := mload(add(first, shl(5, c)))
         }
+        uint256 source = types & 0xFF;
+        if (op > Ops.WHERE) return op == Ops.CAST ? Convert.cast(source, dtype, a) : Convert.bitcast(source, dtype, a);
+        bool compares = op >= Ops.CMPLT && op != Ops.WHERE;
+        bool fits = compares ? dtype == DTypes.BOOL : source == (op == Ops.WHERE ? DTypes.BOOL : dtype);
+        if (compares) dtype = source;
         uint256 arity = Ops.ARITIES >> 2 * op & 3;
-        if (arity > 1 && Records.dtypeOf(body, b) != dtype) fits = false;
-        if (arity > 2 && Records.dtypeOf(body, c) != dtype) fits = false;
+        if (arity > 1 && types >> 8 & 0xFF != dtype) fits = false;
+        if (arity > 2 && types >> 16 != dtype) fits = false;
         if (!fits) revert WrongType(n);
-        (b, c) = (_known(values, b), _known(values, c));
         return Scalar.evaluate(op, dtype, a, b, c);
     }
 
@@ -269,20 +295,20 @@ library Step {
         pure
         returns (uint256)
     {
-        (uint256 stored,) = Records.parameter(e.body, a);
+        (uint256 stored, uint256 elements) = Records.parameter(e.body, a);
         if (dtype != stored || Records.dtypeOf(e.body, b) != DTypes.INDEX) revert WrongType(n);
         if (c != Records.NO_GUARD) {
             if (Records.dtypeOf(e.body, c) != DTypes.BOOL) revert WrongType(n);
             if (e.values[c] == 0) return 0;
         }
         uint256 pattern;
-        (pattern, e.read) = Operands.load(e.tensors, e.body, a, e.values[b], e.read);
+        (pattern, e.read) = Operands.load(e.tensors, stored, elements, a, e.values[b], e.read);
         return Convert.fromPattern(dtype, pattern);
     }
 
     /// @dev A claimed pattern has its type's width, and its type's one NaN.
     function _claimed(uint256 dtype, uint256 pattern) private pure returns (uint256 value) {
-        if (!Patterns.isCanonical(dtype, pattern)) revert NotCanonical(pattern);
+        if (!Patterns.isCanonical(dtype, pattern)) revert Patterns.NotCanonical(pattern);
         value = Convert.fromPattern(dtype, pattern);
     }
 

@@ -4,6 +4,7 @@ pragma solidity 0.8.30;
 import {Descent, Entry, IDisputeGame, Phase, Position, Reason} from "../../src/interfaces/IDisputeGame.sol";
 import {Claim, FINAL, IReferee} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
+import {Patterns} from "../../src/libraries/Patterns.sol";
 import {Arena} from "../toy/Arena.sol";
 import {Toy} from "../toy/Toy.sol";
 import {ToyMachine} from "../toy/ToyMachine.sol";
@@ -248,7 +249,7 @@ contract GameTest is Arena {
         game.claimBorders(b.id, b.position, new bytes(33));
         bytes memory values = new bytes(34);
         values[33] = 0x02;
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.NotCanonical.selector, 2));
+        vm.expectRevert(abi.encodeWithSelector(Patterns.NotCanonical.selector, 2));
         game.claimBorders(b.id, b.position, values);
     }
 

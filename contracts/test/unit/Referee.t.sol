@@ -5,6 +5,7 @@ import {Test} from "forge-std/Test.sol";
 import {FINAL, Point} from "../../src/interfaces/IReferee.sol";
 import {Operands} from "../../src/libraries/Operands.sol";
 import {Ops} from "../../src/libraries/Ops.sol";
+import {Patterns} from "../../src/libraries/Patterns.sol";
 import {Records} from "../../src/libraries/Records.sol";
 import {Step} from "../../src/libraries/Step.sol";
 
@@ -103,7 +104,7 @@ contract RefereeTest is Test {
             point.step = 1 << 62;
             _expect(Step.NoPoint.selector, cell, tensors, point);
             (point.step, point.accumulator) = (cell.step, 1 << 64);
-            _expect(Step.NotCanonical.selector, cell, tensors, point);
+            _expect(Patterns.NotCanonical.selector, cell, tensors, point);
         }
     }
 
