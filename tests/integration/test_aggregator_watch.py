@@ -168,6 +168,23 @@ def watching(settings: Settings, tmp_path: Path) -> Callable[[str], WatchSetting
     return make
 
 
+@contextmanager
+def process(
+    settings: WatchSettings, key: bool = True
+) -> Iterator[tuple[subprocess.Popen[str], Iterator[dict[str, Any]]]]:
+    """`eigentensor watch` in a process of its own, and what it says."""
+    command = [sys.executable, "-m", "eigentensor_client", "watch", "--json", "--network", str(settings.network)]
+    flags = ["--data", str(settings.data), "--gateway", str(settings.gateway), "--block-seconds", "2"]
+    keys = ["--keystore", str(settings.keystore), "--password-file", str(settings.password_file)] if key else []
+    environment = os.environ | {"EIGENTENSOR_WATCH_POLL": "0.05"}
+    with subprocess.Popen([*command, *flags, *keys], stdout=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            assert running.stdout is not None
+            yield running, map(json.loads, running.stdout)
+        finally:
+            running.kill()
+
+
 def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challenger_paid(
     anvil: Anvil,
     client: Chain,
@@ -219,7 +236,43 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_open_games 0.0" in metrics
 
 
-def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_restarted(
+def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_killed(
+    anvil: Anvil,
+    client: Chain,
+    operator: Chain,
+    chain_of: Chains,
+    case: Case,
+    ordered: Order,
+    blobs: LocalStore,
+    settings: Settings,
+    serve: Serve,
+    watching: Callable[[str], WatchSettings],
+) -> None:
+    url, _ = serve(settings.model_copy(update={"keystore": None}))
+    publish(url, blobs)
+    chain_of(5).mint(anvil_account(3).address, 10**18)
+    task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
+    with process(watching(url)) as (running, said):
+        word = next(said)
+        assert word["verdict"] == "differs" and word["said"].startswith("differs: challenging, since it should be ")
+        assert next(said)["said"] == "differs: challenged as game 1"
+        running.send_signal(signal.SIGKILL)
+    left = client.tokens_of(anvil_account(3).address)
+
+    anvil.mine(ordered.exec + client.deployment.parameters.clock)
+    with process(watching(url)) as (running, said):
+        word = next(said)
+        assert (word["said"], word["games"]) == ("differs: game 1 convicted the executor", [1])
+        anvil.mine_past(client.answers_by(task))
+        eventually(lambda: client.conviction_of(task).slashed)  # nobody else was there to send it
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+    assert client.conviction_of(task).winner == anvil_account(3).address
+    assert not client.open_games(task) and client.tokens_of(anvil_account(3).address) == left
+    assert httpx.get(f"{url}/v1/challenges").json()["challenges"][0]["challenger"] == anvil_account(3).address
+
+
+def test_a_challenge_that_a_reorganisation_throws_out_is_sent_again(
     anvil: Anvil,
     network: Network,
     client: Chain,
@@ -237,16 +290,11 @@ def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_re
     chain_of(5).mint(anvil_account(3).address, 10**18)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
     with watcher(network, watching(url)) as words:
-        eventually(lambda: "differs: challenged as game 1" in words)
-    assert words[0].startswith("differs: challenging, since it should be ") and len(words) == 2
-    left = client.tokens_of(anvil_account(3).address)
-
-    with watcher(network, watching(url)) as words:
-        anvil.mine(ordered.exec + client.deployment.parameters.clock)
-        eventually(lambda: "differs: game 1 convicted the executor" in words)
-    assert client.task_at(task).state is State.CONVICTED
-    assert len(client.open_games(task)) == 0 and client.tokens_of(anvil_account(3).address) == left
-    assert httpx.get(f"{url}/v1/challenges").json()["challenges"][0]["challenger"] == anvil_account(3).address
+        eventually(lambda: words[-1:] == ["differs: challenged as game 1"])
+        anvil.rollback(1)
+        anvil.mine(2)
+        eventually(lambda: len(words) > 2 and words[-1] == "differs: challenged as game 1")
+    assert client.open_games(task) == (1,)
 
 
 def test_a_right_result_agrees_and_data_that_is_missing_is_waited_for(
@@ -281,22 +329,15 @@ def test_a_process_without_a_key_tells_what_differs_and_ends_well(
     blobs: LocalStore,
     settings: Settings,
     serve: Serve,
-    tmp_path: Path,
+    watching: Callable[[str], WatchSettings],
 ) -> None:
     url, _ = serve(settings.model_copy(update={"keystore": None}))
     publish(url, blobs)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
-    command = [sys.executable, "-m", "eigentensor_client", "watch", "--json", "--network", str(settings.network)]
-    flags = ["--data", str(tmp_path / "watch"), "--gateway", url, "--block-seconds", "2"]
-    environment = os.environ | {"EIGENTENSOR_WATCH_POLL": "0.05"}
-    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True, env=environment) as running:
-        try:
-            assert running.stdout is not None
-            word = json.loads(running.stdout.readline())
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(30) == 0
-        finally:
-            running.kill()
+    with process(watching(url), key=False) as (running, said):
+        word = next(said)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
     assert (word["schema"], word["task"], word["verdict"]) == ("eigentensor.watch/1", task.hex(), "differs")
     assert word["said"] == "differs, and is not challenged: there is no account that could"
     assert not client.open_games(task)
