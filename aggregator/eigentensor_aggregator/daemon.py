@@ -15,6 +15,8 @@ from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import MOVES, Sent, Store
 from eigentensor_aggregator.watch.watcher import Watcher
 
+#: Blocks after which a refused message is tried again at the latest.
+PAUSE = 256
 _log = structlog.get_logger(__name__)
 
 
@@ -140,7 +142,7 @@ class Daemon:
                 return
             # Somebody else was faster, or it is not time yet: ask again after a pause, each twice as long as the last.
             _, pause = self._pauses.get(action.key, (0, 0))
-            self._pauses[action.key] = (self.block + pause, max(1, 2 * pause))
+            self._pauses[action.key] = (self.block + pause, min(PAUSE, max(1, 2 * pause)))
             self._metrics.messages.labels(action.verb, "refused").inc()
             _log.info("message refused", **said, why=error.what)
         except NotMined:

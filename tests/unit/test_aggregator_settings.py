@@ -1,0 +1,50 @@
+"""Settings of the aggregator and of a watcher: flags, environment, defaults; what is wrong is said in words."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eigentensor.errors import ConfigError
+from eigentensor_aggregator import cli
+from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.watch import cli as watch_cli
+from eigentensor_aggregator.watch.config import Settings as WatchSettings
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("EIGENTENSOR_NETWORK", raising=False)
+    return monkeypatch
+
+
+def test_an_aggregator_watches_nothing_unless_it_is_told_to(environment: pytest.MonkeyPatch) -> None:
+    assert Settings().watch.share == 0
+    environment.setenv("EIGENTENSOR_AGGREGATOR_WATCH_SHARE", "0.5")
+    environment.setenv("EIGENTENSOR_AGGREGATOR_WATCH_MAX_OPERATIONS", "7")
+    environment.setenv("EIGENTENSOR_AGGREGATOR_MAX_BLOB", "9")
+    settings = Settings()
+    assert (settings.watch.share, settings.watch.max_operations, settings.max_blob) == (0.5, 7, 9)
+    flags = Settings.model_validate({"watch": {"share": 0.25}})
+    assert (flags.watch.share, flags.watch.max_operations) == (0.25, 7)
+
+
+def test_a_watcher_of_its_own_looks_at_everything(environment: pytest.MonkeyPatch) -> None:
+    assert WatchSettings().share == 1 and WatchSettings().keystore is None
+    environment.setenv("EIGENTENSOR_WATCH_BONDS", "0.25")
+    assert WatchSettings().bonds == "0.25"
+
+
+@pytest.mark.parametrize("flags", [["--share", "2"], ["--bonds", "much"], ["--max-memory", "0"]])
+def test_wrong_settings_are_refused_in_words(flags: list[str]) -> None:
+    ran = CliRunner().invoke(watch_cli.app, flags)
+    assert isinstance(ran.exception, ConfigError) and flags[0].removeprefix("--").replace("-", "_") in str(
+        ran.exception
+    )
+
+
+def test_both_say_what_is_missing_where_there_is_no_network() -> None:
+    for app, arguments in ((watch_cli.app, []), (cli.app, ["run", "--watch-share", "0.5"])):
+        ran = CliRunner().invoke(app, arguments)
+        assert isinstance(ran.exception, ConfigError) and "there is no network 'local'" in str(ran.exception)
