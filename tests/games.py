@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+import numpy as np
+
 from eigentensor import merkle
 from eigentensor.dispute import (
     FINAL,
+    ClaimBorders,
     Collect,
     Descent,
     JudgeFinal,
@@ -22,12 +25,13 @@ from eigentensor.dispute import (
     PickSpan,
     Position,
     Published,
+    ShowLeaf,
     Side,
     Verdict,
     apply,
     next_move,
 )
-from eigentensor.dispute.encoding import unpacked
+from eigentensor.dispute.encoding import packed, unpacked
 from eigentensor.dispute.entries import Shown, elements_of, reduction_types
 from eigentensor.dispute.moves import ExecutorMove
 from eigentensor.dispute.rules import borders_of, point_of
@@ -36,16 +40,19 @@ from eigentensor.tracing import (
     Claim,
     Element,
     Execution,
+    Flat,
     Hashes,
     Point,
     Witness,
     claim_of,
     kernel_of,
+    outputs_of,
     prove_call,
     prove_outputs,
     retrace,
     witness_of,
 )
+from eigentensor.tracing.step import is_canonical
 
 EXECUTOR, CHALLENGER = "0x" + "11" * 20, "0x" + "22" * 20
 CLOCK = 70
@@ -107,6 +114,40 @@ def play(true: Execution, outputs: bytes, executor: Strategy, challenger: Strate
 def reckless(random: Random) -> Strategy:
     """A challenger that objects to anything that can be objected to."""
     return lambda position, published, knowledge: _Reckless(random, position, published, knowledge).move()
+
+
+def fabulist(true: Execution, random: Random) -> tuple[Execution, Strategy]:
+    """An account that is wrong in any number of places and contradicts itself, and an executor that tells it."""
+    program = true.program
+    kept, calls = dict(true.kept), list(true.calls)
+    numbers = [number for number, tensor in kept.items() if tensor.size]
+    for number in random.sample(numbers, random.randint(0, len(numbers))):
+        tensor = kept[number] = kept[number].copy()
+        for _ in range(random.choice((1, 1, 2, 9))):
+            tensor.view(np.uint8)[random.randrange(tensor.nbytes)] ^= np.uint8(1 << random.randrange(8))
+        dtype = program.parameter(len(program.buffers) + number % len(program.calls)).dtype
+        calls[number] = Flat(dtype, tensor).root
+    implied = outputs_of(program, calls)
+    outputs = random.choice((implied, implied, true.outputs, random.randbytes(32)))
+    story = replace(true, kept=kept, calls=tuple(calls), outputs=outputs)
+
+    def tell(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=story))
+        if isinstance(move, ShowLeaf) and random.random() < 0.5:
+            return replace(move, results=_mutated(move.results, random))
+        if isinstance(move, ClaimBorders):
+            dtype = reduction_types(position)[position.reduction]
+            values = unpacked([dtype] * len(borders_of(position)), _mutated(move.values, random))
+            return ClaimBorders(packed([dtype] * len(values), (v if is_canonical(dtype, v) else 0 for v in values)))
+        return move
+
+    return story, tell
+
+
+def _mutated(data: bytes, random: Random) -> bytes:
+    """With some bytes that are others, or all."""
+    some = random.choice((0.02, 0.2, 1.0))
+    return bytes(random.randrange(256) if random.random() < some else byte for byte in data)
 
 
 @dataclass(frozen=True)

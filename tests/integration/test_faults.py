@@ -5,13 +5,13 @@ from itertools import cycle, islice
 from random import Random
 
 from eigentensor.chain import State
-from eigentensor.dispute import Side
+from eigentensor.dispute import Reason, Side
 from eigentensor.testing.faults import Liar, some_fault
 from eigentensor.testing.programs import Example, generate
 from game_table import Case, Table, brought
-from games import account_of, honest, reckless
+from games import account_of, fabulist, honest, reckless
 
-FAULTS, ACQUITTALS = 100, 21
+FAULTS, STORIES, ACQUITTALS = 100, 35, 21
 GRAPHS = (
     "attention", "cross-entropy with its gradient", "decoder step", "digits", "gelu mlp", "layernorm", "long sum",
     "softmax",
@@ -33,6 +33,19 @@ def test_a_hundred_wrong_bits_are_convicted(table: Table) -> None:
     ends = list(table.ends(cases))
     assert all(outcome is not None and outcome.executor_lost for outcome, _ in ends)
     assert [state for _, state in ends] == [State.CONVICTED] * FAULTS
+
+
+def test_results_with_any_other_story_are_convicted(table: Table) -> None:
+    cases, random = [], Random(3)
+    for seed in range(STORIES):
+        true = account_of(generate(seed) if seed % 2 else brought(GRAPHS[seed % len(GRAPHS)]))
+        story, tell = fabulist(true, random)
+        while (story.calls, story.outputs) == (true.calls, true.outputs):
+            story, tell = fabulist(true, random)
+        cases.append(Case(true, story.outputs, tell, honest(Side.CHALLENGER)))
+    ends = list(table.ends(cases))
+    assert {outcome.reason for outcome, _ in ends if outcome} == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}
+    assert [state for _, state in ends] == [State.CONVICTED] * STORIES
 
 
 def test_right_results_are_acquitted_whatever_is_objected_to(table: Table) -> None:

@@ -34,7 +34,7 @@ from eigentensor.program.expression import Array, Axis, counter, load, reduction
 from eigentensor.testing.faults import Fault, Liar, some_fault
 from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import Execution, Flat, retrace
-from games import Played, account_of, claimed, honest, play, reckless
+from games import Played, account_of, claimed, fabulist, honest, play, reckless
 from worked_examples import index, session
 
 FEW = settings(max_examples=25, deadline=None)
@@ -85,6 +85,41 @@ def test_a_right_result_is_acquitted_whatever_is_objected_to(example: Example, s
     played = play(true, true.outputs, honest(Side.EXECUTOR), reckless(Random(seed)))
     assert played.outcome is None or not played.outcome.executor_lost
     assert played.last.phase.side is Side.CHALLENGER
+
+
+@FEW
+@given(examples(), st.integers(0, 1 << 32))
+def test_a_wrong_result_is_convicted_whatever_its_executor_says(example: Example, seed: int) -> None:  # INVARIANT 27
+    convicts_whatever_is_told(example, Random(seed))
+
+
+def convicts_whatever_is_told(example: Example, random: Random) -> None:
+    true = account_of(example)
+    story, tell = fabulist(true, random)
+    played = play(true, story.outputs, tell, honest(Side.CHALLENGER))
+    if (story.calls, story.outputs) == (true.calls, true.outputs):
+        assert played.outcome is None and played.last.phase is Phase.CALL
+    else:
+        assert played.outcome is not None and played.outcome.executor_lost
+
+
+@pytest.mark.parametrize("name", ["decoder step", "layernorm", "long sum"])
+def test_a_wrong_result_of_what_people_bring_is_convicted_whatever_is_said(name: str) -> None:
+    example = captured(name)
+    for seed in range(12):
+        convicts_whatever_is_told(example, Random(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", graphs())
+def test_thousands_of_wrong_bits_in_what_people_bring_are_convicted(name: str) -> None:
+    example, random = captured(name), Random(name)
+    true, wrong = account_of(example), 0
+    while wrong < 560:  # of 18 graphs: more than ten thousand
+        liar = Liar(true, example.tensors, some_fault(true, random))
+        if liar.changed:
+            wrong += 1
+            assert against(true, liar).outcome == VERDICT
 
 
 def test_every_kind_of_step_is_acquitted() -> None:

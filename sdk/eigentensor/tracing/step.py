@@ -51,11 +51,14 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
         return from_pattern(dtype, read(parameter, int(element.reshape(-1)[0])))
 
     at = Evaluation(body, load, variables, np.array([point.element]))
+    last = len(body.instructions) - 1
+    roots = (last,) if point.reduction is None else body.instructions[_reduce_of(body, point.reduction)].values
+    used = set(cone(body, roots))  # what is claimed of other reductions does not matter
     for number, result in zip(numbers, point.results, strict=True):
-        at.values[number] = _claimed(body.instructions[number].dtype, result)
+        if number in used:
+            at.values[number] = _claimed(body.instructions[number].dtype, result)
     if point.reduction is None:
-        last = len(body.instructions) - 1
-        at.evaluate(_expression(body, (last,)))
+        at.evaluate(_expression(body, roots))
         return _pattern(body.parameters[0].dtype, at.values[last])
     number = _reduce_of(body, point.reduction)
     at.evaluate(_expression(body, extents_of(body, point.reduction)))
@@ -63,7 +66,7 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
     if not 0 <= point.step < steps:
         raise WitnessError(f"step {point.step} of a reduction that takes {steps}")
     dtype = body.instructions[number].dtype
-    terms = at.terms(number, np.array([point.step]), _expression(body, body.instructions[number].values))
+    terms = at.terms(number, np.array([point.step]), _expression(body, roots))
     return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], _claimed(dtype, point.accumulator)))
 
 
