@@ -171,7 +171,9 @@ def test_blobs_go_up_and_come_back(call_json: Callable[..., Any], net: Devnet, f
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([*RUN, "--wait", "checked"], 11, "no task becomes checked"),
+        ([*RUN, "--check", "often"], 2, "is not a rate"),
+        ([*RUN, "--check", "3%"], 11, "a check rate of 3 % is not between 5 % and 100 %"),
+        ([*RUN, "--check-fee", "0.05"], 11, "is below the least"),
         ([*RUN, "--wait", "sleep"], 2, "is nothing to wait for"),
         ([*RUN[:-1], "much"], 3, "is not an amount"),
         ([*RUN[:-1], "1000000"], 5, "are needed for the escrow"),
@@ -180,6 +182,7 @@ def test_blobs_go_up_and_come_back(call_json: Callable[..., Any], net: Devnet, f
         (["run", "missing.program", "--max-price", "1"], 4, "No such file"),
         (["run", "ab" * 32, "--max-price", "1"], 4, "neither a file nor a known uuid"),
         (["get", "ab" * 32, "-o", "x"], 4, "there is no task"),
+        (["challenge", "show", "4711"], 4, "there is no game 4711"),
         (["blob", "get", "ab" * 32, "-o", "x"], 4, "ab"),
         (["blob", "get", "hello", "-o", "x"], 4, "is not the uuid of a blob"),
         (["ps", "--network", "nowhere"], 3, "there is no network 'nowhere'"),

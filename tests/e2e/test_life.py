@@ -1,19 +1,38 @@
 """The life of a task, from order to payment, with operators as processes; and what happens when one of them fails."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, TensorContext
-from eigentensor.chain import Admission, Answered, Chain, Closed, Failed, Revealed, Settled, State, TaskEvent, to_wei
+from eigentensor.chain import (
+    Admission,
+    Answered,
+    Chain,
+    Challenged,
+    Closed,
+    Convicted,
+    Failed,
+    GameEnded,
+    Paid,
+    Revealed,
+    Settled,
+    Slashed,
+    State,
+    TaskEvent,
+    to_wei,
+)
 from eigentensor.economics import WAD, bond, collateral, penalty
-from eigentensor.errors import ExecutorFailed
+from eigentensor.economics import stake as stake_lock
+from eigentensor.errors import ExecutorConvicted, ExecutorFailed
 from eigentensor.merkle import operators_root
 from eigentensor.testing.actors import SilentOperator
+from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work, escrow_of
@@ -199,3 +218,53 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: C
     assert chain.balance_of(burn).balance == burned_before + h
     failed = next(event for event in client.task(task.uuid).events if isinstance(event, Failed))
     assert (failed.refund, failed.penalty) == (escrow_of(task.order), h)
+
+
+def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
+    client: Client, net: Devnet, operators: list[Party], work: Work, capsys: pytest.CaptureFixture[str]
+) -> None:
+    liar = net.party("liar")
+    net.processes.finish(net.join(liar).name)
+    net.start_operator(liar, lies=True).wait_ready()
+    parameters, stake = net.network.deployment.parameters, client.chain.stake_of(liar.address)
+    terms = replace(TERMS, check_rate=WAD, operators=operators_root([bytes.fromhex(liar.address[2:])]))
+    before = client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+
+    (task,) = client.post([work], terms)
+    try:
+        with pytest.raises(ExecutorConvicted, match="it lost a game about its result; the whole escrow"):
+            client.wait(task, timeout=LONG)
+    finally:
+        net.processes[liar.name].kill()
+    after = client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+    assert after == before
+
+    convicted = await_event(client, task, Convicted)
+    assert convicted.refund == escrow_of(task.order)
+    assert convicted.winner in {party.address for party in operators}
+    shares = await_event(client, task, Slashed).shares
+    lost = stake_lock(parameters, terms.max_price, 0, WAD, 1)
+    assert abs(shares - lost) <= 1024 >= abs(stake - client.chain.stake_of(liar.address) - lost)
+    paid = await_event(client, task, Paid)
+    assert abs(2 * paid.share - lost) <= 1024 >= abs(paid.burned - paid.share)
+
+    game = await_event(client, task, Challenged).game_id
+    said = [event.game_id for event in client.look(task).events if isinstance(event, GameEnded) and event.executor_lost]
+    assert said == [game]
+    listed, told = (as_json(capsys, "challenge", *words) for words in (["list"], ["show", str(game)]))
+    assert [entry["state"] for entry in listed["challenges"] if entry["game"] == game] == ["ended"]
+    assert (told["state"], told["lost_by"], told["executor"]) == ("ended", "executor", liar.address)
+    assert {move["by"] for move in told["moves"]} == {"executor", "challenger"}
+    assert all(move["gas"] > 21_000 for move in told["moves"])
+    assert told["body"] and "escrow back" in told["follows"]
+    explained = as_json(capsys, "task", "explain", task.uuid)
+    assert explained["now"]["stage"] == "convicted"
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What a command says."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--json"])
+    assert not ended.value.code
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
