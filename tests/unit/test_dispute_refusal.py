@@ -1,16 +1,23 @@
 """What cannot be disputed is refused before it is posted or accepted, with the reason."""
 
 from dataclasses import replace
+from random import Random
 
+import numpy as np
 import pytest
 
+from dispute_vectors import points
 from eigentensor.dispute import MAX_CALLS, refuse
-from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF
+from eigentensor.dispute.encoding import witness_bytes
+from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, _largest_witness
 from eigentensor.program import Buffer, DType, Kind, Op, Program, Role
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, counter, load, reduction, to_body
+from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
 from eigentensor.program.limits import RESULTS
-from worked_examples import layer, session
+from eigentensor.testing.programs import generate
+from eigentensor.tracing import Element, witness_of
+from games import account_of
+from worked_examples import index, layer, session
 
 
 def sums(elements: int, steps: int) -> Program:
@@ -52,3 +59,33 @@ def test_reductions_that_take_too_long_to_show_are_refused() -> None:
     assert f"at most {ELEMENT:,}" in str(refuse(sums(1, ELEMENT // instructions + 1), 1))
     assert refuse(sums(1024, WHOLE_LEAF // 1024 // 8), 1) is None
     assert f"at most {WHOLE_LEAF:,}" in str(refuse(sums(1024, WHOLE_LEAF // 1024 // instructions + 1), 1))
+
+
+def picked(constants: int, size: int) -> Program:
+    """The sum of one element of each of so many constants."""
+    arrays = [Array(f"c{n}", DType.INT32, size) for n in range(constants)]
+    total = load(arrays[0], index(0))
+    for array in arrays[1:]:
+        total = binary(Op.ADD, total, load(array, index(0)))
+    data = {
+        a.key: Buffer(Role.CONSTANT, DType.INT32, (size,), data=np.full(size, n, "<i4").tobytes())
+        for n, a in enumerate(arrays)
+    }
+    return assemble([("total", to_body(total, ()))], data, {(Kind.OUTPUT, "total"): ("total", ())})
+
+
+def test_steps_that_read_more_than_fits_a_transaction_are_refused() -> None:
+    assert refuse(picked(7, 4000), 1) is None
+    assert "a step needs a witness of 1" in str(refuse(picked(8, 4000), 1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_witness_is_larger_than_was_reckoned(seed: int) -> None:
+    example, random = generate(seed), Random(seed)
+    true = account_of(example)
+    most = _largest_witness(example.program, len(true.calls))
+    for number, tensor in true.kept.items():
+        if tensor.size:
+            element = Element(true, number, random.randrange(tensor.size))
+            for point in points(element, random):
+                assert len(witness_bytes(witness_of(true, element, point))) <= most
