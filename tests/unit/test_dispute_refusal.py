@@ -9,7 +9,7 @@ import pytest
 from dispute_vectors import points
 from eigentensor.dispute import MAX_CALLS, refuse
 from eigentensor.dispute.encoding import witness_bytes
-from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, _largest_witness
+from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, largest_witness
 from eigentensor.program import Buffer, DType, Kind, Op, Program, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
@@ -83,7 +83,7 @@ def test_steps_that_read_more_than_fits_a_transaction_are_refused() -> None:
 def test_no_witness_is_larger_than_was_reckoned(seed: int) -> None:
     example, random = generate(seed), Random(seed)
     true = account_of(example)
-    most = _largest_witness(example.program, len(true.calls))
+    most = largest_witness(example.program, len(true.calls))
     for number, tensor in true.kept.items():
         if tensor.size:
             element = Element(true, number, random.randrange(tensor.size))

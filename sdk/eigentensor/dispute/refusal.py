@@ -33,7 +33,7 @@ def refuse(program: Program, repeat: int) -> str | None:
         return f"it has {RESULTS:,} results, which leaves none to observe a call by"
     if (size := _collect_bytes(program, executed)) > WITNESS:
         return f"its results need a proof of {size:,} bytes, at most {WITNESS:,} are allowed"
-    if (size := _largest_witness(program, executed)) > MOST:
+    if (size := largest_witness(program, executed)) > MOST:
         return f"a step needs a witness of {size:,} bytes, at most {MOST:,} fit a transaction"
     for number, body in enumerate(program.bodies):
         dtype, elements = body.parameters[0]
@@ -55,7 +55,7 @@ def _collect_bytes(program: Program, executed: int) -> int:
     return HEADER.size + results + 32 * levels[0] + len(program.results) * 32 * (1 + levels[1])
 
 
-def _largest_witness(program: Program, executed: int) -> int:
+def largest_witness(program: Program, executed: int) -> int:
     """Of all steps of all calls; what a tensor needs is counted as if its iteration were any."""
     records = [len(record) for record in split(to_bytes(program))[1]]
     levels, trace = (len(records) - 1).bit_length(), executed.bit_length()
