@@ -2,8 +2,6 @@
 pragma solidity 0.8.30;
 
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
-import {SlotDerivation} from "@openzeppelin/contracts/utils/SlotDerivation.sol";
-import {TransientSlot} from "@openzeppelin/contracts/utils/TransientSlot.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IBounty} from "./interfaces/IBounty.sol";
 import {
@@ -17,14 +15,13 @@ import {
 } from "./interfaces/IEigenLayer.sol";
 import {IServiceManager, Lock} from "./interfaces/IServiceManager.sol";
 import {Seats} from "./libraries/Seats.sol";
+import {Core, Slashable} from "./libraries/Slashable.sol";
 
 /// @title The AVS; see IServiceManager
 contract ServiceManager is IServiceManager {
     using SafeCast for uint256;
     using Seats for Seats.Book;
-    using SlotDerivation for bytes32;
-    using TransientSlot for bytes32;
-    using TransientSlot for TransientSlot.Uint256Slot;
+    using Slashable for Core;
 
     struct Signer {
         address signer;
@@ -38,12 +35,6 @@ contract ServiceManager is IServiceManager {
     }
 
     uint256 private constant WAD = 1e18;
-    /// @dev Shares kept back for the rounding of one slash where a unit of magnitude is worth little.
-    uint256 private constant ROUNDING = 1_024;
-
-    /// @dev Where this transaction's answers of the core are kept: the block, the rounding, the least.
-    bytes32 private constant KNOWN = keccak256("eigentensor.ServiceManager.known");
-
     uint32 public constant OPERATOR_SET = 0;
 
     IAllocationManager public immutable allocationManager;
@@ -93,9 +84,9 @@ contract ServiceManager is IServiceManager {
         SEAT = seat;
 
         CreateSetParamsV2[] memory sets = new CreateSetParamsV2[](1);
-        sets[0] = CreateSetParamsV2(OPERATOR_SET, _one(address(strategy_)), address(this));
+        sets[0] = CreateSetParamsV2(OPERATOR_SET, Slashable.one(address(strategy_)), address(this));
         allocationManager_.updateAVSMetadataURI(address(this), metadataURI);
-        allocationManager_.createRedistributingOperatorSets(address(this), sets, _one(address(bounty_)));
+        allocationManager_.createRedistributingOperatorSets(address(this), sets, Slashable.one(address(bounty_)));
     }
 
     // ---- Signers ----
@@ -162,7 +153,7 @@ contract ServiceManager is IServiceManager {
 
     /// @inheritdoc IServiceManager
     function freeStake(address operator, uint256 end) external view returns (uint256) {
-        (uint256 least, uint256 rounding) = _lasting(operator, end);
+        (uint256 least, uint256 rounding) = _core().until(operator, end);
         return Math.saturatingSub(least, _stakes[operator].locked + rounding);
     }
 
@@ -184,7 +175,7 @@ contract ServiceManager is IServiceManager {
     {
         if (_locks[task][operator].end != 0) revert AlreadyLocked(task, operator);
         shares = strategy.underlyingToSharesView(amount) + 1;
-        (uint256 least, uint256 rounding) = _lastingOnce(operator, end);
+        (uint256 least, uint256 rounding) = _core().untilOnce(operator, end);
         Stake memory stake = _stakes[operator];
         uint256 locked = stake.locked + shares + rounding;
         // INVARIANT 11: what is locked can be slashed until its end, whoever moves stake in whatever way.
@@ -221,15 +212,16 @@ contract ServiceManager is IServiceManager {
     {
         Lock memory held = _release(task, operator);
         if (block.number > held.end) revert LockOver(block.number, held.end);
-        uint256 slashable = _slashable(operator);
-        _known(operator).tstore(0);
+        uint256 slashable = _core().all(operator);
+        Slashable.forget(operator);
         if (slashable != 0) {
             // INVARIANT 12: of what can really be slashed, the queue of withdrawals included, and rounded up.
             uint256[] memory wads = new uint256[](1);
             wads[0] = Math.min(WAD, Math.mulDiv(held.shares, WAD, slashable, Math.Rounding.Ceil));
             uint256[] memory taken;
             (slashId, taken) = allocationManager.slashOperator(
-                address(this), SlashingParams(operator, OPERATOR_SET, _one(address(strategy)), wads, "wrong result")
+                address(this),
+                SlashingParams(operator, OPERATOR_SET, Slashable.one(address(strategy)), wads, "wrong result")
             );
             shares = taken[0];
             bounty.note(slashId, task, shares, beneficiaries);
@@ -261,7 +253,7 @@ contract ServiceManager is IServiceManager {
 
     /// @inheritdoc IServiceManager
     function isMember(address operator) public view returns (bool) {
-        return allocationManager.isMemberOfOperatorSet(operator, _set());
+        return allocationManager.isMemberOfOperatorSet(operator, OperatorSet(address(this), OPERATOR_SET));
     }
 
     /// @inheritdoc IServiceManager
@@ -281,59 +273,14 @@ contract ServiceManager is IServiceManager {
         _stakes[operator].locked -= held.shares + held.rounding;
     }
 
-    /// @return least shares that can be slashed in every block until `end`, whatever starts now
-    /// @return rounding what a lock of them has to keep back
-    function _lasting(address operator, uint256 end) private view returns (uint256 least, uint256 rounding) {
-        // The core's view answers for who has left too, however soon that ends.
-        if (!isMember(operator)) return (0, ROUNDING);
-        least = allocationManager.getMinimumSlashableStake(
-            _set(), _one(operator), _one(address(strategy)), end.toUint32()
-        )[0][0];
-        if (least == 0) return (0, ROUNDING);
-        uint256 unit = Math.ceilDiv(
-            delegationManager.operatorShares(operator, strategy),
-            allocationManager.getMaxMagnitude(operator, address(strategy))
-        );
-        rounding = Math.max(ROUNDING, 2 * unit + 4);
-    }
-
-    /// @dev As `_lasting`, bounded by the greatest cap, and asked of the core once in a transaction: whatever starts after the
-    /// question leaves the stake slashable until `end`, and a slash makes it be asked again.
-    function _lastingOnce(address operator, uint256 end) private returns (uint256 least, uint256 rounding) {
-        TransientSlot.Uint256Slot slot = _known(operator);
-        uint256 known = slot.tload();
-        if (known >> 192 >= end) return (known & type(uint96).max, known >> 96 & type(uint96).max);
-        (least, rounding) = _lasting(operator, end);
-        (least, rounding) = (Math.min(least, type(uint96).max), Math.min(rounding, type(uint96).max));
-        slot.tstore(end << 192 | rounding << 96 | least);
-    }
-
-    function _known(address operator) private pure returns (TransientSlot.Uint256Slot) {
-        return KNOWN.deriveMapping(operator).asUint256();
-    }
-
     /// @dev In wei of the token, once all deallocations that have begun are through.
     function _lastingWorth(address operator) private view returns (uint256) {
-        (uint256 least,) = _lasting(operator, type(uint32).max);
+        (uint256 least,) = _core().until(operator, type(uint32).max);
         return strategy.sharesToUnderlyingView(least);
     }
 
-    /// @dev What a slash of everything would take now: `getAllocatedStake` leaves out what waits to be withdrawn.
-    function _slashable(address operator) private view returns (uint256) {
-        uint256 most = allocationManager.getMaxMagnitude(operator, address(strategy));
-        if (most == 0) return 0;
-        uint256 allocated = allocationManager.getAllocation(operator, _set(), address(strategy)).currentMagnitude;
-        uint256 queued = delegationManager.getSlashableSharesInQueue(operator, strategy);
-        return Math.mulDiv(delegationManager.operatorShares(operator, strategy) + queued, allocated, most);
-    }
-
-    function _set() private view returns (OperatorSet memory) {
-        return OperatorSet(address(this), OPERATOR_SET);
-    }
-
-    function _one(address element) private pure returns (address[] memory list) {
-        list = new address[](1);
-        list[0] = element;
+    function _core() private view returns (Core memory) {
+        return Core(allocationManager, delegationManager, strategy, OperatorSet(address(this), OPERATOR_SET));
     }
 
     function _checkCallback(address avs, uint32[] calldata operatorSetIds) private view {
