@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Callable
 
+from eigentensor import economics
 from eigentensor.chain import to_wei
 from eigentensor.program import Role
 from eigentensor.testing.programs import Example, generate
@@ -12,8 +14,11 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import Running
 from eigentensor_client.results import TaskView
 
-BLOCK_TIME = 0.5
-PATIENCE = 90.0  # seconds
+#: Seconds. Slow, because tests mine what they do not want to wait for.
+BLOCK_TIME = 2.0
+PATIENCE = 120.0  # seconds
+#: Where in its log, which it shares with its predecessors, the output of a process begins.
+begun: dict[int, int] = {}
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
 #: As seldom checked as the market allows.
 TERMS = Terms(max_price=to_wei("0.05"), exec=30, accept_within=100, check_rate=to_wei("0.05"))
@@ -48,7 +53,10 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
     }
     environment |= {f"EIGENTENSOR_OPERATOR_{name.upper()}": value for name, value in settings.items()}
     ready = "|".join(f'"event": "{step}"' for step in steps or ("ready",))
-    return net.processes.start(party.name, [sys.executable, "-m", module, "operator", "run"], environment, ready=ready)
+    command = [sys.executable, "-m", module, "operator", "run"]
+    running = net.processes.start(party.name, command, environment, ready=ready)
+    begun[running.pid] = running.log.stat().st_size if running.log.exists() else 0
+    return running
 
 
 def pass_window(net: Devnet, client: Client, task: TaskView) -> None:
@@ -56,9 +64,38 @@ def pass_window(net: Devnet, client: Client, task: TaskView) -> None:
     net.anvil.mine_past(client.chain.deadline_of(bytes.fromhex(task.uuid)) + 3)
 
 
+def pass_draw(net: Devnet, client: Client, task: TaskView) -> None:
+    """Waits for the commit and for whoever records the seed, and lets blocks pass until the executor may reveal.
+
+    The time for answers is passed as well; `pass_seed` leaves it.
+    """
+    pass_seed(net, client, task)
+    chain, uuid = client.chain, bytes.fromhex(task.uuid)
+    if chain.is_drawn(task.order):
+        window = economics.check_window(chain.deployment.parameters, task.order.exec)
+        net.anvil.mine_past(chain.seed_block_of(uuid) + window)
+
+
+def pass_seed(net: Devnet, client: Client, task: TaskView) -> None:
+    """Waits for the commit, lets blocks pass to the seed block and beyond, waits until its seed is recorded."""
+    chain, uuid = client.chain, bytes.fromhex(task.uuid)
+    until(lambda: chain.seed_block_of(uuid) > 0)
+    net.anvil.mine_past(chain.seed_block_of(uuid) + chain.deployment.parameters.confirmations)
+    until(lambda: chain.is_drawn(task.order) is not None)
+
+
 def wait_for(running: Running, step: str, times: int = 1) -> None:
     """Until its log says so, so often."""
+
+    def said() -> int:
+        return running.log.read_bytes()[begun[running.pid] :].count(f'"event": "{step}"'.encode())
+
+    until(lambda: said() >= times or not running.running)
+    assert running.running, running.tail()
+
+
+def until(is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
-    while running.log.read_text().count(f'"event": "{step}"') < times:
-        assert running.running and time.monotonic() < end, running.tail()
+    while not is_so():
+        assert time.monotonic() < end
         time.sleep(0.05)

@@ -21,7 +21,7 @@ from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_operator.cli import app
-from operator_daemons import BLOCK_TIME, TERMS, example_with_everything, pass_window, start, work_of
+from operator_daemons import BLOCK_TIME, TERMS, example_with_everything, pass_draw, pass_window, start, work_of
 
 Run = Callable[..., str]
 STEPS = ("inspect", "fetch", "accepted", "execute", "committed", "revealed", "upload", "final")
@@ -94,10 +94,13 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     before, nonce = client.chain.balance_of(party.address).balance, sent_by(net, party)
     (task,) = client.post([work_of(example)], TERMS)
     for step in kills:
+        if step == "revealed":
+            pass_draw(net, client, task)
         running = start(net, party, *STEPS[STEPS.index(step) :])
         running.wait_ready()
         running.kill()
     running = start(net, party, "upload", "final")
+    pass_draw(net, client, task)
     running.wait_ready()
 
     result = client.deliver(client.look(task))
@@ -123,6 +126,7 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
     running.wait_ready()
     net.anvil.rollback(1)
     net.anvil.mine(2)  # the other fork grew without the acceptance
+    pass_draw(net, client, task)
     result = client.wait(task, "result", timeout=60)
     assert result.executor == party.address
     assert '"event": "reorganisation"' in running.log.read_text()
