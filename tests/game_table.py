@@ -1,15 +1,20 @@
 """Games on a chain: cases, and the table at which they are played, a move a transaction."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+
+import pytest
+from web3.exceptions import ContractLogicError
+from web3.types import TxParams
 
 from captured_graphs import graphs
 from eigentensor import economics
 from eigentensor.chain import NONE, Chain, Ended, Moved, Opened, Opening, Order, State, commitment, order_uuid
 from eigentensor.chain.events import Event
 from eigentensor.chain.logs import decode_log
-from eigentensor.dispute import Keep, Knowledge, Outcome, Published, Side, apply, deadline_of
+from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Published, Side, apply, deadline_of
 from eigentensor.economics import WAD
+from eigentensor.errors import IllegalMove, WitnessError
 from eigentensor.program import Role
 from eigentensor.testing.localnet import Anvil
 from eigentensor.testing.programs import Example
@@ -84,8 +89,13 @@ class Table:
         self.operator.reveal_many(orders, [Opening(task, outputs, SALT) for task, outputs in told])
         return orders
 
-    def dispute(self, case: Case, order: Order) -> Outcome | None:
-        """Plays a game to its end; every position is held to `apply`. None: the challenger had nothing to say."""
+    def dispute(
+        self, case: Case, order: Order, refused: Callable[[Move], Iterable[Move]] = lambda _: ()
+    ) -> Outcome | None:
+        """Plays a game to its end; every position is held to `apply`. None: the challenger had nothing to say.
+
+        Before each move those that are `refused` in its place are tried, in both.
+        """
         told = self.send(self.challenger, "TaskMarket", "challenge", self.challenger.address, order.as_tuple())
         (opened,) = [event for event in told if isinstance(event, Opened)]
         game, position, published = opened.game_id, opened.position, Published()
@@ -100,6 +110,10 @@ class Table:
                 return None
             assert not isinstance(move, Keep)
             mover = (self.operator, self.challenger)[side]
+            for other in refused(move):
+                with pytest.raises((IllegalMove, WitnessError)):
+                    apply(position, other, self.client.block_number() + 1)
+                assert self.reverts(mover, other.function, game, astuple(position), *other.arguments()), other
             told = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
             after = apply(position, move, told[0].place.block)
             if isinstance(after, Outcome):
@@ -111,6 +125,20 @@ class Table:
             position = after
             if moved.data:
                 published = published.after(position.phase, moved.data)
+
+    def reverts(self, sender: Chain, function: str, *arguments: object) -> bool:
+        """Whether the contract would refuse a move, and say why."""
+        data = sender.disputes.encode_abi(function, list(arguments))
+        sent: TxParams = {
+            "from": sender.web3.to_checksum_address(sender.address),
+            "to": sender.disputes.address,
+            "data": data,
+        }
+        try:
+            self.anvil.web3.eth.call(sent, "pending")
+        except ContractLogicError:
+            return True
+        return False
 
     def send(self, sender: Chain, contract: str, function: str, *arguments: object) -> list[Event]:
         """A transaction of an account that anvil signs for: a hundred games are a thousand of them."""

@@ -1,8 +1,9 @@
 """Games in Python alone, `apply` in place of the contract; and players that are not honest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from eigentensor.dispute import (
     FINAL,
     ClaimBorders,
     Collect,
+    Descend,
     Descent,
+    Entry,
     JudgeFinal,
     JudgeSpan,
     Keep,
@@ -109,6 +112,85 @@ def play(true: Execution, outputs: bytes, executor: Strategy, challenger: Strate
         if isinstance(move, ExecutorMove):
             published = published.after(after.phase, move.published())
         played.positions.append(after)
+
+
+def spoiled(move: Move) -> list[Move]:
+    """Moves of the same kind that cannot be made in its place."""
+
+    def cut(data: bytes) -> bytes:
+        return data[:-1]
+
+    def other(data: bytes) -> bytes:
+        return bytes((data[0] ^ 1, *data[1:])) if data else b"\0"
+
+    match move:
+        case Descend(children):
+            few = tuple(Hashes(children).node(1, n) for n in range(len(children) // 2))
+            return [Descend(children[:-1]), Descend((other(children[0]), *children[1:])), Descend(few), Descend(())]
+        case PickNode(descent):
+            path = descent.path
+            return [
+                PickNode(replace(descent, index=descent.index ^ 1)),
+                PickNode(replace(descent, index=descent.index + (1 << len(path)))),
+                PickNode(replace(descent, child=other(descent.child))),
+                PickNode(replace(descent, path=path[:-1])),
+                PickNode(replace(descent, path=(*path, bytes(32)))),
+                PickNode(Descent(0, descent.child, ())),
+            ]
+        case ShowLeaf(leaf, results):
+            shown = [ShowLeaf(cut(leaf), results), ShowLeaf(other(leaf), results), ShowLeaf(leaf, results + b"\0")]
+            return [*shown, ShowLeaf(leaf, cut(results))] if results else shown
+        case ClaimBorders(values):
+            return [ClaimBorders(cut(values)), ClaimBorders(values + values[:1])]
+        case PickReduction(entry, reduction, _):
+            entries = [*_spoiled(entry)]
+            return [*(replace(move, entry=e) for e in entries), replace(move, reduction=reduction + 8)]
+        case PickSpan(span, values):
+            return [PickSpan(span + 64, values), PickSpan(span, other(values)), PickSpan(span, cut(values))]
+        case JudgeFinal(entry, claim, _):
+            spoiled = [replace(move, entry=e) for e in _spoiled(entry)]
+            return [*spoiled, replace(move, claim=replace(claim, trace=other(claim.trace))), *_unproven(move)]
+        case JudgeSpan(span, values, claim, results, _):
+            return [
+                replace(move, span=span + 64),
+                replace(move, values=other(values)),
+                replace(move, results=other(results)),
+                replace(move, claim=replace(claim, outputs=other(claim.outputs))),
+                *_unproven(move),
+            ]
+        case Verdict(claim, results, _):
+            return [replace(move, results=other(results)), *_unproven(move)]
+        case Collect(claim, proof):
+            return [Collect(replace(claim, repeat=claim.repeat + 1), proof), Collect(claim, replace(proof, roots=()))]
+        case PickCall(claim, proof, _):
+            return [
+                PickCall(replace(claim, inputs=other(claim.inputs)), proof),
+                PickCall(claim, replace(proof, root=other(proof.root))),
+                PickCall(claim, replace(proof, number=proof.number + 1)),
+                PickCall(claim, proof, Descent(0, proof.root, (bytes(32),))),
+            ]
+    return []
+
+
+def _spoiled(entry: Entry) -> Iterator[Entry]:
+    yield replace(entry, element=entry.element ^ (1 << 20))
+    yield replace(entry, word=entry.word[:-1])
+    yield replace(entry, path=(bytes(32), *entry.path[1:]))
+
+
+def _unproven(move: Any) -> Iterator[Move]:
+    """With a witness that lacks something, or shows something else."""
+    witness: Witness = move.witness
+    if witness.operands:
+        operand = witness.operands[0]
+        yield replace(move, witness=replace(witness, operands=witness.operands[1:]))
+        yield replace(move, witness=replace(witness, operands=(operand, *witness.operands)))
+        wrong = replace(operand, leaf=bytes(1024)) if any(operand.leaf) else replace(operand, leaf=b"\1" * 1024)
+        yield replace(move, witness=replace(witness, operands=(wrong, *witness.operands[1:])))
+    if witness.tensors:
+        yield replace(move, witness=replace(witness, tensors=witness.tensors[1:]))
+    call = bytes((witness.kernel.call[0] ^ 1, *witness.kernel.call[1:]))
+    yield replace(move, witness=replace(witness, kernel=replace(witness.kernel, call=call)))
 
 
 def reckless(random: Random) -> Strategy:

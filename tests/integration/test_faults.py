@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from random import Random
 
+import pytest
+
 from eigentensor.chain import State
 from eigentensor.dispute import Reason, Side
-from eigentensor.testing.faults import Liar, some_fault
+from eigentensor.testing.faults import Fault, Liar, some_fault
 from eigentensor.testing.programs import Example, generate
 from game_table import Case, Table, brought
-from games import account_of, fabulist, honest, reckless
+from games import account_of, fabulist, honest, reckless, spoiled
 
 FAULTS, STORIES, ACQUITTALS = 100, 35, 21
 GRAPHS = (
@@ -46,6 +48,25 @@ def test_results_with_any_other_story_are_convicted(table: Table) -> None:
     ends = list(table.ends(cases))
     assert {outcome.reason for outcome, _ in ends if outcome} == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}
     assert [state for _, state in ends] == [State.CONVICTED] * STORIES
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("layernorm", Fault(4, 1900, 3)),  # down two levels to an element
+        ("long sum", Fault(0, 7, 30, 0, 33)),  # down to a step
+        ("gelu mlp", Fault(0, 5, 30, 0, 7)),
+        ("decoder step", Fault(5, 0, 20)),
+    ],
+)
+def test_the_contracts_refuse_what_the_rules_refuse(table: Table, name: str, fault: Fault) -> None:
+    example = brought(name)
+    true = account_of(example)
+    liar = Liar(true, example.tensors, fault)
+    case = Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
+    (order,) = table.revealed([case])
+    outcome = table.dispute(case, order, spoiled)
+    assert outcome is not None and outcome.executor_lost
 
 
 def test_right_results_are_acquitted_whatever_is_objected_to(table: Table) -> None:
