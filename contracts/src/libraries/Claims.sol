@@ -46,17 +46,16 @@ library Claims {
         uint256 bodies = k.programVariables + k.buffers;
         if (body >= k.bodies) revert IReferee.NotInProgram(bodies + body);
         _record(p, k.call, bodies + k.bodies + number % k.calls);
-        _record(p, k.body, bodies + body);
+        _record(p, k.body.record, bodies + body);
         for (uint256 n; n < k.variables.length; ++n) {
             _variable(p, n);
         }
         _traced(p, root, number);
         p.from.end();
-        Records.Body memory read = Records.body(k.body);
-        (uint256 dtype, uint256 elements) = Records.parameter(read, 0);
+        (uint256 dtype, uint256 elements) = Records.parameter(k.body, 0);
         // A record has them in one byte and in eight.
         // forge-lint: disable-next-line(unsafe-typecast)
-        return Shape(uint8(dtype), uint64(elements), Records.reductionTypes(read), k.hash);
+        return Shape(uint8(dtype), uint64(elements), Records.reductionTypes(k.body), k.hash);
     }
 
     /// @notice The tensors that a step reads, by parameter, and where the openings of its loads begin in `data`.
@@ -70,7 +69,7 @@ library Claims {
         k = p.kernel = Kernels.read(p.from);
         if (k.hash != kernel) revert IReferee.WrongKernel(k.hash, kernel);
         _begin(p, claim, number);
-        uint256 parameters = uint8(k.body[2]);
+        uint256 parameters = k.body.parameters;
         tensors.roots = new bytes32[](parameters - 1);
         tensors.constants = new bytes[](parameters - 1);
         uint256 before;

@@ -20,7 +20,7 @@ library Kernels {
         uint256 results;
         bytes32 header;
         bytes call;
-        bytes body;
+        Records.Body body;
         int256[] variables;
         bytes32 hash; // keccak256 of the bytes
     }
@@ -29,8 +29,8 @@ library Kernels {
         uint256 start = from.at;
         readHeader(kernel, from.word());
         kernel.call = from.slice(from.number(2));
-        kernel.body = from.slice(from.number(2));
-        Records.Body memory body = Records.body(kernel.body);
+        Records.Body memory body = Records.body(from.slice(from.number(2)));
+        kernel.body = body;
         uint256 length = 4 + 2 * body.variables + 4 * (body.parameters - 1);
         if (kernel.call.length != length) revert WrongRecord(kernel.call.length, length);
         kernel.variables = new int256[](body.variables);

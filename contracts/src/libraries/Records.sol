@@ -53,9 +53,8 @@ library Records {
     function parameter(Body memory from, uint256 number) internal pure returns (uint256 dtype, uint256 elements) {
         if (number >= from.parameters) revert NoParameter(number);
         uint256 at = 8 + 12 * number;
-        dtype = uint8(from.record[at]);
-        if (dtype == DTypes.INDEX || !_isType(dtype)) revert NoParameter(number);
-        if (little(from.record, at + 1, 3) != 0) revert NotZero(at + 1);
+        dtype = little(from.record, at, 4); // and three bytes of zeros
+        if (dtype >= DTypes.INDEX || !_isType(dtype)) revert NoParameter(number);
         elements = little(from.record, at + 4, 8);
     }
 

@@ -37,14 +37,13 @@ library Step {
     /// @notice The pattern of the accumulator after the step, or of the stored element. Reverts if the record has no such
     /// point, if its cone is not as `sdk/README.md` says, or if openings are missing, wrong or left over.
     function evaluate(
-        bytes memory record,
+        Records.Body memory body,
         int256[] memory variables,
         Operands.Tensors memory tensors,
         Point memory point
     ) internal pure returns (uint256 pattern) {
         Evaluation memory e;
-        e.body = Records.body(record);
-        (e.tensors, e.point, e.variables) = (tensors, point, variables);
+        (e.body, e.tensors, e.point, e.variables) = (body, tensors, point, variables);
         _checkCounts(e);
         e.counters = new uint256[](e.body.outputRanges + e.body.reduceRanges);
         e.values = new uint256[](e.body.instructions);
@@ -56,14 +55,13 @@ library Step {
     }
 
     /// @notice How many steps a reduction takes, and the pattern that it starts from.
-    function reductionOf(bytes memory record, int256[] memory variables, uint256 reduction)
+    function reductionOf(Records.Body memory body, int256[] memory variables, uint256 reduction)
         internal
         pure
         returns (uint256 length, uint256 identity)
     {
         Evaluation memory e;
-        e.body = Records.body(record);
-        (e.variables, e.point.reduction) = (variables, reduction);
+        (e.body, e.variables, e.point.reduction) = (body, variables, reduction);
         _checkVariables(e);
         e.values = new uint256[](e.body.instructions);
         e.needed = new bytes(e.body.instructions);
@@ -260,34 +258,47 @@ library Step {
 
     /// @param code Where the instructions lie in memory; `word` begins with the one that is evaluated.
     function _result(uint256 code, uint256[] memory values, uint256 n, uint256 word) private pure returns (uint256) {
-        uint256 op = word >> 248;
-        uint256 dtype = word >> 240 & 0xFF;
-        uint256 types; // of a, b and c, from the lowest byte
+        uint256 dtype; // of the operation
         uint256 a;
         uint256 b;
         uint256 c;
+        uint256 source;
+        uint256 wrong;
         assembly ("memory-safe") {
             a := or(byte(2, word), shl(8, byte(3, word)))
             b := or(byte(4, word), shl(8, byte(5, word)))
             c := or(byte(6, word), shl(8, byte(7, word)))
-            types := byte(1, mload(add(code, shl(3, a))))
-            types := or(types, shl(8, byte(1, mload(add(code, shl(3, b))))))
-            types := or(types, shl(16, byte(1, mload(add(code, shl(3, c))))))
+            dtype := byte(1, word)
+            source := byte(1, mload(add(code, shl(3, a))))
+            let second := byte(1, mload(add(code, shl(3, b))))
+            let third := byte(1, mload(add(code, shl(3, c))))
+            // Operand 0 may be none: its type is not asked. From 40 on: comparisons, WHERE, casts.
+            switch div(byte(0, word), 40)
+            case 0 {
+                wrong := or(xor(source, dtype), mul(iszero(iszero(b)), xor(second, dtype)))
+                wrong := or(wrong, mul(iszero(iszero(c)), xor(third, dtype)))
+            }
+            default {
+                switch byte(0, word)
+                case 43 { wrong := or(xor(source, 1), or(xor(second, dtype), xor(third, dtype))) }
+                case 44 {}
+                case 45 {}
+                default {
+                    wrong := or(xor(dtype, 1), xor(second, source))
+                    dtype := source
+                }
+            }
             let first := add(values, 32)
             a := mload(add(first, shl(5, a)))
             b := mload(add(first, shl(5, b)))
             c := mload(add(first, shl(5, c)))
         }
-        uint256 source = types & 0xFF;
-        if (op > Ops.WHERE) return op == Ops.CAST ? Convert.cast(source, dtype, a) : Convert.bitcast(source, dtype, a);
-        bool compares = op >= Ops.CMPLT && op != Ops.WHERE;
-        bool fits = compares ? dtype == DTypes.BOOL : source == (op == Ops.WHERE ? DTypes.BOOL : dtype);
-        if (compares) dtype = source;
-        uint256 arity = Ops.ARITIES >> 2 * op & 3;
-        if (arity > 1 && types >> 8 & 0xFF != dtype) fits = false;
-        if (arity > 2 && types >> 16 != dtype) fits = false;
-        if (!fits) revert WrongType(n);
-        return Scalar.evaluate(op, dtype, a, b, c);
+        if (wrong != 0) revert WrongType(n);
+        word >>= 248;
+        if (word > Ops.WHERE) {
+            return word == Ops.CAST ? Convert.cast(source, dtype, a) : Convert.bitcast(source, dtype, a);
+        }
+        return Scalar.evaluate(word, dtype, a, b, c);
     }
 
     function _load(Evaluation memory e, uint256 n, uint256 dtype, uint256 a, uint256 b, uint256 c)

@@ -43,7 +43,7 @@ contract GameGasTest is Arena {
 
     /// @dev A wrong element of the activation, which has 32 leaves. Goals: 8 transactions with the challenge, 210,000 gas.
     function test_OfAFinalExpression() public {
-        group = "dispute of a final expression";
+        group = "dispute-final";
         p = Layer.program(8, 1_024, 1_024);
         uint256 element = 7 * 1_024 + 700;
         Layer.Shown memory sum = Layer.tensor(8_192, element, "sum");
@@ -72,7 +72,7 @@ contract GameGasTest is Arena {
 
     /// @dev A wrong step among 1,024 of a product of matrices of 2^20 elements: the goal of 20 transactions.
     function test_OfAStep() public {
-        group = "dispute of a step";
+        group = "dispute-step";
         p = Layer.program(1_024, 1_024, 1_024);
         uint256 element = 1_000 * 1_024 + 700;
         uint256 step = 16 * 60 + 7;
