@@ -1,4 +1,5 @@
-"""One local network for all end-to-end tests: blocks come with time, with transactions, and from tests."""
+"""One local network for all end-to-end tests: blocks come with transactions, from tests, and from a clock that a test
+stops while daemons are down, so that nothing depends on how fast the machine is."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
+from block_clock import Clock
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import anvil_account
 from eigentensor_client.client import Client
@@ -31,8 +33,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def net(home: Path) -> Iterator[Devnet]:
     """A chain, its contracts, an aggregator."""
-    with devnet(block_time=0.25) as running:
+    with devnet(block_time=None) as running:
         yield running
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clock(net: Devnet) -> Iterator[Clock]:
+    with Clock(net.anvil) as clock:
+        yield clock
 
 
 @pytest.fixture(scope="session")

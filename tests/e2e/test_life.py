@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from block_clock import Clock
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import (
@@ -163,31 +164,32 @@ def test_a_state_moves_on_at_the_position_that_the_order_binds(
 
 
 def test_killed_daemons_go_on_where_they_stopped(
-    client: Client, net: Devnet, operators: list[Party], work: Work
+    client: Client, net: Devnet, clock: Clock, operators: list[Party], work: Work
 ) -> None:
     (task,) = client.post([work], TERMS)
-    names = ["aggregator", *(party.name for party in operators)]
-    for name in names:
-        net.processes[name].kill()
-    net.start_aggregator().wait_ready()
-    for party in operators:
-        net.start_operator(party).wait_ready()
+    with clock.stopped():
+        for name in ["aggregator", *(party.name for party in operators)]:
+            net.processes[name].kill()
+        net.start_aggregator().wait_ready()
+        for party in operators:
+            net.start_operator(party).wait_ready()
     (done,) = finish(client, net, [task])
     check_bits(client, done, work)
 
 
 @pytest.mark.parametrize("state", [State.ACCEPTED, State.COMMITTED], ids=lambda state: state.name.lower())
 def test_an_operator_killed_in_the_middle_finishes_its_task(
-    client: Client, net: Devnet, operators: list[Party], work: Work, state: State
+    client: Client, net: Devnet, clock: Clock, operators: list[Party], work: Work, state: State
 ) -> None:
     (task,) = client.post([work], TERMS)
     uuid = bytes.fromhex(task.uuid)
     while client.chain.task_at(uuid).state < state:
         pass
-    for party in operators:
-        net.processes[party.name].kill()
-    for party in operators:
-        net.start_operator(party).wait_ready()
+    with clock.stopped():
+        for party in operators:
+            net.processes[party.name].kill()
+        for party in operators:
+            net.start_operator(party).wait_ready()
     (done,) = finish(client, net, [task])
     check_bits(client, done, work)
     assert steps(done) == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
