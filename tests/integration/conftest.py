@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from eth_account import Account
 
 from eigentensor import economics
 from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, save_account, to_wei
@@ -40,6 +41,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Anvil, 
 @pytest.fixture
 def anvil(deployed: tuple[Anvil, Network]) -> Iterator[Anvil]:
     anvil, _ = deployed
+    # Without equal blocks: when anvil drops the state of an old one, it forgets that of its twin, and cannot roll back.
+    anvil.rpc("anvil_setCoinbase", Account.create().address)
     snapshot = anvil.rpc("evm_snapshot")
     yield anvil
     anvil.rpc("evm_setAutomine", True)
