@@ -111,7 +111,9 @@ def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, cl
     lying = start(net, liar, module="eigentensor.testing.actors")
     lying.wait_ready()
     running = start(net, verifier, "answered")
-    (task,) = client.post([work_of(example_with_everything())], checked_by_others(liar))
+    # With two to be paid the verifier does not wait for a seat of the executor above, which is not running.
+    terms = replace(checked_by_others(liar), verifiers=2)
+    (task,) = client.post([work_of(example_with_everything())], terms)
     running.wait_ready()
     chain, uuid = client.chain, bytes.fromhex(task.uuid)
     net.anvil.mine_past(
