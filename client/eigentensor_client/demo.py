@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BLOCK_TIME = 0.5
 OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there is work for all three
 #: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
-TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=60, check_rate=WAD, exec=40, accept_within=60)
+TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=40, check_rate=WAD, exec=40, accept_within=60)
 PATIENCE = 5  # blocks that the silent operator is given
 DIGITS = Path(__file__).parents[1] / "examples" / "digits.py"
 

@@ -35,8 +35,9 @@ def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party
         books = [_ledger(client, liar, operators)]
         (task,) = client.post([work], terms, bar)
         show.say(f"task {short(task.uuid)}, which only {short(liar.address)} may accept")
-        game = _await_game(client, task, bar)
-        show.say(f"it reveals; a verifier has executed the same and got other bits: game {game}", "")
+        opened = _await_challenge(client, task, bar)
+        game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
+        show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
         _tell_moves(show, client, game, bar)
         try:
             client.wait(task, timeout=PATIENCE, tell=bar)
@@ -66,13 +67,13 @@ def _explain(show: "Show", client: Client, task: TaskView) -> None:
                 show.say(f"of the slashed stake: {share} to the verifier, {burned} burned")
 
 
-def _await_game(client: Client, task: TaskView, bar: Bar) -> int:
+def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
     """The game that a verifier opens by revealing what it got."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE:
         task = client.look(task)
         if opened := [event for event in task.events if isinstance(event, Challenged)]:
-            return opened[0].game_id
+            return opened[0]
         bar(f"{task.words}: waits for {waits_for(task)}")
         time.sleep(client.poll)
     raise NotYet(f"nobody challenged task {task.uuid} within {PATIENCE:.0f} s")
