@@ -65,6 +65,24 @@ contract TreesTest is Arena {
         _convicts(_rooted(s, 1));
     }
 
+    /// @dev INVARIANT 30: though the root has it.
+    function test_ATailThatIsNotZeroCannotBeShown_Invariant30() public {
+        Story memory s = _story(truth);
+        bytes memory leaf = Toy.leafOf(s.tensors[1], 2);
+        leaf[2] = 0x01;
+        s.leaves[1][2] = Merkle.leaf(leaf, 0);
+        s = _rooted(s, 1);
+        Order memory order = _claim(s);
+        Board memory b = _open(order, challenger);
+        while (b.position.phase != Phase.Leaf) {
+            if (b.position.phase == Phase.Publish || b.position.phase == Phase.Tree) _tell(b, order, s);
+            else _dispute(b, order, s.roots, s.outputs);
+        }
+        vm.prank(executor);
+        vm.expectRevert(IDisputeGame.TailNotZero.selector);
+        game.showLeaf(b.id, b.position, leaf, "");
+    }
+
     function test_PaddingThatIsNotZeroIsConvicted_Invariant27() public {
         Story memory s = _story(truth);
         s.leaves[0] = Toy.level(s.leaves[0], 0);

@@ -65,6 +65,9 @@ contract GameTest is Arena {
         assertEq(b.position.executorLeft, CLOCKS, "executor's clock");
         assertEq(b.position.challengerLeft, CLOCKS, "challenger's clock");
         assertEq(game.openGames(task), 1, "open");
+        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "position");
+        _tell(b, order, story);
+        assertEq(game.positionOf(b.id), keccak256(abi.encode(b.id, b.position)), "next position");
         _play(b, order, story);
         assertTrue(b.executorLost, "executor lost");
         assertEq(game.openGames(task), 0, "closed");
