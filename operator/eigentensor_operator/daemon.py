@@ -10,16 +10,16 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from eigentensor import chain as c
-from eigentensor import economics
 from eigentensor.chain import Chain, Head, State
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
-from eigentensor_operator.case import INCIDENTS, SENT, URGENT, Fact, Role, Step
+from eigentensor_operator.case import SENT, URGENT, Role, Step
 from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
 from eigentensor_operator.metrics import AVS, Metrics, name_of
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
+from eigentensor_operator.reading import seen_of, standing_of
 from eigentensor_operator.state import Operator
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
@@ -156,24 +156,12 @@ class Daemon:
             self._metrics.slashed.labels(AVS, token).inc(self._chain.worth_of(event.shares))
 
     def _standing(self, block: int) -> Standing:
-        policy, chain, m = self.operator.policy, self._chain, self._metrics
-        operator, token = policy.operator, chain.deployment.token_symbol
-        account, delay = chain.balance_of(operator), chain.stake_delay()
-        signer, cap, stake_cap = chain.signer_of(operator)
-        end = block + min(delay, economics.lifetime(policy.parameters, policy.parameters.max_exec))
-        shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
-        rate = chain.worth_of(economics.WAD)
-        free, locked, most = (amount * rate // economics.WAD for amount in shares)
-        standing = Standing(
-            block, account.balance, account.collateral, cap, delay,
-            member=chain.is_member(operator) and signer == chain.address,
-            stake=free, locked=locked, stake_cap=most,
-            seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
-        )  # fmt: skip
-        m.balance.labels(AVS, token).set(account.balance)
-        m.collateral.labels(AVS, token).set(account.collateral)
-        m.stake_free.labels(AVS, token).set(free)
-        m.stake_locked.labels(AVS, token).set(locked)
+        standing, m = standing_of(self._chain, self.operator.policy, block), self._metrics
+        token = self._chain.deployment.token_symbol
+        m.balance.labels(AVS, token).set(standing.balance)
+        m.collateral.labels(AVS, token).set(standing.collateral)
+        m.stake_free.labels(AVS, token).set(standing.stake)
+        m.stake_locked.labels(AVS, token).set(standing.locked)
         m.seats.labels(AVS).set(standing.seats)
         m.bonds.labels(AVS, token).set(sum(map(self.operator.bond_of, self.operator.cases.values())))
         m.games.labels(AVS).set(len(self.operator.open_games()))
@@ -266,38 +254,6 @@ class Daemon:
         except StoreError as error:
             self.gateway_pulse.miss()
             self._log.warning("gateway unreachable", error=str(error))
-
-
-def seen_of(event: c.Event) -> Seen | Noted | None:
-    """What an event means to the machine; None for those that bear on no task."""
-    block = event.place.block
-    match event:
-        case c.Seeded():
-            return Noted(event)
-        case c.Posted():
-            return Seen(event.task, Fact(State.OPEN, block), event.order)
-        case c.Accepted():
-            fact = Fact(State.ACCEPTED, block, event.executor, price=event.price)
-        case c.Committed():
-            fact = Fact(State.COMMITTED, block, claim=event.commitment)
-        case c.Revealed(slot=0):
-            fact = Fact(State.REVEALED, block, claim=event.outputs_root)
-        case c.Closed() | c.Convicted() | c.Cancelled() | c.Expired() | c.Failed():
-            fact = Fact(_ENDS[type(event)], block)
-        case c.TaskEvent() if isinstance(event, (*INCIDENTS, c.Opened, c.Moved, c.Ended)):
-            return Noted(event)
-        case _:
-            return None
-    return Seen(event.task, fact)
-
-
-_ENDS: dict[type[c.Event], State] = {
-    c.Closed: State.FINAL,
-    c.Convicted: State.CONVICTED,
-    c.Cancelled: State.CANCELLED,
-    c.Expired: State.EXPIRED,
-    c.Failed: State.FAILED,
-}
 
 
 def _code(reason: Reason | None) -> Code | None:

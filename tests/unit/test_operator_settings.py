@@ -27,9 +27,9 @@ from eigentensor.dispute import Reason as EndReason
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor_operator.case import Fact
 from eigentensor_operator.config import Settings
-from eigentensor_operator.daemon import seen_of
 from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.policy import Code
+from eigentensor_operator.reading import seen_of
 from eigentensor_operator.steps import reason_of
 from operator_stories import ME, TASK, a_position, an_order
 

@@ -1,0 +1,57 @@
+"""What the chain shows, in the machine's words."""
+
+from eigentensor import chain as c
+from eigentensor import economics
+from eigentensor.chain import State
+from eigentensor_operator.case import INCIDENTS, Fact
+from eigentensor_operator.events import Noted, Seen
+from eigentensor_operator.policy import Policy, Standing
+
+
+def seen_of(event: c.Event) -> Seen | Noted | None:
+    """What an event means to the machine; None for those that bear on no task."""
+    block = event.place.block
+    match event:
+        case c.Seeded():
+            return Noted(event)
+        case c.Posted():
+            return Seen(event.task, Fact(State.OPEN, block), event.order)
+        case c.Accepted():
+            fact = Fact(State.ACCEPTED, block, event.executor, price=event.price)
+        case c.Committed():
+            fact = Fact(State.COMMITTED, block, claim=event.commitment)
+        case c.Revealed(slot=0):
+            fact = Fact(State.REVEALED, block, claim=event.outputs_root)
+        case c.Closed() | c.Convicted() | c.Cancelled() | c.Expired() | c.Failed():
+            fact = Fact(_ENDS[type(event)], block)
+        case c.TaskEvent() if isinstance(event, (*INCIDENTS, c.Opened, c.Moved, c.Ended)):
+            return Noted(event)
+        case _:
+            return None
+    return Seen(event.task, fact)
+
+
+_ENDS: dict[type[c.Event], State] = {
+    c.Closed: State.FINAL,
+    c.Convicted: State.CONVICTED,
+    c.Cancelled: State.CANCELLED,
+    c.Expired: State.EXPIRED,
+    c.Failed: State.FAILED,
+}
+
+
+def standing_of(chain: c.Chain, policy: Policy, block: int) -> Standing:
+    """Where the operator stands at the head `block`. Raises ChainError."""
+    operator, delay = policy.operator, chain.stake_delay()
+    account = chain.balance_of(operator)
+    signer, cap, stake_cap = chain.signer_of(operator)
+    end = block + min(delay, economics.lifetime(policy.parameters, policy.parameters.max_exec))
+    shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
+    rate = chain.worth_of(economics.WAD)
+    free, locked, most = (amount * rate // economics.WAD for amount in shares)
+    return Standing(
+        block, account.balance, account.collateral, cap, delay,
+        member=chain.is_member(operator) and signer == chain.address,
+        stake=free, locked=locked, stake_cap=most,
+        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
+    )  # fmt: skip
