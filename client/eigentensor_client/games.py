@@ -29,7 +29,7 @@ def follows(game: dict[str, Any]) -> str:
     """What happens next, and what if it does not."""
     if game["state"] == "ended":
         if game["lost_by"] == "executor":
-            return "the client has its escrow back; the executor's stake is slashed once the verifiers have answered"
+            return "the client has its escrow back; the executor's stake is slashed when the verifiers' time is over"
         return "the challenger's bond is gone; whether the result is right is as open as before"
     return f"{_FOLLOWS[game['phase']]}; if nothing comes until block {game['until']}, the {game['turn']} loses"
 

@@ -47,7 +47,7 @@ def words(event: TaskEvent, amount: Amount) -> str:
             return f"by {short(event.challenger)} as game {event.game_id}, with a bond of {amount(event.bond)}"
         case GameEnded():
             lost = "the executor" if event.executor_lost else f"challenger {short(event.challenger)}"
-            return f"game {event.game_id}: {lost} lost"
+            return f"{lost} lost game {event.game_id}"
         case Convicted():
             return f"{CAUSES.get(event.cause, 'it was wrong')}; {amount(event.refund)} back to the client"
         case Slashed():

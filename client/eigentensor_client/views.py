@@ -43,7 +43,8 @@ def look(chain: Reader, order: Order) -> TaskView:
 
 def with_events(chain: Reader, task: TaskView) -> TaskView:
     """The same with all that happened to it, in order."""
-    return replace(task, events=happened(chain, task.order, bytes.fromhex(task.uuid)))
+    events = happened(chain, task.order, bytes.fromhex(task.uuid))
+    return replace(task, events=events, games=open_games(events) if task.state is State.REVEALED else ())
 
 
 def happened(chain: Reader, order: Order, uuid: bytes) -> tuple[TaskEvent, ...]:

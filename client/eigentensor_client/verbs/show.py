@@ -7,7 +7,22 @@ from typing import Any
 from rich.table import Table
 
 from eigentensor import economics
-from eigentensor.chain import Answered, Failed, GameEnded, Network, Posted, Revealed, State, TaskEvent
+from eigentensor.chain import (
+    Answered,
+    Ended,
+    Failed,
+    GameEnded,
+    Moved,
+    Network,
+    Noted,
+    Opened,
+    Posted,
+    Revealed,
+    StakeSlashed,
+    State,
+    TaskEvent,
+    Unlocked,
+)
 from eigentensor.economics import WAD
 from eigentensor_client import games
 from eigentensor_client.amounts import amount
@@ -29,6 +44,8 @@ _HELP = {
 }
 
 
+#: What other events, or the screens about games, tell in words.
+_UNTOLD = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
 _WEI = re.compile(r"(\d+) wei")
 
 
@@ -80,7 +97,8 @@ class Show:
         if task.seed_block:
             rows.append(["draw", _draw(task)])
         for event in task.events:
-            rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
+            if not isinstance(event, _UNTOLD):
+                rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
         return [facts(rows)]
 
     def result(self, result: TaskResult) -> dict[str, Any]:
@@ -101,7 +119,7 @@ class Show:
             rows.append(["draw", _draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
         rows += [[f"game {number}", f"open: `eigentensor challenge show {number}`"] for number in task.games]
-        rows += [["game", words(e, self.amount)] for e in task.events if isinstance(e, GameEnded)]
+        rows += [[f"game {e.game_id}", words(e, self.amount)] for e in task.events if isinstance(e, GameEnded)]
         if task.executor and not task.state.is_terminal:
             rows += self._windows(task)
         if task.state is State.CONVICTED:
@@ -141,8 +159,7 @@ class Show:
             ["challenger", f"{game['challenger']}, {clocks['challenger']} blocks left on its clock"],
             ["bond", self.amount(int(game["bond"]))],
             ["about", game["about"]],
-            ["now", f"block {game['block']}"],
-            ["follows", games.follows(game)],
+            ["follows", f"{games.follows(game)}; now block {game['block']}"],
         ]
         moves = [
             [str(n), move["by"], move["what"], str(move["block"]), games.gas(move)]
