@@ -49,6 +49,15 @@ abstract contract MarketFixture is Fixture {
         (hot,,) = manager.signerOf(who);
     }
 
+    /// @dev More stake for the operator.
+    function _stakeMore(uint256 amount) internal {
+        token.mint(operator, amount);
+        vm.startPrank(operator);
+        token.approve(address(core.strategyManager), amount);
+        core.strategyManager.depositIntoStrategy(core.strategy, token, amount);
+        vm.stopPrank();
+    }
+
     // ---- Seeds ----
 
     /// @dev A random value that draws the task, or does not; others with another `from`.
@@ -57,6 +66,18 @@ abstract contract MarketFixture is Fixture {
         do {
             mix = keccak256(abi.encode("mix", from++));
         } while (Terms.isDrawn(mix, task, order.checkRate) != drawn);
+    }
+
+    /// @dev A random value that draws none of the tasks.
+    function _mixForNone(Order[] memory orders) internal view returns (bytes32 mix) {
+        uint256 drawn = 1;
+        for (uint256 from; drawn != 0; ++from) {
+            mix = keccak256(abi.encode("mix", from));
+            drawn = 0;
+            for (uint256 i; i < orders.length; ++i) {
+                if (Terms.isDrawn(mix, market.taskOf(orders[i]), orders[i].checkRate)) ++drawn;
+            }
+        }
     }
 
     /// @dev Goes to the block after the seed block, and records a seed.

@@ -25,6 +25,6 @@ library Bits {
     function _one(uint256 index) private pure returns (uint64) {
         assert(index < 64);
         // forge-lint: disable-next-line(unsafe-typecast)
-        return uint64(1 << index);
+        return uint64(2 ** index);
     }
 }

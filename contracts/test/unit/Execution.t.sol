@@ -332,18 +332,6 @@ contract ExecutionTest is MarketFixture {
         return Terms.collateral(p, order.minPrice, order.verifiers, order.checkFee);
     }
 
-    /// @dev A random value that draws none of the tasks.
-    function _mixForNone(Order[] memory orders) private view returns (bytes32 mix) {
-        uint256 drawn = 1;
-        for (uint256 from; drawn != 0; ++from) {
-            mix = keccak256(abi.encode("mix", from));
-            drawn = 0;
-            for (uint256 i; i < orders.length; ++i) {
-                if (Terms.isDrawn(mix, market.taskOf(orders[i]), orders[i].checkRate)) ++drawn;
-            }
-        }
-    }
-
     function _assertNotAccepted(Order memory order, bytes memory reason) private {
         vm.expectRevert(reason);
         vm.prank(signer);
