@@ -109,7 +109,6 @@ interface ITaskMarket is IDisputeMarket {
     error UnknownSlot(bytes32 task, uint256 slot);
     error AlreadyOpened(bytes32 task, uint256 slot);
     error WrongTask(bytes32 task, bytes32 given);
-    error NotYours(address account, address caller);
     error NotTheGame(address caller);
     error UnknownChallenge(bytes32 task, uint256 gameId);
     error NothingToSettle(bytes32 task, uint256 slot);

@@ -34,7 +34,6 @@ FIXES = {
     "NotThePlayer": "Only the player whose move it is, or its registered signer, may send this.",
     "NotTheSigner": "Only the operator's registered signer may send this.",
     "NotYourSeat": "The seat that is drawn for this index is another operator's, or is younger than the commit.",
-    "NotYours": "Only the account itself or its registered signer may challenge with its money.",
     "NothingNoted": "There is no such slash, or it is paid out already.",
     "NothingToSettle": "The answer is settled already, or there is none.",
     "OutlivesStake": "Ask for fewer blocks of execution.",
