@@ -229,7 +229,7 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     net.processes.finish(net.join(liar).name)
     net.start_operator(liar, lies=True).wait_ready()
     parameters, stake = net.network.deployment.parameters, client.chain.stake_of(liar.address)
-    terms = replace(TERMS, check_rate=WAD, operators=operators_root([bytes.fromhex(liar.address[2:])]))
+    terms = replace(TERMS, check_rate=WAD, exec=40, operators=operators_root([bytes.fromhex(liar.address[2:])]))
     before = client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
 
     (task,) = client.post([work], terms)
