@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from eigentensor.chain import Challenged, Convicted, Paid, Settled
+from eigentensor.chain import Challenged, Convicted, Paid, Settled, State
 from eigentensor.errors import BlobNotFound, ExecutorConvicted, NotYet
 from eigentensor.merkle import operators_root
 from eigentensor_client.amounts import number
@@ -38,7 +38,7 @@ def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party
         opened = _await_challenge(client, task, bar)
         game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
         show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
-        _tell_moves(show, client, game, bar)
+        _tell_moves(show, client, task, game, bar)
         try:
             client.wait(task, timeout=PATIENCE, tell=bar)
         except ExecutorConvicted as error:
@@ -64,7 +64,7 @@ def _explain(show: "Show", client: Client, task: TaskView) -> None:
                 show.say(f"to the verifier, bond included: {client.amount(event.amount)}")
             case Paid():
                 share, burned = client.amount(event.share), client.amount(event.burned)
-                show.say(f"of the slashed stake: {share} to the verifier, {burned} burned")
+                show.say(f"of the slashed stake: {share} to each verifier that differed, {burned} burned")
 
 
 def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
@@ -79,18 +79,19 @@ def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
     raise NotYet(f"nobody challenged task {task.uuid} within {PATIENCE:.0f} s")
 
 
-def _tell_moves(show: "Show", client: Client, number: int, bar: Bar) -> None:
-    """Prints every move when it is in the chain, until the game is over."""
+def _tell_moves(show: "Show", client: Client, task: TaskView, number: int, bar: Bar) -> None:
+    """Prints every move when it is in the chain, until the game is over, or another verifier's game has decided."""
     told, began = 0, time.monotonic()
     while time.monotonic() - began < PATIENCE:
+        seen = client.look(task)
         try:
             game = client.gateway.challenge(number)
         except BlobNotFound:  # the gateway has not seen the block yet
-            game = {"moves": [], "state": "open", "turn": None, "until": 0}
+            game = {"moves": [], "state": "open", "turn": None, "block": 0}
         for move in game["moves"][told:]:
             told += 1
             show.say(f"{told:2}  block {move['block']}  {move['by']:<10}  {gas(move):>9} gas  {move['what']}")
-        if game["state"] == "ended":
+        if game["state"] == "ended" or (seen.state is State.CONVICTED and game["block"] >= seen.block):
             return
         bar(f"the {game['turn'] or 'challenger'}'s move")
         time.sleep(client.poll)

@@ -15,11 +15,11 @@ from eigentensor.chain import (
     Admission,
     Answered,
     Chain,
-    Challenged,
     Closed,
     Convicted,
     Failed,
     GameEnded,
+    Noted,
     Paid,
     Revealed,
     Settled,
@@ -195,7 +195,10 @@ def test_an_operator_killed_in_the_middle_finishes_its_task(
     assert steps(done) == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
 
 
-def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(client: Client, net: Devnet, work: Work) -> None:
+def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
+    client: Client, net: Devnet, operators: list[Party], work: Work
+) -> None:
+    """Others are there, so that it could be checked: nobody accepts before."""
     party = net.party("silent")
     net.processes.finish(net.join(party).name)
     terms = replace(TERMS, exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
@@ -247,12 +250,14 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     shares = await_event(client, task, Slashed).shares
     lost = stake_lock(parameters, terms.max_price, 0, WAD, 1)
     assert abs(shares - lost) <= 1024 >= abs(stake - client.chain.stake_of(liar.address) - lost)
+    finders = await_event(client, task, Noted).beneficiaries  # whoever answered before it knew of the others
     paid = await_event(client, task, Paid)
-    assert abs(2 * paid.share - lost) <= 1024 >= abs(paid.burned - paid.share)
+    assert set(finders) <= {party.address for party in operators}
+    assert abs(2 * paid.share * len(finders) - lost) <= 1024 >= abs(paid.burned - paid.share * len(finders))
 
-    game = await_event(client, task, Challenged).game_id
-    said = [event.game_id for event in client.look(task).events if isinstance(event, GameEnded) and event.executor_lost]
-    assert said == [game]
+    ended = await_event(client, task, GameEnded)
+    game = ended.game_id
+    assert ended.executor_lost and ended.challenger == convicted.winner in finders
     listed, told = (as_json(capsys, "challenge", *words) for words in (["list"], ["show", str(game)]))
     assert [entry["state"] for entry in listed["challenges"] if entry["game"] == game] == ["ended"]
     assert (told["state"], told["lost_by"], told["executor"]) == ("ended", "executor", liar.address)
