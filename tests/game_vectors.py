@@ -23,7 +23,7 @@ from hostile_programs import hostile
 
 
 def text() -> str:
-    return "[\n" + ",\n".join(json.dumps(game, separators=(",", ":")) for game in games()) + "\n]\n"
+    return '{"games": [\n' + ",\n".join(json.dumps(game, separators=(",", ":")) for game in games()) + "\n]}\n"
 
 
 def games() -> Iterator[dict[str, object]]:
