@@ -1,0 +1,102 @@
+"""Attack 26: a program that reads what it has not written sees nothing of what lay there before.
+
+Results of calls share memory that nobody clears between runs; every element of each is written before it is read.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigentensor import reference
+from eigentensor.errors import ProgramError
+from eigentensor.program.codec import decode, to_bytes
+from eigentensor.runtime import Executable
+from eigentensor.runtime.cache import Cache
+from eigentensor.testing.programs import Example, generate
+from hostile_programs import PROGRAMS
+
+SEEDS = range(12)
+CANARIES = (0xA5, 0xFF, 0x5A)
+
+
+def bits(results: Any) -> dict[str, bytes]:
+    both = {
+        **{f"output {n}": a for n, a in results.outputs.items()},
+        **{f"state {n}": a for n, a in results.states.items()},
+    }
+    return {name: array.tobytes() for name, array in both.items()}
+
+
+def run(executable: Executable, example: Example) -> dict[str, bytes]:
+    return bits(executable.run(example.tensors, example.variables, example.repeat))
+
+
+def expected(example: Example) -> dict[str, bytes]:
+    return bits(reference.execute(example.program, example.tensors, example.variables, example.repeat))
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    return Cache(tmp_path_factory.mktemp("kernels"))
+
+
+EXAMPLES = {**{f"generated {seed}": lambda seed=seed: generate(seed) for seed in SEEDS}, **PROGRAMS}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_nothing_of_what_lay_in_memory_shows(name: str, kernels: Cache) -> None:
+    example = EXAMPLES[name]()
+    executable, right = Executable(example.program, cache=kernels), expected(example)
+    for canary in CANARIES:
+        executable.memory[:] = canary
+        assert run(executable, example) == right
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_result_is_written_to_its_last_byte(name: str, kernels: Cache) -> None:
+    """Two canaries that differ in every bit: a byte that is equal after both was written, or is nobody's."""
+    example = EXAMPLES[name]()
+    executable = Executable(example.program, cache=kernels)
+    first, seen = len(example.program.buffers), []
+    for canary in (0xA5, 0x5A):
+        executable.memory[:] = canary
+        run(executable, example)
+        seen.append(executable.memory.copy())
+    kept = {result.buffer - first for result in example.program.results}
+    for j in kept | {len(example.program.calls) - 1}:
+        dtype, elements = example.program.parameter(first + j)
+        start = executable.plan.offsets[j]
+        place = slice(start, start + elements * dtype.size)
+        assert (seen[0][place] == seen[1][place]).all()
+
+
+def test_nothing_of_another_clients_tensors_shows(kernels: Cache) -> None:
+    """The same executable serves one after the other: the second gets what a new one would give."""
+    example = PROGRAMS["signed zeros and subnormals"]()
+    executable = Executable(example.program, cache=kernels)
+    secret = {name: np.full_like(array, 1234.5) for name, array in example.tensors.items()}
+    executable.run(secret)
+    assert run(executable, example) == expected(example)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_body_that_leaves_elements_unwritten_is_refused(name: str) -> None:
+    program = PROGRAMS[name]().program
+    body = program.bodies[0]
+    for extents in ((71,), (36,)):
+        fewer = replace(body, output_ranges=extents)
+        with pytest.raises(ProgramError) as refusal:
+            decode(to_bytes(replace(program, bodies=(fewer, *program.bodies[1:]))))
+        assert refusal.value.rule == "store"
+
+
+def test_an_element_whose_guard_does_not_hold_is_zero_and_not_what_was_there(kernels: Cache) -> None:
+    example = PROGRAMS["indices far outside"]()
+    executable = Executable(example.program, cache=kernels)
+    executable.memory[:] = 0xA5
+    gathered = executable.run(example.tensors).outputs["gathered"]
+    outside = (example.tensors["at"] < 0) | (example.tensors["at"] >= gathered.size)
+    assert outside.any() and not outside.all()
+    assert gathered[outside].tobytes() == bytes(4 * int(outside.sum()))
