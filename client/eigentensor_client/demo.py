@@ -65,6 +65,7 @@ def main() -> None:
         with ended_by_signals(), tempfile.TemporaryDirectory(prefix="eigentensor-demo-") as home:
             for word in ("STATE", "CACHE", "DATA", "CONFIG"):
                 os.environ[f"XDG_{word}_HOME"] = str(Path(home, word.lower()))
+            os.environ["PARALLEL"] = "0"  # tinygrad's workers, killed together with us, would let the exit wait forever
             perform(show)
     except EigenTensorError as error:
         report(error, as_json=False)
