@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import subprocess
 import threading
@@ -193,7 +194,7 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
         if economics.is_drawn(mix, task, order.check_rate) is drawn:
             break
         anvil.rpc("evm_revert", before)
-        anvil.rpc("evm_increaseTime", 1)  # other times make other blocks
+        anvil.rpc("anvil_setCoinbase", "0x" + secrets.token_hex(20))  # makes other blocks, whatever the time
     chain.seed(seed)
 
 
