@@ -222,7 +222,9 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     anvil.mine_past(client.answers_by(task))
     eventually(lambda: client.conviction_of(task).slashed)
     anvil.mine(20)
-    eventually(lambda: client.balance_of(anvil_account(3).address).balance > won)
+    # What the daemon has paid on chain it reads back in its next round.
+    eventually(lambda: httpx.get(f"{url}/v1/tasks/{task.hex()}").json()["convicted"]["paid"])
+    assert client.balance_of(anvil_account(3).address).balance > won
 
     game = httpx.get(f"{url}/v1/challenges/1").json()
     assert (game["state"], game["lost_by"], game["why"], game["task"]) == ("ended", "executor", "verdict", task.hex())
