@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from eigentensor import sample
 from eigentensor.bound import Bound, Tensors
+from eigentensor.cache import default_folder
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
-from eigentensor.runtime.cache import default_folder
 from eigentensor.runtime.sandbox import Limits, compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Execute
 from eigentensor.tracing.observed import observed_by

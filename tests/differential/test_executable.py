@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eigentensor import reference, runtime
+from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
@@ -17,7 +18,6 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import Executable, toolchain
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.device import Code
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import plan

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigentensor.cache import Cache
 from eigentensor.capture import functions
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.runtime.cache import Cache
 from eigentensor.testing.accuracy import program_of
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.edges import edges, held

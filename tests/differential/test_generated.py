@@ -9,9 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from eigentensor.cache import Cache
 from eigentensor.program.model import Body
 from eigentensor.runtime import toolchain
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.schedule import Schedule, Target, candidates
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements

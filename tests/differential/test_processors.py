@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
+from eigentensor.cache import Cache
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results
@@ -15,7 +16,6 @@ from eigentensor.program.expression import Array, Axis, Node, binary, counter, l
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import Executable, selftest, toolchain
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.schedule import Target
 from eigentensor.runtime.toolchain import Toolchain
 

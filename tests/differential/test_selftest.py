@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
 from eigentensor.program.ops import COMPARISONS, DType
 from eigentensor.program.signatures import UNIFORM
 from eigentensor.runtime import Executable, execute, selftest, toolchain
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.device import Code
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a control register of x86")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigentensor.cache import Cache
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import (
@@ -25,7 +26,6 @@ from eigentensor.program.expression import (
 from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import toolchain
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.schedule import Schedule, Target, candidates
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements

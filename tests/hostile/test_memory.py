@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
+from eigentensor.cache import Cache
 from eigentensor.errors import ProgramError
 from eigentensor.program.codec import decode, to_bytes
 from eigentensor.runtime import Executable
-from eigentensor.runtime.cache import Cache
 from eigentensor.testing.programs import Example, generate
 from hostile_programs import PROGRAMS
 

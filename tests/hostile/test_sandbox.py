@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, ExecutionError, LimitError, RuleError, SandboxError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
@@ -20,7 +21,6 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import bubblewrap
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.sandbox import Limits, available, read_results, run_sandboxed
 
 F32, INDEX = DType.FLOAT32, DType.INDEX

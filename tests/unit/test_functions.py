@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
+from eigentensor.cache import Cache
 from eigentensor.capture import functions
 from eigentensor.numerics.conversion import cast
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.ops import Op
 from eigentensor.runtime import Executable
-from eigentensor.runtime.cache import Cache
 from eigentensor.testing.accuracy import BOUNDS, POWER_BOUND, by_reference, program_of, units, worst
 from eigentensor.testing.edges import edges, held
 

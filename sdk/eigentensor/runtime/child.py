@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Kind
 from eigentensor.runtime import confine
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.device import start_threads
 from eigentensor.runtime.executable import Executable

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Program, Result, Role, Variable
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.cache import Cache, default_folder
 from eigentensor.runtime.device import STEP, Driver, address, load, memory, units
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import needed, plan

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import sched_getaffinity
 
+from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
-from eigentensor.runtime.cache import Cache
 from eigentensor.runtime.toolchain import HERE, Toolchain
 
 

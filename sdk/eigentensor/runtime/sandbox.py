@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor import errors
+from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError, LimitError, SandboxError
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import Results
@@ -25,7 +26,6 @@ from eigentensor.program.codec import decode
 from eigentensor.program.model import Kind, Program
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
-from eigentensor.runtime.cache import Cache, default_folder
 from eigentensor.runtime.child import FAILED
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.kernels import prepare

@@ -16,7 +16,7 @@ def default_folder() -> Path:
 
 
 class Cache:
-    """A folder of object code. Bytes that are not what was written are taken for absent."""
+    """A folder of object code. Taken for absent is what is not as it was written, or what somebody else could write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,7 +26,11 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         try:
-            stored = self.path(key).read_bytes()
+            with self.path(key).open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                    return None
+                stored = file.read()
         except OSError:
             return None
         with suppress(OSError):  # where the folder is read-only
@@ -35,6 +39,7 @@ class Cache:
         return code if stored[:DIGEST] == _digest(key, code) else None
 
     def put(self, key: str, code: bytes) -> None:
+        """Raises OSError where nothing can be written."""
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent)
