@@ -60,16 +60,6 @@ def price(min_price: int, max_price: int, ramp_start: int, ramp_length: int, blo
     return min_price + (max_price - min_price) * elapsed // ramp_length
 
 
-def block_of_price(min_price: int, max_price: int, ramp_start: int, ramp_length: int, wanted: int) -> int | None:
-    """The first block in which `price` is at least `wanted`; None if it never is."""
-    if wanted <= min_price:
-        return 0
-    if wanted > max_price:
-        return None
-    rise = max_price - min_price
-    return ramp_start + -(-(wanted - min_price) * ramp_length // rise)
-
-
 def escrow(max_price: int, verifiers: int, check_fee: int) -> int:
     """What a client pays in with its order, and pays at most."""
     return max_price + verifiers * check_fee

@@ -8,7 +8,8 @@ EigenTensorError
 ├── CaptureError            a function cannot become a program
 ├── ExecutionError          a program could not be compiled or run here
 │   ├── SandboxError        no sandbox, or the sandbox ended the program
-│   └── LimitError          time, memory, processes or files ran out
+│   ├── LimitError          time, memory, processes or files ran out
+│   └── WrongBits           the device computes otherwise than the reference
 ├── WitnessError            a witness of one step is incomplete, malformed, or of another claim
 ├── DisputeError            the game about a result
 │   ├── NotDisputable       a program that is too large for it

@@ -5,7 +5,7 @@ and a few elements of each are computed again from what they read.
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from eigentensor import reference
 from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE
-from eigentensor.program import Program, Result, Role
+from eigentensor.program import Program, Role
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.cost import body_cost
 from eigentensor.program.limits import RESULTS
-from eigentensor.program.model import Kind
+from eigentensor.tracing.observed import giving_out
 
 CALLS = 4
 ELEMENTS = 16
@@ -56,19 +56,12 @@ def choose(program: Program, repeat: int, seed: bytes) -> Sample:
         ):
             chosen.append(call)
             buffers = more
-    mark = "~"
-    while any(r.name.startswith(mark) for r in program.results):
-        mark += "~"
-    return Sample(tuple(chosen), {b: f"{mark}{b}" for b in sorted(buffers)})
+    return Sample(tuple(chosen), giving_out(program, sorted(buffers))[1])
 
 
 def observed(program: Program, sample: Sample) -> Program:
     """The program with the sample's buffers as further outputs."""
-    extra = [
-        Result(Kind.OUTPUT, name, buffer, (program.parameter(buffer).elements,))
-        for buffer, name in sample.names.items()
-    ]
-    return replace(program, results=tuple(sorted((*program.results, *extra), key=lambda r: (r.kind, r.name.encode()))))
+    return giving_out(program, sample.names)[0]
 
 
 def separate(program: Program, results: Results) -> Results:

@@ -44,7 +44,7 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     before = wealth(verifier)
     life.reveal(verifier, index + 1, OTHER)
     (number,) = life.client.open_games(life.task)
-    assert life.client.games_of(life.task) == (number,)
+    assert tuple(life.client.games_of(life.task)) == (number,)
     game = life.client.game(number)
     assert (game.task, game.challenger, game.ended) == (life.task, verifier.address, None)
     assert (game.position.phase, game.position.executor) == (Phase.PUBLISH, life.operator.address)

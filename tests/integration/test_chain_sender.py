@@ -10,7 +10,7 @@ from web3.exceptions import Web3RPCError
 from eigentensor.chain import Chain, Network, Order, Reader, anvil_account
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.sender import Message, Sender
-from eigentensor.errors import ChainError, NotMined, Reverted
+from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 from eigentensor.testing.localnet import Anvil
 
 Chains = Callable[[int], Chain]
@@ -140,6 +140,24 @@ def test_messages_behind_one_that_no_node_took_are_not_held_back(
     assert client.allowance(client.address, anvil_account(7).address) == 2
     sender.send(approval(client, 1))
     assert client.allowance(client.address, anvil_account(7).address) == 1
+
+
+def test_a_message_that_never_reached_the_node_is_offered_by_the_one_behind_it(
+    client: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = Sender(client, client.account, client.journal, patience=0, deadline=20)
+
+    def unreachable(raw: bytes) -> None:
+        raise ConnectionError("no route")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client.web3.eth, "send_raw_transaction", unreachable)
+        with pytest.raises(Unreachable):
+            sender.submit(approval(client, 1))
+    sender.send(approval(client, 2))
+    assert client.allowance(client.address, anvil_account(7).address) == 2
+    assert sender.wait(approval(client, 1).key).block
+    assert client.journal.pending() == []
 
 
 def test_threads_send_side_by_side(client: Chain) -> None:

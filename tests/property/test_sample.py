@@ -12,6 +12,7 @@ from eigentensor import reference, sample
 from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.program.binding import Results
+from eigentensor.program.model import Kind
 from eigentensor.program.validity import check
 from eigentensor.testing.programs import generate
 
@@ -80,8 +81,12 @@ def test_a_calls_operands_that_do_not_fit_are_not_given_out(monkeypatch: pytest.
     assert all(b.program.parameter(n).elements == 0 for n in chosen.names)
 
 
-def test_names_of_observed_buffers_never_meet_the_programs_own() -> None:
-    b = next(b for b in map(bound, range(100)) if b.repeat == 1 and b.program.outputs)
-    renamed = replace(b.program, results=tuple(r._replace(name="~" + r.name) for r in b.program.results))
+@pytest.mark.parametrize("name", ["~", "~0~", "~" * 128])
+def test_names_of_observed_buffers_never_meet_the_programs_own(name: str) -> None:
+    b = next(b for b in map(bound, range(100)) if b.repeat == 1 and len(b.program.outputs) == 1)
+    results = tuple(r._replace(name=name) if r.kind is Kind.OUTPUT else r for r in b.program.results)
+    renamed = replace(b.program, results=results)
     chosen = sample.choose(renamed, 1, b"")
-    assert all(name.startswith("~~") for name in chosen.names.values())
+    assert chosen.names
+    check(sample.observed(renamed, chosen))
+    assert name not in chosen.names.values()

@@ -35,22 +35,6 @@ def test_a_ramp_rises_linearly_and_rounds_down() -> None:
     assert [economics.price(0, 10, 100, 4, b) for b in (99, 100, 101, 102, 103, 104, 500)] == [0, 0, 2, 5, 7, 10, 10]
 
 
-prices = st.tuples(st.integers(0, 2**96 - 1), st.integers(0, 2**96 - 1)).map(sorted)
-
-
-@given(prices, st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 2**96))
-def test_the_block_of_a_price_is_the_first_that_reaches_it(
-    bounds: list[int], start: int, length: int, wanted: int
-) -> None:
-    low, high = bounds
-    block = economics.block_of_price(low, high, start, length, wanted)
-    if block is None:
-        assert wanted > high
-        return
-    assert economics.price(low, high, start, length, block) >= wanted
-    assert block == 0 or economics.price(low, high, start, length, block - 1) < wanted
-
-
 prices_at_risk = st.tuples(st.integers(0, 2**96 - 1), st.integers(0, 2**96 - 1))
 
 

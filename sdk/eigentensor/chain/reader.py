@@ -57,15 +57,14 @@ class Reader(Games):
         """Whose bond is at stake in a game."""
         return Challenge(*self._call(self.market, "gameOf", task, game_id))
 
-    def games_of(self, task: bytes) -> tuple[int, ...]:
-        """The numbers of all games about the task's result."""
+    def games_of(self, task: bytes) -> dict[int, bool]:
+        """The numbers of all games about the task's result, in order, and whether each is open."""
         committed = self.task_at(task).committed_at
-        return tuple(sorted(self._games(task, committed))) if committed else ()
+        return dict(sorted(self._games(task, committed).items())) if committed else {}
 
     def open_games(self, task: bytes) -> tuple[int, ...]:
         """The numbers of those that are not decided."""
-        committed = self.task_at(task).committed_at
-        return tuple(sorted(n for n, is_open in self._games(task, committed).items() if is_open)) if committed else ()
+        return tuple(number for number, is_open in self.games_of(task).items() if is_open)
 
     def conviction_of(self, task: bytes) -> Conviction:
         cause, winner, slashed = self._call(self.market, "convictionOf", task)
@@ -91,10 +90,6 @@ class Reader(Games):
         """The operator's hot signer (the zero address: none), its caps on collateral (wei) and stake (shares)."""
         signer, collateral_cap, stake_cap = self._call(self.manager, "signerOf", self._address(operator))
         return str(signer), int(collateral_cap), int(stake_cap)
-
-    def may_act(self, account: str, sender: str) -> bool:
-        """Whether `sender` is the account or its registered signer."""
-        return bool(self._call(self.market, "mayAct", self._address(account), self._address(sender)))
 
     def seat_count(self) -> int:
         """How many seats were ever given out."""

@@ -1,6 +1,7 @@
 """Sending transactions of one account: simulated first, journalled before they leave, replaced when they are stuck."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +152,11 @@ class Sender:
         return begun
 
     def _fill(self, intent: Intent) -> None:
-        """Closes the hole that a message leaves which no node took, if the intent waits behind one."""
+        """Offers what the intent waits behind again, and closes the hole that a message leaves which no node took."""
+        for waiting in self._journal.pending():
+            if waiting.nonce < intent.nonce and self._receipt(waiting) is None:
+                with suppress(ChainError):
+                    self._broadcast(waiting.attempts[-1])
         fee, tip = self._fees()
         with self._journal.exclusive():
             nonce = self._reader.transaction_count(self.address, "pending")

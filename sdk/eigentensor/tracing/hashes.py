@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from eigentensor.merkle import NOTHING, Opening
 
-WIDTH = 32  #: children that one move of a dispute opens at least, where there are as many
 _SIZE = 32
 
 
@@ -41,7 +40,7 @@ class Hashes:
         found = self._levels[level][index * _SIZE : (index + 1) * _SIZE]
         return found or self._padding[level]
 
-    def children(self, level: int, index: int, width: int = WIDTH) -> tuple[bytes, ...]:
+    def children(self, level: int, index: int, width: int) -> tuple[bytes, ...]:
         """The nodes log2(width) levels below one, or its leaves if these are nearer; their `tree_root` is the node.
 
         `width` is a power of two. The first of them is node (index · their number) of its level.

@@ -1,11 +1,12 @@
 """Observing every call of what gives out results alone, as a sandbox does: what calls write becomes results."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from eigentensor.program.binding import Results
-from eigentensor.program.limits import RESULTS
+from eigentensor.program.limits import ELEMENTS, RESULTS
 from eigentensor.program.model import Kind, Program, Result
 from eigentensor.reference import Values
 from eigentensor.tracing.execution import Execute
@@ -31,11 +32,11 @@ def observed_by(run: Run, most: int = MOST) -> Execute:
         for iteration in range(repeat):
             given, number = {**tensors, **results.states}, iteration * len(program.calls)
             for calls in _portions(program, most if observe else None):
-                results = run(_giving_out(program, calls), given, bound)
-                for call in calls:
-                    flat = results.outputs[_name(program, call)].reshape(-1)
+                more, names = giving_out(program, [len(program.buffers) + call for call in calls])
+                results = run(more, given, bound)
+                for call, name in zip(calls, names.values(), strict=True):
                     if observe is not None:
-                        observe(number + call, flat)
+                        observe(number + call, results.outputs[name].reshape(-1))
             bound = {v.name: bound[v.name] + v.stride for v in program.variables}
         return Results({name: results.outputs[name] for name in program.outputs}, results.states)
 
@@ -56,16 +57,19 @@ def _portions(program: Program, most: int | None) -> Iterator[list[int]]:
     yield calls
 
 
-def _giving_out(program: Program, calls: list[int]) -> Program:
-    """The program with what these calls write as further outputs."""
-    extra = [
-        Result(Kind.OUTPUT, _name(program, call), buffer, (program.parameter(buffer).elements,))
-        for call, buffer in ((call, len(program.buffers) + call) for call in calls)
-    ]
-    return replace(program, results=tuple(sorted((*program.results, *extra), key=lambda r: (r.kind, r.name.encode()))))
+def giving_out(program: Program, buffers: Iterable[int]) -> tuple[Program, dict[int, str]]:
+    """The program with these buffers as further outputs, and their names, which no result of the program has.
+
+    It is valid if the program is, `refuse` has nothing against it, and there are at most RESULTS results.
+    """
+    marks = (f"~{n}~" for n in count())  # short ones: a name has its bound
+    mark = next(mark for mark in marks if not any(r.name.startswith(mark) for r in program.results))
+    names = {buffer: f"{mark}{buffer}" for buffer in buffers}
+    extra = [Result(Kind.OUTPUT, name, b, _shape(program.parameter(b).elements)) for b, name in names.items()]
+    ordered = sorted((*program.results, *extra), key=lambda r: (r.kind, r.name.encode()))
+    return replace(program, results=tuple(ordered)), names
 
 
-def _name(program: Program, call: int) -> str:
-    """A name that no result of the program has."""
-    mark = "~" * (1 + max((len(r.name) for r in program.results if not r.name.strip("~0123456789")), default=0))
-    return f"{mark}{call}"
+def _shape(elements: int) -> tuple[int, ...]:
+    """An extent is less than ELEMENTS, the most that a buffer may have."""
+    return (elements,) if elements < ELEMENTS else (2, elements // 2)
