@@ -1,0 +1,220 @@
+"""Models of real shapes with random weights, as tinygrad code: for tests of their bits and for measuring."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tinygrad import Context, Tensor, UOp, nn
+
+from eigentensor.capture import GraphProgram, capture
+
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A function of named inputs, and the object whose tensors are its weights and states.
+
+    `variables` are the limits of the function's variables, as `capture` takes them.
+    """
+
+    name: str
+    model: Any
+    function: Callable[..., Any]
+    inputs: Mapping[str, Values]
+    variables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def captured(self) -> GraphProgram:
+        return capture(self.function, self.inputs, self.model, variables=self.variables)
+
+
+def _filled(model: Any, seed: int) -> Any:
+    """The model with weights drawn by NumPy, sized so that activations keep their size from layer to layer."""
+    random = np.random.default_rng(seed)
+    for name, tensor in nn.state.get_state_dict(model).items():
+        shape = tuple(int(extent) for extent in tensor.shape)
+        values = random.standard_normal(shape, dtype=np.float32)
+        if name.endswith("num_batches_tracked"):
+            continue
+        if name.endswith("running_var"):
+            values = 1 + values**2
+        elif len(shape) > 1:
+            values *= np.float32((2 / np.prod(shape[1:])) ** 0.5)
+        else:
+            values = values * np.float32(0.1) + np.float32("norm" in name and name.endswith("weight"))
+        tensor.replace(Tensor(values).realize())
+    return model
+
+
+def _floats(*shape: int) -> Values:
+    return np.random.default_rng(5).standard_normal(shape, dtype=np.float32)
+
+
+def _tokens(length: int, vocabulary: int) -> Values:
+    return np.random.default_rng(6).integers(0, vocabulary, (1, length), dtype=np.int32)
+
+
+class Digits:
+    """The network of the demo: 8 × 8 images, ten classes."""
+
+    def __init__(self) -> None:
+        self.first = nn.Conv2d(1, 16, 3, padding=1)
+        self.second = nn.Conv2d(16, 32, 3, padding=1)
+        self.last = nn.Linear(32 * 2 * 2, 10)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = self.first(images).relu().max_pool2d()
+        return self.last(self.second(x).relu().max_pool2d().flatten(1))
+
+
+class Residual:
+    """Two convolutions with a shortcut."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        self.first = nn.Conv2d(inner, outer, 3, stride=stride, padding=1, bias=False)
+        self.second = nn.Conv2d(outer, outer, 3, padding=1, bias=False)
+        self.first_norm, self.second_norm = nn.BatchNorm(outer), nn.BatchNorm(outer)
+        self.shortcut = nn.Conv2d(inner, outer, 1, stride=stride, bias=False) if stride > 1 else None
+        self.shortcut_norm = nn.BatchNorm(outer) if stride > 1 else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = self.second_norm(self.second(self.first_norm(self.first(x)).relu()))
+        if self.shortcut is not None and self.shortcut_norm is not None:
+            x = self.shortcut_norm(self.shortcut(x))
+        return (x + y).relu()
+
+
+class ResNet18:
+    """Images of three channels to a thousand classes."""
+
+    def __init__(self) -> None:
+        self.first, self.first_norm = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm(64)
+        sizes = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+        self.blocks = [b for i, o, s in sizes for b in (Residual(i, o, s), Residual(o, o, 1))]
+        self.last = nn.Linear(512, 1000)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = self.first_norm(self.first(images)).relu().max_pool2d((3, 3), stride=2, padding=1)
+        return self.last(x.sequential(self.blocks).mean((2, 3)))
+
+
+class Layer:
+    """A transformer's layer: attention over all positions, then two products with gelu between."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
+        q, k, v = (f(x).reshape(*split).transpose(1, 2) for f in (self.query, self.key, self.value))
+        mixed = q.scaled_dot_product_attention(k, v).transpose(1, 2).reshape(batch, length, width)
+        x = self.first_norm(x + self.out(mixed))
+        return self.second_norm(x + self.down(self.up(x).gelu()))
+
+
+class Bert:
+    """An encoder: tokens to the mean of their last hidden states."""
+
+    def __init__(self, layers: int, width: int, heads: int, length: int, vocabulary: int = 30522) -> None:
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.norm = nn.LayerNorm(width)
+        self.layers = [Layer(width, heads) for _ in range(layers)]
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        x = self.norm(self.words(tokens) + self.places.weight)
+        return x.sequential(self.layers).mean(1)
+
+
+class Decoder:
+    """A layer of a decoder that sees one position at a time and keeps keys and values of those before."""
+
+    def __init__(self, width: int, heads: int, context: int) -> None:
+        self.heads = heads
+        self.attend, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.keys = Tensor.zeros(1, context, width).contiguous().realize()
+        self.values = Tensor.zeros(1, context, width).contiguous().realize()
+
+    def __call__(self, x: Tensor, position: UOp) -> Tensor:
+        width = int(x.shape[-1])
+        size = width // self.heads
+        query, key, value = self.attend(self.first_norm(x)).chunk(3, dim=-1)
+        self.keys[:, position : position + 1].assign(key)
+        self.values[:, position : position + 1].assign(value)
+        split = (1, position + 1, self.heads, size)
+        q = query.reshape(1, 1, self.heads, size).transpose(1, 2)
+        k, v = (t[:, : position + 1].reshape(*split).transpose(1, 2) for t in (self.keys, self.values))
+        mixed = (q @ k.transpose(2, 3) / size**0.5).softmax() @ v
+        x = x + self.out(mixed.transpose(1, 2).reshape(1, 1, width))
+        return x + self.down(self.up(self.second_norm(x)).gelu())
+
+
+class Gpt2:
+    """One step of a decoder: a token at a position to the scores of the next."""
+
+    def __init__(self, layers: int, width: int, heads: int, context: int, vocabulary: int) -> None:
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.layers = [Decoder(width, heads, context) for _ in range(layers)]
+        self.norm = nn.LayerNorm(width)
+
+    def __call__(self, token: Tensor, position: UOp) -> Tensor:
+        x = self.words(token) + self.places.weight[position : position + 1].reshape(1, 1, -1)
+        for layer in self.layers:
+            x = layer(x, position)
+        return self.norm(x) @ self.words.weight.transpose()
+
+
+class Training:
+    """A network and what trains it."""
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.optimizer = nn.optim.Adam(nn.state.get_parameters(network))
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        with Context(TRAINING=1):
+            self.optimizer.zero_grad()
+            loss = self.network(images).sparse_categorical_crossentropy(labels).backward()
+            return loss.realize(*self.optimizer.schedule_step())
+
+
+def digits(images: int = 99) -> Model:
+    network = _filled(Digits(), 1)
+    return Model(f"digits net, {images} images", network, network, {"images": _floats(images, 1, 8, 8)})
+
+
+def resnet18(size: int = 112) -> Model:
+    network = _filled(ResNet18(), 2)
+    return Model(f"ResNet-18, {size}²", network, network, {"images": _floats(1, 3, size, size)})
+
+
+def bert(layers: int = 6, width: int = 384, heads: int = 12, length: int = 128) -> Model:
+    network = _filled(Bert(layers, width, heads, length), 3)
+    name = f"BERT, {layers} × {width}, {length} tokens"
+    return Model(name, network, network, {"tokens": _tokens(length, 30522)})
+
+
+def gpt2_step(layers: int = 12, width: int = 768, heads: int = 12, context: int = 64, vocabulary: int = 50257) -> Model:
+    """The states are keys and values; the variable `position` moves by one in each iteration of a repeat."""
+    network = _filled(Gpt2(layers, width, heads, context, vocabulary), 4)
+    name = f"GPT-2 step, {layers} × {width}, {context} positions"
+    limits = {"position": (0, context - 1, 1)}
+    return Model(name, network, network, {"token": _tokens(1, vocabulary)}, limits)
+
+
+def adam_step(images: int = 32) -> Model:
+    """The states are the network's parameters and the optimizer's moments."""
+    training = Training(_filled(Digits(), 5))
+    for tensor in nn.state.get_parameters(training):
+        tensor.realize()
+    labels = np.random.default_rng(8).integers(0, 10, images, dtype=np.int32)
+    return Model(
+        f"Adam step, {images} images", training, training, {"images": _floats(images, 1, 8, 8), "labels": labels}
+    )
