@@ -69,7 +69,7 @@ def to_bytes(program: Program) -> bytes:
     groups = (
         [_variable(v) for v in program.variables],
         [_buffer(b) for b in program.buffers],
-        [_body(b) for b in program.bodies],
+        [body_record(b) for b in program.bodies],
         [pack(f"<I{len(c.variables)}H{len(c.arguments)}I", c.body, *c.variables, *c.arguments) for c in program.calls],
         [_result(r) for r in program.results],
     )
@@ -226,7 +226,7 @@ def _read_buffer(reader: _Reader, _: _Bodies) -> Buffer:
     return Buffer(reader.code(_ROLES, "role", role), reader.code(_DTYPES, "dtype", dtype), shape, name, reader.rest())
 
 
-def _body(b: Body) -> bytes:
+def body_record(b: Body) -> bytes:
     counts = (len(b.parameters), len(b.variables), len(b.output_ranges), len(b.reduce_ranges), b.reductions, 0)
     return b"".join(
         (
