@@ -26,7 +26,8 @@ from eigentensor.program.expression import (
 from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import toolchain
-from eigentensor.runtime.schedule import Schedule, Target, candidates
+from eigentensor.runtime.choice import candidates
+from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
 

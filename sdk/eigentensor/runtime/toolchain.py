@@ -15,7 +15,8 @@ from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.program.model import Body
-from eigentensor.runtime.schedule import Schedule, Target, choose
+from eigentensor.runtime.choice import choose
+from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.source import write
 
 TINYGRAD = "0.14.0"
