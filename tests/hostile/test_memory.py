@@ -50,7 +50,7 @@ def test_nothing_of_what_lay_in_memory_shows(name: str, kernels: Cache) -> None:
     example = EXAMPLES[name]()
     executable, right = Executable(example.program, cache=kernels), expected(example)
     for canary in CANARIES:
-        executable.memory[:] = canary
+        executable.loaded.memory[:] = canary
         assert run(executable, example) == right
 
 
@@ -61,13 +61,13 @@ def test_every_result_is_written_to_its_last_byte(name: str, kernels: Cache) -> 
     executable = Executable(example.program, cache=kernels)
     first, seen = len(example.program.buffers), []
     for canary in (0xA5, 0x5A):
-        executable.memory[:] = canary
+        executable.loaded.memory[:] = canary
         run(executable, example)
-        seen.append(executable.memory.copy())
+        seen.append(executable.loaded.memory.copy())
     kept = {result.buffer - first for result in example.program.results}
     for j in kept | {len(example.program.calls) - 1}:
         dtype, elements = example.program.parameter(first + j)
-        start = executable.plan.offsets[j]
+        start = executable.loaded.plan.offsets[j]
         place = slice(start, start + elements * dtype.size)
         assert (seen[0][place] == seen[1][place]).all()
 
@@ -95,7 +95,7 @@ def test_a_body_that_leaves_elements_unwritten_is_refused(name: str) -> None:
 def test_an_element_whose_guard_does_not_hold_is_zero_and_not_what_was_there(kernels: Cache) -> None:
     example = PROGRAMS["indices far outside"]()
     executable = Executable(example.program, cache=kernels)
-    executable.memory[:] = 0xA5
+    executable.loaded.memory[:] = 0xA5
     gathered = executable.run(example.tensors).outputs["gathered"]
     outside = (example.tensors["at"] < 0) | (example.tensors["at"] >= gathered.size)
     assert outside.any() and not outside.all()

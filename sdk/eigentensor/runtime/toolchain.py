@@ -5,10 +5,10 @@ import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 from tinygrad.runtime.support.compiler_cpu import ClangCompiler
@@ -18,6 +18,9 @@ from eigentensor.program.model import Body
 from eigentensor.runtime.choice import choose
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.source import write
+from eigentensor.runtime.tuning.database import Place, default_path
+from eigentensor.runtime.tuning.decide import tuned
+from eigentensor.runtime.tuning.names import name
 
 TINYGRAD = "0.14.0"
 SECONDS = 120  #: for compiling one body
@@ -33,12 +36,15 @@ HERE = Path(__file__).parent
 class Toolchain:
     """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator.
 
-    Without a command it names and finds what is compiled, and compiles nothing.
+    Without a command it names and finds what is compiled, and compiles nothing. `schedules` are those that are not the
+    heuristic's, as texts by `names.name` of the body; with None the tuning database of this user is asked for them.
     """
 
     identity: str
     target: Target
     command: tuple[str, ...]
+    device: str = field(default="CPU", kw_only=True)
+    schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
 
     @cached_property
     def version(self) -> str:
@@ -49,14 +55,30 @@ class Toolchain:
         return hashlib.sha256(f"{self.identity} {generator.hexdigest()}".encode()).hexdigest()
 
     def key(self, body: Body) -> str:
-        """The name of the object code of a body."""
-        return self.name(repr(body))
+        """The name of the object code of a body. The heuristic's schedule follows from all else, and is not made."""
+        return self.name(f"{self.tuned(body) or ''} {name(body)}")
 
     def name(self, what: str) -> str:
         return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
 
+    @property
+    def place(self) -> Place:
+        return Place(self.device, self.version)
+
+    def tuned(self, body: Body) -> Schedule | None:
+        """A schedule that is known to be better than the heuristic's, if there is one."""
+        if self.schedules is None:
+            return tuned(default_path(), self.place, self.target, body)
+        text = self.schedules.get(name(body))
+        return None if text is None else Schedule.parse(text)
+
     def schedule(self, body: Body) -> Schedule:
-        return choose(body, self.target)
+        return self.tuned(body) or choose(body, self.target)
+
+    def settled(self, bodies: Iterable[Body]) -> "Toolchain":
+        """The same, which asks no database: the schedules of these bodies are decided now, others are heuristic."""
+        found = {name(body): self.tuned(body) for body in bodies}
+        return replace(self, schedules={key: str(schedule) for key, schedule in found.items() if schedule})
 
     def source(self, body: Body) -> str:
         """The C text of a body, complete."""
@@ -84,16 +106,39 @@ class Toolchain:
     @classmethod
     def from_json(cls, text: str) -> "Toolchain":
         fields = json.loads(text)
-        return cls(fields["identity"], Target(**fields["target"]), tuple(fields["command"]))
+        fields |= {"target": Target(**fields["target"]), "command": tuple(fields["command"])}
+        return cls(**fields)
 
 
-@cache
-def local() -> Toolchain:
-    """The compiler of this machine. Raises ExecutionError if there is none, or if tinygrad is another release."""
+#: What gives the toolchain of each device, as module:function; it is imported when the device is asked for.
+MAKERS = {"CPU": f"{__name__}:local", "CPU:LLVM": "eigentensor.runtime.llvm:toolchain"}
+
+
+def of(device: str) -> Toolchain:
+    """What compiles for a device, by tinygrad's name.
+
+    Raises ExecutionError if there is no such device, or if it cannot be used.
+    """
+    maker = MAKERS.get(device)
+    if maker is None:
+        raise ExecutionError(f"there is no device {device!r}", fix=f"Use one of {', '.join(MAKERS)}.")
+    module, function = maker.split(":")
+    made: Toolchain = getattr(import_module(module), function)()
+    return made
+
+
+def check_release() -> None:
+    """Raises ExecutionError if tinygrad is another release than the one that this package was held to."""
     if (found := metadata.version("tinygrad")) != TINYGRAD:
         raise ExecutionError(
             f"tinygrad {found} is installed, {TINYGRAD} is expected", fix=f"pip install tinygrad=={TINYGRAD}"
         )
+
+
+@cache
+def local() -> Toolchain:
+    """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
+    check_release()
     clang = shutil.which("clang")
     if clang is None:
         raise ExecutionError("clang is not installed", fix="Install it, on Debian with `apt-get install clang`.")

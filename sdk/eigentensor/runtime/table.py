@@ -1,0 +1,114 @@
+"""How a CPU runs a program: one table of calls, which the driver goes through on some threads."""
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.program.model import Program, Result, Role
+from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.device import STEP, Driver, address, load, memory, units
+from eigentensor.runtime.kernels import Kernels
+from eigentensor.runtime.memory import plan
+
+#: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
+SHARED_CALL, SHARED_RUN = 5_000_000, 200_000_000
+Arrays = Mapping[int, NDArray[Any]]
+
+
+class Table:
+    """A program in the driver's table, with the memory of all results. Tensors are read where they lie."""
+
+    def __init__(self, program: Program, kernels: Kernels, threads: int | None = None) -> None:
+        self.program = program
+        self.compiled = kernels.compiled
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.plan = plan(program)
+        self.memory = memory(self.plan.size)
+        self.codes = [None if code is None else load(code) for code in kernels.bodies]
+        self.driver = Driver(load(kernels.driver))
+        self._lay_out()
+
+    def bind(self, arrays: Arrays) -> None:
+        """Let the calls read these arrays, by number of buffer, in every run."""
+        self.bound = self._point(arrays)
+
+    def run(self, arrays: Arrays, values: Iterable[tuple[int, ...]]) -> None:
+        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
+        held = self._point(arrays)
+        threads = self.threads if self.evaluations > SHARED_RUN else 1
+        for iteration, of in enumerate(values):
+            if iteration:
+                held |= self._point(self._fed_back())
+            self.values[:] = [of[v] for v in self.bound_variables]
+            self.driver.run(self.table, threads)
+
+    def read(self, result: Result) -> NDArray[Any]:
+        """A copy of what the last run wrote."""
+        return self._result(result).copy()
+
+    def _lay_out(self) -> None:
+        program = self.program
+        calls = [(j, call) for j, call in enumerate(program.calls) if self.codes[call.body] is not None]
+        arguments = [[len(program.buffers) + j, *call.arguments] for j, call in calls]
+        self.pointers = np.zeros(sum(map(len, arguments)), np.uint64)
+        self.values = np.zeros(sum(len(call.variables) for _, call in calls), np.int64)
+        self.bound_variables = [v for _, call in calls for v in call.variables]
+        buffers = np.array([b for of in arguments for b in of], np.int64)
+        order = np.argsort(buffers, kind="stable")
+        starts = np.searchsorted(buffers[order], np.arange(len(program.buffers) + 1))
+        self.places = [order[starts[i] : starts[i + 1]] for i in range(len(program.buffers))]
+        written = buffers >= len(program.buffers)
+        offsets = np.array(self.plan.offsets, np.uint64)
+        self.pointers[written] = np.uint64(address(self.memory)) + offsets[buffers[written] - len(program.buffers)]
+        counts = [0 if code is None else units(code) for code in self.codes]
+        self.table = np.zeros(len(calls), STEP)
+        pointer, value = address(self.pointers), address(self.values)
+        for step, (_, call), own in zip(self.table, calls, arguments, strict=True):
+            code = self.codes[call.body]
+            assert code is not None  # the others are not in the table
+            count = counts[call.body]
+            shared = self.work[call.body] > SHARED_CALL
+            grain = max(1, count // (4 * self.threads)) if shared else count
+            step["kernel"], step["buffers"], step["variables"] = code.address, pointer, value
+            step["units"], step["grain"] = count, grain
+            pointer += 8 * len(own)
+            value += 8 * len(call.variables)
+
+    @cached_property
+    def work(self) -> list[int]:
+        """Evaluations of instructions by a call of each body."""
+        return [b.parameters[0].elements * sum(Analysis(b).steps) for b in self.program.bodies]
+
+    @cached_property
+    def evaluations(self) -> int:
+        return sum(self.work[call.body] for call in self.program.calls)
+
+    def _point(self, arrays: Arrays) -> dict[int, NDArray[Any]]:
+        """Let the calls read these arrays, which must be held as long as they do."""
+        aligned = {number: a if a.flags.aligned else a.copy() for number, a in arrays.items()}
+        for number, array in aligned.items():
+            self.pointers[self.places[number]] = address(array)
+        return aligned
+
+    @cached_property
+    def states(self) -> dict[int, NDArray[Any]]:
+        """Memory for states that are fed back: those that are given are not written."""
+        buffers = enumerate(self.program.buffers)
+        return {i: np.empty(b.elements, STORAGE[b.dtype]) for i, b in buffers if b.role is Role.STATE}
+
+    def _fed_back(self) -> Arrays:
+        """The new states, where the next iteration cannot overwrite them."""
+        for number, array in self.states.items():
+            array[:] = self._result(self.program.new_states[self.program.buffers[number].name]).reshape(-1)
+        return self.states
+
+    def _result(self, result: Result) -> NDArray[Any]:
+        dtype, elements = self.program.parameter(result.buffer)
+        start = self.plan.offsets[result.buffer - len(self.program.buffers)]
+        part = self.memory[start : start + elements * dtype.size]
+        return part.view(STORAGE[dtype]).reshape(result.shape)
