@@ -20,7 +20,7 @@ from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.source import write
 from eigentensor.runtime.tuning.database import Place, default_path
 from eigentensor.runtime.tuning.decide import tuned
-from eigentensor.runtime.tuning.names import name
+from eigentensor.runtime.tuning.names import body_name
 
 TINYGRAD = "0.14.0"
 SECONDS = 120  #: for compiling one body
@@ -37,7 +37,7 @@ class Toolchain:
     """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator.
 
     Without a command it names and finds what is compiled, and compiles nothing. `schedules` are those that are not the
-    heuristic's, as texts by `names.name` of the body; with None the tuning database of this user is asked for them.
+    heuristic's, as texts by `body_name`; with None the tuning database of this user is asked for them.
     """
 
     identity: str
@@ -56,7 +56,7 @@ class Toolchain:
 
     def key(self, body: Body) -> str:
         """The name of the object code of a body. The heuristic's schedule follows from all else, and is not made."""
-        return self.name(f"{self.tuned(body) or ''} {name(body)}")
+        return self.name(f"{self.tuned(body) or ''} {body_name(body)}")
 
     def name(self, what: str) -> str:
         return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
@@ -69,7 +69,7 @@ class Toolchain:
         """A schedule that is known to be better than the heuristic's, if there is one."""
         if self.schedules is None:
             return tuned(default_path(), self.place, self.target, body)
-        text = self.schedules.get(name(body))
+        text = self.schedules.get(body_name(body))
         return None if text is None else Schedule.parse(text)
 
     def schedule(self, body: Body) -> Schedule:
@@ -77,7 +77,7 @@ class Toolchain:
 
     def settled(self, bodies: Iterable[Body]) -> "Toolchain":
         """The same, which asks no database: the schedules of these bodies are decided now, others are heuristic."""
-        found = {name(body): self.tuned(body) for body in bodies}
+        found = {body_name(body): self.tuned(body) for body in bodies}
         return replace(self, schedules={key: str(schedule) for key, schedule in found.items() if schedule})
 
     def source(self, body: Body) -> str:

@@ -1,0 +1,141 @@
+"""How long schedules of bodies took: SQLite, for all processes of a user."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from eigentensor.cache import default_folder
+from eigentensor.errors import ConfigError
+from eigentensor.program.codec import body_record, read_record
+from eigentensor.program.model import Body
+from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.tuning.names import body_name, structure
+
+VERSION = 1
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS bodies (
+    name TEXT PRIMARY KEY, structure TEXT NOT NULL, extents TEXT NOT NULL, record BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS bodies_of_structure ON bodies (structure);
+CREATE TABLE IF NOT EXISTS times (
+    body TEXT NOT NULL REFERENCES bodies, device TEXT NOT NULL, build TEXT NOT NULL, schedule TEXT NOT NULL,
+    heuristic INTEGER NOT NULL, seconds REAL NOT NULL, samples INTEGER NOT NULL, measured_at REAL NOT NULL,
+    PRIMARY KEY (body, device, build, schedule)
+);
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a time holds: tinygrad's name of the device, and all that its object code depends on besides the body."""
+
+    device: str
+    build: str
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Seconds of one call: a median of `samples`, or an estimate if there are none.
+
+    `heuristic` says that it is what the runtime chooses without measuring.
+    """
+
+    schedule: str
+    seconds: float
+    samples: int
+    heuristic: bool
+
+
+def default_path() -> Path:
+    """Beside the kernel cache."""
+    return default_folder().parent / "tuning.sqlite"
+
+
+class Database:
+    """Times by body, device, build and schedule. Several processes may write."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates what is missing. Raises ConfigError if the file is of a later version, or none of ours."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+        try:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                raise ConfigError(f"{path} was written by a later version", fix="Upgrade, or delete the file.")
+            if version < VERSION:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.executescript(_SCHEMA)
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise ConfigError(f"{path}: {error}", fix="Delete the file: what it knows can be measured again.") from None
+        except ConfigError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def record(self, place: Place, body: Body, times: Sequence[Time]) -> None:
+        """Writes times of a body in place of earlier ones; estimates for its structure are dropped."""
+        key, kind, now = body_name(body), structure(body), time.time()
+        extents = json.dumps(Analysis(body).extents)
+        rows = [(key, place.device, place.build, t.schedule, t.heuristic, t.seconds, t.samples, now) for t in times]
+        run = self._connection.execute
+        with closing(self._connection.cursor()) as cursor:
+            run("BEGIN IMMEDIATE")
+            try:
+                run("INSERT OR IGNORE INTO bodies VALUES (?, ?, ?, ?)", (key, kind, extents, body_record(body)))
+                if any(t.samples for t in times):
+                    run(
+                        "DELETE FROM times WHERE samples = 0 AND device = ? AND build = ?"
+                        " AND body IN (SELECT name FROM bodies WHERE structure = ?)",
+                        (place.device, place.build, kind),
+                    )
+                cursor.executemany("REPLACE INTO times VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            except BaseException:
+                run("ROLLBACK")
+                raise
+            run("COMMIT")
+
+    def times(self, place: Place, body: Body) -> list[Time]:
+        """What is known of a body, measured before estimated, the fastest first."""
+        rows = self._connection.execute(
+            "SELECT schedule, seconds, samples, heuristic FROM times WHERE body = ? AND device = ? AND build = ?"
+            " ORDER BY samples = 0, seconds, schedule",
+            (body_name(body), place.device, place.build),
+        )
+        return [Time(schedule, seconds, samples, bool(heuristic)) for schedule, seconds, samples, heuristic in rows]
+
+    def neighbours(self, place: Place, kind: str) -> list[tuple[Body, list[Time]]]:
+        """The measured bodies of a structure, with their times."""
+        rows = self._connection.execute(
+            "SELECT name, record, schedule, seconds, samples, heuristic FROM times JOIN bodies ON body = name"
+            " WHERE structure = ? AND device = ? AND build = ? AND samples > 0 ORDER BY name, schedule",
+            (kind, place.device, place.build),
+        )
+        found: dict[str, tuple[Body, list[Time]]] = {}
+        for key, record, *fields, heuristic in rows:
+            if key not in found:
+                found[key] = read_record("body", record), []
+            found[key][1].append(Time(*fields, bool(heuristic)))
+        return list(found.values())
+
+    def count(self) -> int:
+        """How many measurements there are, of all devices and builds."""
+        return int(self._connection.execute("SELECT COUNT(*) FROM times WHERE samples > 0").fetchone()[0])

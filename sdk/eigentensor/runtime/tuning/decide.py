@@ -1,0 +1,73 @@
+"""Which schedule a body gets: the best that was measured, or what the times of its like make expect."""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from eigentensor.errors import ConfigError
+from eigentensor.program.model import Body
+from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.choice import candidates, choose
+from eigentensor.runtime.schedule import Schedule, Target
+from eigentensor.runtime.tuning.database import Database, Place, Time
+from eigentensor.runtime.tuning.features import features
+from eigentensor.runtime.tuning.model import LEAST, fit
+from eigentensor.runtime.tuning.names import structure
+
+GAIN = 0.97  #: of the heuristic's time: what is hardly faster is not worth another kernel
+NEIGHBOURS = 48  #: bodies of the same structure, those nearest in extents, that an estimate is made from
+
+
+@lru_cache(maxsize=4096)
+def tuned(path: Path, place: Place, target: Target, body: Body) -> Schedule | None:
+    """What the database at `path` knows to be better than the heuristic; decided once in a process for each body."""
+    if not path.exists():
+        return None
+    try:
+        with Database(path) as database:
+            return decide(database, place, target, body)
+    except (ConfigError, sqlite3.Error):  # without times everything runs, too
+        return None
+
+
+def decide(database: Database, place: Place, target: Target, body: Body) -> Schedule | None:
+    """The best measured schedule; of a body that was not measured, the best by the model of its structure; or None.
+
+    An estimate is kept in the database until something of the structure is measured.
+    """
+    known = database.times(place, body)
+    if not known:
+        neighbours = database.neighbours(place, structure(body))
+        if sum(len(times) for _, times in neighbours) < LEAST:
+            return None
+        known = [estimate(body, target, neighbours)]
+        database.record(place, body, known)
+    best = known[0]
+    ours = next((time.seconds for time in known if time.heuristic), None)
+    if best.heuristic or (ours is not None and best.seconds > GAIN * ours):
+        return None
+    return Schedule.parse(best.schedule)
+
+
+def estimate(body: Body, target: Target, neighbours: Sequence[tuple[Body, Sequence[Time]]]) -> Time:
+    """The schedule that takes least by a model of the neighbours' times; the heuristic's unless it gains more than the
+    model errs."""
+    here = np.log1p(Analysis(body).extents)
+    analysed = [(Analysis(other), times) for other, times in neighbours]
+    analysed.sort(key=lambda pair: float(np.abs(np.log1p(pair[0].extents) - here).sum()))
+    rows = [
+        (features(a.body, Schedule.parse(time.schedule), a), time.seconds)
+        for a, times in analysed[:NEIGHBOURS]
+        for time in times
+    ]
+    model = fit(np.array([row for row, _ in rows]), np.array([seconds for _, seconds in rows]))
+    usual, analysis = choose(body, target), Analysis(body)
+    possible = list(dict.fromkeys([usual, *candidates(body, target)]))
+    logs = model.log_seconds(np.array([features(body, schedule, analysis) for schedule in possible]))
+    best = int(logs.argmin())
+    if logs[best] + model.deviation > logs[0]:
+        best = 0
+    return Time(str(possible[best]), float(np.exp(logs[best])), 0, best == 0)
