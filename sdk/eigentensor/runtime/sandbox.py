@@ -30,7 +30,7 @@ from eigentensor.runtime.child import FAILED
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import needed
-from eigentensor.runtime.toolchain import SECONDS
+from eigentensor.runtime.toolchain import SECONDS, Toolchain
 from eigentensor.store.tensors import save_safetensors
 
 __all__ = ["Limits", "available", "compile_sandboxed", "run_sandboxed"]
@@ -58,11 +58,12 @@ def run_sandboxed(
     ExecutionError for other failures. `unsafe` runs the child without a sandbox, bounded by limits only.
     """
     limits, cache = limits or Limits(), cache or Cache(default_folder())
-    decoded, here = decode(program), toolchains.local()
+    decoded = decode(program)
     if (size := needed(decoded)) > limits.memory:
         raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {limits.memory:,}")
     end = monotonic() + limits.seconds
-    compile_sandboxed(decoded, limits.seconds, cache=cache, unsafe=unsafe)
+    here = toolchains.local().settled(decoded.bodies)  # the child finds the kernels by the same schedules
+    _prepare(decoded, here, limits.seconds, cache, unsafe)
     job = {
         "limits": asdict(limits), "result_bytes": max(sum(_sizes(decoded)), MESSAGE), "sealed": not unsafe,
         "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
@@ -85,12 +86,16 @@ def compile_sandboxed(
     program: Program, seconds: float = 300.0, *, cache: Cache | None = None, unsafe: bool = False
 ) -> None:
     """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
-    here, end = toolchains.local(), monotonic() + seconds
+    _prepare(program, toolchains.local(), seconds, cache or Cache(default_folder()), unsafe)
+
+
+def _prepare(program: Program, here: Toolchain, seconds: float, cache: Cache, unsafe: bool) -> None:
+    end = monotonic() + seconds
 
     def compiler(text: str) -> bytes:
         return _compile(text, here.command, end - monotonic(), unsafe)
 
-    prepare(program.bodies, cache or Cache(default_folder()), here, compiler)
+    prepare(program.bodies, cache, here, compiler)
 
 
 def _command(folder: Path, seen: Mapping[str, Path], unsafe: bool) -> tuple[list[str], list[str]]:
