@@ -1,5 +1,6 @@
-"""One local network for all end-to-end tests: blocks come with transactions, from tests, and from a clock that a test
-stops while daemons are down, so that nothing depends on how fast the machine is."""
+"""One local network for all end-to-end tests, and only for them: its daemons take time. Blocks come with transactions,
+from tests, and from a clock that a test stops while daemons are down, so that nothing depends on how fast the machine
+is."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -17,7 +18,7 @@ from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
 from eigentensor_client.orders import Work
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folders of its own for what this user would keep, but for compiled kernels: they are the same for all."""
     root = tmp_path_factory.mktemp("home")
@@ -30,20 +31,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def net(home: Path) -> Iterator[Devnet]:
     """A chain, its contracts, an aggregator."""
     with devnet(block_time=None) as running:
         yield running
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def clock(net: Devnet) -> Iterator[Clock]:
     with Clock(net.anvil) as clock:
         yield clock
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def operators(net: Devnet) -> list[Party]:
     """Three operators that have joined and run: who executes is checked by the others."""
     return start_operators(net, 3)
@@ -62,7 +63,7 @@ def pauper(net: Devnet) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def graph() -> GraphProgram:
     """A small program: matrix product and a bias, which is a weight."""
     context = TensorContext()

@@ -63,7 +63,6 @@ uint8 constant FINAL = type(uint8).max;
 ///              the records' tree from the bottom up (on each level one, if the first node's number is odd), then for
 ///              each result: tensor root, path under the trace (depth(m + 1)) of call (repeat − 1)·C + buffer − B
 interface IReferee {
-    error WrongLength(uint256 length, uint256 expected);
     error NotInProgram(uint256 record);
     error NotInTrace(uint256 number);
     error NotBound(uint256 parameter);

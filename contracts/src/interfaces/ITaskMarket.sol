@@ -124,6 +124,9 @@ interface ITaskMarket is IDisputeMarket {
     error ZeroMaxExec();
     error ZeroGrid();
     error ZeroReveal();
+    error ZeroRecord();
+    error ZeroClock();
+    error ZeroRepeat();
     error ZeroLag();
     error ZeroOtherSeats();
     error WrongCheckFloor(uint256 checkFloor, uint256 sybils);

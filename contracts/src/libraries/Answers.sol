@@ -42,8 +42,8 @@ library Answers {
     /// @notice See `ITaskMarket.expose`.
     function expose(Book storage book, Life memory l, Order calldata order, Opening calldata o) external {
         l.checkState(State.Committed);
-        bool open = Lives.mixOf(book, l) != 0 && !Lives.isDrawn(book, l, order.checkRate);
-        Lives.checkUntil(open ? l.seedBlock() : Lives.mixOf(book, l) == 0 ? block.number : l.checkBy());
+        if (Lives.mixOf(book, l) == 0) Lives.checkUntil(l.seedBlock() + l.p.record);
+        else Lives.checkUntil(Lives.isDrawn(book, l, order.checkRate) ? l.checkBy() : l.seedBlock());
         uint256 price = l.priceOf(order);
         address operator = l.step.executor;
         uint256 held;

@@ -42,13 +42,13 @@ library Demands {
         bytes32 claim = book.claims[l.uuid];
         for (uint256 i; i < leaves.length; ++i) {
             (bytes32 root, bool exists) = rootOf(leaves[i], proofs[i]);
-            if (root != claim) revert ITaskMarket.WrongLeaf(i);
+            if (root == 0 || root != claim) revert ITaskMarket.WrongLeaf(i);
             emit ITaskMarket.Shown(l.uuid, i, exists ? proofs[i].data : proofs[i].data[:0]);
         }
         book.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
     }
 
-    /// @notice The outputs root that a proof leads to, and whether there is such a leaf under it.
+    /// @notice The outputs root that a proof leads to, zero if its leaf has a wrong length, and whether there is such a leaf under it.
     function rootOf(Leaf calldata leaf, LeafProof calldata proof) internal pure returns (bytes32 root, bool exists) {
         bytes32 tree = proof.tree;
         if (leaf.tensor < proof.count) {

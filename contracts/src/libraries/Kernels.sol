@@ -11,7 +11,7 @@ library Kernels {
 
     error WrongRecord(uint256 length, uint256 expected);
 
-    /// @dev Numbers of records by kind, and the iteration and the call that an executed call is.
+    /// @dev Numbers of records by kind; the call's record and body; the values of the body's variables.
     struct Kernel {
         uint256 programVariables;
         uint256 buffers;

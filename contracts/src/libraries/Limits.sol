@@ -22,6 +22,9 @@ library Limits {
         if (p.lag == 0) revert ITaskMarket.ZeroLag();
         if (p.grid == 0) revert ITaskMarket.ZeroGrid();
         if (p.reveal == 0) revert ITaskMarket.ZeroReveal();
+        if (p.record == 0) revert ITaskMarket.ZeroRecord();
+        // INVARIANT 26: whoever has to move has time for it.
+        if (p.clock == 0) revert ITaskMarket.ZeroClock();
         if (p.record > HISTORY) revert ITaskMarket.RecordBeyondHistory(p.record, HISTORY);
         if (uint256(p.challenge) + 1 < p.reveal) {
             revert ITaskMarket.ChallengeShorterThanReveal(p.challenge, p.reveal);
@@ -39,6 +42,7 @@ library Limits {
     /// @notice Reverts unless the market takes the order.
     function check(Parameters memory p, Order calldata order) internal view {
         if (order.exec == 0 || order.exec > p.maxExec) revert ITaskMarket.WrongExec(order.exec, p.maxExec);
+        if (order.repeat == 0) revert ITaskMarket.ZeroRepeat();
         if (order.minPrice > order.maxPrice || order.maxPrice > AMOUNT) {
             revert ITaskMarket.WrongPrices(order.minPrice, order.maxPrice, AMOUNT);
         }

@@ -137,10 +137,10 @@ library Moves {
     }
 
     function pickSpan(Position memory p, uint256 span, bytes memory values) internal pure {
-        if (keccak256(values) != p.borders) revert IDisputeGame.WrongBorders(values.length, values.length);
         (uint256 stride, uint256 spans) = _spans(p);
-        if (span >= spans) revert IDisputeGame.WrongSpan(span, spans);
         uint256 size = Patterns.size(_dtypeOf(p));
+        if (keccak256(values) != p.borders) revert IDisputeGame.WrongBorders(values.length, (spans - 1) * size);
+        if (span >= spans) revert IDisputeGame.WrongSpan(span, spans);
         uint256 low = p.low + span * stride;
         if (span != 0) p.lowValue = uint64(Records.little(values, (span - 1) * size, size));
         if (span != spans - 1) {

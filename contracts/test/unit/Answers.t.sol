@@ -263,6 +263,20 @@ contract AnswersTest is MarketFixture {
         assertEq(_balance(anybody), Terms.reward(p, _price(order, block.number)) / 2, "half");
     }
 
+    function test_RevertWhen_ExposedAfterNoSeedCameInTime() public {
+        vm.roll(order.acceptBy);
+        order = _another();
+        task = _post(order);
+        _accept(order);
+        _commit(task);
+        uint256 last = market.seedBlockOf(task) + p.record;
+        vm.roll(last + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooLate.selector, last + 1, last));
+        market.expose(order, Opening(task, 0, ROOT, SALT));
+        vm.roll(last);
+        _expose(0, ROOT);
+    }
+
     function test_RevertWhen_ExposedWithAnotherOpening() public {
         vm.expectPartialRevert(ITaskMarket.WrongOpening.selector);
         market.expose(order, Opening(task, 0, WRONG, SALT));

@@ -124,6 +124,16 @@ contract DemandsTest is MarketFixture {
         market.show(order, new Leaf[](2), proofs);
     }
 
+    /// @dev A leaf of a wrong length has no root, and zero is not the root of one.
+    function test_RevertWhen_AnExecutorThatRevealedZeroShowsALeafOfAWrongLength() public {
+        vm.roll(order.acceptBy);
+        (order, task) = _result(0);
+        Leaf[] memory leaves = _demandBoth();
+        LeafProof[] memory proofs = _proofs();
+        (proofs[0].data, proofs[1].data) = (new bytes(1023), new bytes(1023));
+        _assertWrong(leaves, proofs, 0);
+    }
+
     function test_RevertWhen_DemandedTwiceTooLateByAnotherOrTooMuch() public {
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheClient.selector, anybody, client));
         vm.prank(anybody);

@@ -183,6 +183,12 @@ contract OrdersTest is MarketFixture {
         _assertRefused(order, abi.encodeWithSelector(ITaskMarket.WrongExec.selector, p.maxExec + 1, p.maxExec));
     }
 
+    function test_RevertWhen_NothingIsToBeExecuted() public {
+        Order memory order = _order();
+        order.repeat = 0;
+        _assertRefused(order, abi.encodeWithSelector(ITaskMarket.ZeroRepeat.selector));
+    }
+
     function test_RevertWhen_PricesAreOutOfOrderOrRange() public {
         Order memory order = _order();
         uint256 limit = type(uint96).max;

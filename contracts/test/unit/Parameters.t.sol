@@ -58,6 +58,17 @@ contract ParametersTest is MarketFixture {
         _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroReveal.selector));
     }
 
+    function test_RevertWhen_NoSeedCouldBeRecorded() public {
+        p.record = 0;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroRecord.selector));
+    }
+
+    /// @dev Invariant 26.
+    function test_RevertWhen_APlayerWouldHaveNoTime() public {
+        p.clock = 0;
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.ZeroClock.selector));
+    }
+
     function test_RevertWhen_ASeedCouldFallOutOfHistory() public {
         p.record = 8192;
         _assertRefused(abi.encodeWithSelector(ITaskMarket.RecordBeyondHistory.selector, 8192, 8191));
