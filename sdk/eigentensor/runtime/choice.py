@@ -26,8 +26,8 @@ def choose(body: Body, target: Target) -> Schedule:
 
 
 def candidates(body: Body, target: Target) -> list[Schedule]:
-    """What `choose` chooses from."""
-    return [choice.schedule for choice in _choices(body, target)]
+    """What `choose` chooses from, each once, in the order of its reckoning."""
+    return list(dict.fromkeys(c.schedule for c in sorted(_choices(body, target), key=lambda choice: choice.cost)))
 
 
 def _choices(body: Body, target: Target) -> list["_Choice"]:
