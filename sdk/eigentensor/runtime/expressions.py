@@ -13,7 +13,7 @@ from eigentensor.runtime.analysis import signed
 REGISTER = {
     DType.BOOL: "b", DType.INT8: "i8", DType.INT16: "i16", DType.INT32: "i32", DType.INT64: "i64",
     DType.UINT8: "u8", DType.UINT16: "u16", DType.UINT32: "u32", DType.UINT64: "u64",
-    DType.FLOAT16: "f32", DType.BFLOAT16: "f32", DType.FLOAT32: "f32", DType.INDEX: "i64",
+    DType.FLOAT16: "f32", DType.BFLOAT16: "f32", DType.FLOAT32: "f32", DType.INDEX: "ix",
 }  # fmt: skip
 MEMORY = REGISTER | {DType.FLOAT16: "f16", DType.BFLOAT16: "bf16"}
 STORED = REGISTER | {DType.BOOL: "u8", DType.FLOAT16: "u16", DType.BFLOAT16: "u16"}
@@ -25,6 +25,7 @@ FUNCTIONS = {
     Op.CDIV: "cdiv", Op.CMOD: "cmod", Op.FLOORDIV: "floordiv", Op.FLOORMOD: "floormod", Op.SHL: "shl", Op.SHR: "shr",
     Op.CMPLT: "lt", Op.CMPNE: "ne", Op.CMPEQ: "eq", Op.WHERE: "choose",
 }  # fmt: skip
+WRAPPING = frozenset({Op.ADD, Op.SUB, Op.MUL})
 EXACT = frozenset({Op.MAX, Op.MIN, Op.TRUNC, Op.WHERE})  #: operations on half types that never need a rounding
 STEP = {
     Op.REDUCE_ADD: Op.ADD, Op.REDUCE_MUL: Op.MUL, Op.REDUCE_MAX: Op.MAX, Op.REDUCE_MIN: Op.MIN,
@@ -33,7 +34,7 @@ STEP = {
 
 
 def register(dtype: DType, vector: bool) -> str:
-    """The C type of a value; of vectors of indices, what semantics.h chose."""
+    """The C type of a value. For indices `ix` and, for vectors of them, `xv` are chosen with the schedule."""
     if not vector:
         return REGISTER[dtype]
     return "xv" if dtype is DType.INDEX else f"{REGISTER[dtype]}v"
@@ -78,6 +79,9 @@ def apply(op: Op, dtype: DType, source: DType, a: list[str], vector: bool, *, na
     if natural and op in (Op.CDIV, Op.FLOORDIV, Op.CMOD, Op.FLOORMOD):
         return f"{a[0]} {'/' if op in (Op.CDIV, Op.FLOORDIV) else '%'} {a[1]}"
     operators = OF_BOOLS if source is DType.BOOL else OPERATORS
+    if op in WRAPPING and source.is_integer and not vector:  # C leaves an overflow of what is signed undefined
+        wide = "u64" if source.size == 8 else "u32"
+        return f"({REGISTER[dtype]})(({wide}){a[0]} {operators[op]} ({wide}){a[1]})"
     if op in operators:
         return rounded(dtype, f"{a[0]} {operators[op]} {a[1]}")
     text = f"{FUNCTIONS[op]}({', '.join(a)})"
@@ -124,7 +128,6 @@ def _float(dtype: DType, pattern: int) -> str:
 def _integer(dtype: DType, value: int) -> str:
     if dtype is DType.BOOL:
         return f"(b){-value}"
-    suffix = "ull" if dtype is DType.UINT64 else "ll"
-    # C has no negative literals: the smallest int64 is the negation of a number that is too large
-    text = f"{value}{suffix}" if value > -(1 << 63) else "-9223372036854775807ll - 1"
+    # no negative literals in C: the smallest int64 would be the negation of a number that is too large
+    text = f"{value}{'u' if value >> 63 == 1 else ''}" if value > -(1 << 63) else "-9223372036854775807 - 1"
     return f"({REGISTER[dtype]})({text})"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import ClassVar
 
 from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
@@ -45,6 +46,9 @@ class Toolchain:
     command: tuple[str, ...]
     device: str = field(default="CPU", kw_only=True)
     schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
+
+    #: What stands for semantics.h in the text of a body.
+    headers: ClassVar[tuple[str, ...]] = ("c.h", "semantics.h", "vectors.h")
 
     @cached_property
     def version(self) -> str:
@@ -83,7 +87,7 @@ class Toolchain:
     def source(self, body: Body) -> str:
         """The C text of a body, complete."""
         text = write(body, self.schedule(body))
-        return text.replace('#include "semantics.h"', (HERE / "semantics.h").read_text())
+        return text.replace('#include "semantics.h"', "".join((HERE / name).read_text() for name in self.headers))
 
     def compile(self, text: str, confine: Sequence[str] = ()) -> bytes:
         """Object code of C text. `confine` is a command that runs the compiler, for example in a sandbox.

@@ -1,0 +1,36 @@
+/* What is particular to C with the extensions of clang, for processors. */
+#include <stdint.h>
+
+#define FN static inline __attribute__((always_inline, overloadable, unused))
+#define GLOBAL
+
+typedef int32_t b;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef float f32;
+typedef i64 ix; /* an index */
+
+FN u32 as_u32(f32 a) { union { f32 f; u32 u; } x = {a}; return x.u; }
+FN f32 as_f32(u32 a) { union { u32 u; f32 f; } x = {a}; return x.f; }
+FN u64 as_u64(double a) { union { double f; u64 u; } x = {a}; return x.u; }
+FN double as_f64(u64 a) { union { u64 u; double f; } x = {a}; return x.f; }
+FN i32 zeros(u64 a) { return __builtin_clzll(a); }
+
+FN f32 root(f32 a) { return __builtin_sqrtf(a); }
+#if defined(__FMA__) || defined(__aarch64__)
+FN f32 mulacc(f32 a, f32 c, f32 d) { return __builtin_fmaf(a, c, d); }
+#else
+FN f32 mulacc(f32 a, f32 c, f32 d) { /* exact product; the sum rounded to odd, so that the last rounding is the only one */
+  double product = (double)a * c, total = product + d, virtual = total - product;
+  double error = (product - (total - virtual)) + (d - virtual);
+  u64 bits = as_u64(total);
+  if (total - total == 0 && error != 0 && !(bits & 1)) bits += (error > 0) == (total > 0) ? 1 : -1;
+  return (f32)as_f64(bits);
+}
+#endif

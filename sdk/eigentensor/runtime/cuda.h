@@ -1,0 +1,26 @@
+/* What is particular to CUDA C++. Every rounding is named; options of the build forbid contraction and flushing. */
+#define FN static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL __shared__
+#define KERNEL extern "C" __global__
+#define WAIT __syncthreads()
+#define GROUP ((i64)blockIdx.x)
+#define ITEM ((i32)threadIdx.x)
+#define restrict __restrict__
+
+typedef int b;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+
+FN u32 as_u32(f32 a) { return __float_as_uint(a); }
+FN f32 as_f32(u32 a) { return __uint_as_float(a); }
+FN i32 zeros(u64 a) { return __clzll((i64)a); }
+FN f32 root(f32 a) { return __fsqrt_rn(a); }
+FN f32 mulacc(f32 a, f32 c, f32 d) { return __fmaf_rn(a, c, d); }

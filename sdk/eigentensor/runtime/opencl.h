@@ -1,0 +1,28 @@
+/* What is particular to OpenCL C 1.2. Division and sqrt are correctly rounded by an option of the build, which only
+   devices accept that can. */
+#pragma OPENCL FP_CONTRACT OFF
+
+#define FN static inline __attribute__((always_inline, overloadable))
+#define GLOBAL __global
+#define LOCAL __local
+#define KERNEL __kernel
+#define WAIT barrier(CLK_LOCAL_MEM_FENCE)
+#define GROUP ((i64)get_group_id(0))
+#define ITEM ((i32)get_local_id(0))
+
+typedef int b;
+typedef char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef float f32;
+
+FN u32 as_u32(f32 a) { return as_uint(a); }
+FN f32 as_f32(u32 a) { return as_float(a); }
+FN i32 zeros(u64 a) { return (i32)clz(a); }
+FN f32 root(f32 a) { return sqrt(a); }
+FN f32 mulacc(f32 a, f32 c, f32 d) { return fma(a, c, d); }

@@ -1,0 +1,174 @@
+/* The scalar semantics for LANES values side by side, in vectors of clang. Included after semantics.h, with LANES (a power
+   of two) and, for vectors of indices, INDEX (i32 or i64) defined. */
+#if LANES > 1
+#define VECTOR(T) typedef T T##v __attribute__((ext_vector_type(LANES)))
+VECTOR(b);
+VECTOR(i8);
+VECTOR(i16);
+VECTOR(i32);
+VECTOR(i64);
+VECTOR(u8);
+VECTOR(u16);
+VECTOR(u32);
+VECTOR(u64);
+VECTOR(f32);
+#define EACH _Pragma("clang loop unroll(full)") for (int l = 0; l < LANES; l++)
+#undef CONVERT
+#define CONVERT(a, D) __builtin_convertvector(a, D)
+
+FN u32v as_u32(f32v a) { return (u32v)a; }
+FN f32v as_f32(u32v a) { return (f32v)a; }
+
+/* M: the signed integers of the width of T. */
+#define ORDERED_VECTOR(T, M) \
+  FN T##v choose(bv m, T##v a, T##v c) { return CONVERT(m, M##v) ? a : c; } \
+  FN bv lt(T##v a, T##v c) { return CONVERT(a < c, bv); } \
+  FN bv ne(T##v a, T##v c) { return CONVERT(a != c, bv); } \
+  FN bv eq(T##v a, T##v c) { return CONVERT(a == c, bv); }
+/* A loop that stays one: code with branches for each lane would compile for minutes. */
+#define ROLLED _Pragma("clang loop unroll(disable) vectorize(disable)") for (int l = 0; l < LANES; l++)
+#define LANEWISE(T, NAME) \
+  FN T##v NAME(T##v a, T##v c) { \
+    union { T##v v; T e[LANES]; } x = {a}, y = {c}, r; \
+    ROLLED r.e[l] = NAME(x.e[l], y.e[l]); \
+    return r.v; \
+  }
+#define INTEGER_VECTOR(T, M, U, WIDTH, SIGNED) \
+  ORDERED_VECTOR(T, M) \
+  FN T##v maximum(T##v a, T##v c) { return a > c ? a : c; } \
+  FN T##v minimum(T##v a, T##v c) { return a < c ? a : c; } \
+  LANEWISE(T, cdiv) LANEWISE(T, cmod) LANEWISE(T, floordiv) LANEWISE(T, floormod) \
+  FN T##v shl(T##v a, T##v c) { \
+    U##v near = CONVERT(c, U##v) & (U)(WIDTH - 1); \
+    return CONVERT(c, U##v) < (U##v)WIDTH ? CONVERT(CONVERT(a, U##v) << near, T##v) : (T##v)0; \
+  } \
+  FN T##v shr(T##v a, T##v c) { \
+    U##v far = CONVERT(c, U##v); \
+    T##v last = a >> CONVERT(far & (U)(WIDTH - 1), T##v); \
+    return far < (U##v)WIDTH ? last : SIGNED ? a >> (T)(WIDTH - 1) : (T##v)0; \
+  }
+INTEGER_VECTOR(i8, i8, u8, 8, 1)
+INTEGER_VECTOR(i16, i16, u16, 16, 1)
+INTEGER_VECTOR(i32, i32, u32, 32, 1)
+INTEGER_VECTOR(i64, i64, u64, 64, 1)
+INTEGER_VECTOR(u8, i8, u8, 8, 0)
+INTEGER_VECTOR(u16, i16, u16, 16, 0)
+INTEGER_VECTOR(u32, i32, u32, 32, 0)
+INTEGER_VECTOR(u64, i64, u64, 64, 0)
+ORDERED_VECTOR(f32, i32)
+FLOATING(f32v, u32v, i32v)
+TO_INTEGERS(f32v, v)
+
+FN f32v root(f32v a) { f32v r; EACH r[l] = __builtin_sqrtf(a[l]); return r; }
+#if LANES == 16 && defined(__AVX512F__)
+typedef f32 native __attribute__((vector_size(64)));
+#elif LANES == 8 && defined(__AVX2__)
+typedef f32 native __attribute__((vector_size(32)));
+#endif
+#if __has_builtin(__builtin_elementwise_fma) && (defined(__FMA__) || defined(__aarch64__))
+FN f32v mulacc(f32v a, f32v c, f32v d) { return __builtin_elementwise_fma(a, c, d); }
+#elif LANES == 16 && defined(__AVX512F__) && __has_builtin(__builtin_ia32_vfmaddps512_mask)
+FN f32v mulacc(f32v a, f32v c, f32v d) {
+  return (f32v)__builtin_ia32_vfmaddps512_mask((native)a, (native)c, (native)d, (unsigned short)-1, 4);
+}
+#elif LANES == 8 && defined(__AVX2__) && defined(__FMA__) && __has_builtin(__builtin_ia32_vfmaddps256)
+FN f32v mulacc(f32v a, f32v c, f32v d) { return (f32v)__builtin_ia32_vfmaddps256((native)a, (native)c, (native)d); }
+#else
+FN f32v mulacc(f32v a, f32v c, f32v d) { f32v r; EACH r[l] = mulacc(a[l], c[l], d[l]); return r; }
+#endif
+
+#if LANES == 16 && defined(__AVX512F__) && __has_builtin(__builtin_ia32_vcvtps2ph512_mask)
+typedef short native_h __attribute__((vector_size(32)));
+FN u16v nearest_f16(f32v a) { /* to nearest even whatever the mode; a NaN keeps bits of its own */
+  return (u16v)__builtin_ia32_vcvtps2ph512_mask((native)a, 0, (native_h)(u16v)0, (unsigned short)-1);
+}
+FN f32v from_f16(u16v a) {
+  return (f32v)__builtin_ia32_vcvtph2ps512_mask((native_h)a, (native)(f32v)0.0f, (unsigned short)-1, 4);
+}
+FN f32v round_f16(f32v a) { return from_f16(nearest_f16(a)); }
+FN u16v bits_f16(f32v a) { return CONVERT(a == a, i16v) ? nearest_f16(a) : (u16v)0x7E00; }
+#else
+FN f32v round_f16(f32v a) { return near_f16(a); }
+FN u16v bits_f16(f32v a) { return CONVERT(wide_bits_f16(a), u16v); }
+FN f32v from_f16(u16v a) { return wide_from_f16(CONVERT(a, u32v)); }
+#endif
+FN u16v bits_bf16(f32v a) { return CONVERT(wide_bits_bf16(a), u16v); }
+FN f32v from_bf16(u16v a) { return as_f32(CONVERT(a, u32v) << 16); }
+#define FROM_WIDE(T, NAME) \
+  FN f32v NAME(T##v a) { \
+    union { T##v v; T e[LANES]; } x = {a}; \
+    union { f32v v; f32 e[LANES]; } r; \
+    ROLLED r.e[l] = NAME(x.e[l]); \
+    return r.v; \
+  }
+FROM_WIDE(i64, i64_to_bf16)
+FROM_WIDE(u64, u64_to_bf16)
+
+/* Memory, as for one value. Addresses of lanes that are not read are computed as numbers. */
+#define ENTER_bv(a) ne(a, (u8v)0)
+#define LEAVE_bv(a) CONVERT((a)&1, u8v)
+typedef INDEX xv __attribute__((ext_vector_type(LANES)));
+#define AT(p, i, S) ((const S *)((uintptr_t)(p) + (uintptr_t)(i) * sizeof(S)))
+#define MEMORY_VECTOR(S, T, NAME, ENTER, LEAVE) \
+  typedef S##v S##_##NAME __attribute__((aligned(sizeof(S)), may_alias)); \
+  FN T##v row_##NAME(const S *p, i64 i) { return ENTER(*(const S##_##NAME *)(p + i)); } \
+  FN T##v stride_##NAME(const S *p, i64 i, i64 s) { S##v r; EACH r[l] = p[i + l * s]; return ENTER(r); } \
+  FN T##v gather_##NAME(const S *p, xv i) { S##v r; EACH r[l] = p[i[l]]; return ENTER(r); } \
+  FN T##v row_##NAME(const S *p, i64 i, b m) { \
+    return m ? ENTER(*(const S##_##NAME *)AT(p, i, S)) : (T##v)0; \
+  } \
+  FN T##v gather_##NAME(const S *p, xv i, bv m) { S##v r; EACH r[l] = m[l] ? *AT(p, i[l], S) : 0; return ENTER(r); } \
+  FN T##v stride_##NAME(const S *p, i64 i, i64 s, bv m) { \
+    S##v r; EACH r[l] = m[l] ? *AT(p, i + l * s, S) : 0; return ENTER(r); \
+  } \
+  FN void put_##NAME(S *p, i64 i, T##v a) { *(S##_##NAME *)(p + i) = LEAVE(a); } \
+  FN void scatter_##NAME(S *p, i64 i, i64 s, T##v a) { S##v r = LEAVE(a); EACH p[i + l * s] = r[l]; }
+MEMORY_VECTOR(u8, b, b, ENTER_bv, LEAVE_bv)
+MEMORY_VECTOR(i8, i8, i8, SAME, SAME)
+MEMORY_VECTOR(i16, i16, i16, SAME, SAME)
+MEMORY_VECTOR(i32, i32, i32, SAME, SAME)
+MEMORY_VECTOR(i64, i64, i64, SAME, SAME)
+MEMORY_VECTOR(u8, u8, u8, SAME, SAME)
+MEMORY_VECTOR(u16, u16, u16, SAME, SAME)
+MEMORY_VECTOR(u32, u32, u32, SAME, SAME)
+MEMORY_VECTOR(u64, u64, u64, SAME, SAME)
+MEMORY_VECTOR(u16, f32, f16, from_f16, bits_f16)
+MEMORY_VECTOR(u16, f32, bf16, from_bf16, bits_bf16)
+MEMORY_VECTOR(f32, f32, f32, SAME, canonical)
+
+/* Guarded rows: the instruction that reads only the chosen lanes where there is one. */
+#if LANES == 16 && defined(__AVX512DQ__) && __has_builtin(__builtin_ia32_loadups512_mask) && \
+    __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_cvtd2mask512)
+#define CHOSEN(m) ((unsigned short)__builtin_ia32_cvtd2mask512((int __attribute__((vector_size(64))))(m)))
+typedef int native_i __attribute__((vector_size(64)));
+FN f32v row_f32(const f32 *p, i64 i, bv m) {
+  return (f32v)__builtin_ia32_loadups512_mask(AT(p, i, f32), (native)(f32v)0.0f, CHOSEN(m));
+}
+FN i32v row_i32(const i32 *p, i64 i, bv m) {
+  return (i32v)__builtin_ia32_loaddqusi512_mask(AT(p, i, i32), (native_i)(i32v)0, CHOSEN(m));
+}
+#elif LANES == 8 && defined(__AVX2__) && __has_builtin(__builtin_ia32_maskloadps256) && \
+    __has_builtin(__builtin_ia32_maskloadd256)
+typedef int native_i __attribute__((vector_size(32)));
+FN f32v row_f32(const f32 *p, i64 i, bv m) {
+  return (f32v)__builtin_ia32_maskloadps256((const native *)AT(p, i, f32), (native_i)m);
+}
+FN i32v row_i32(const i32 *p, i64 i, bv m) {
+  return (i32v)__builtin_ia32_maskloadd256((const native_i *)AT(p, i, i32), (native_i)m);
+}
+#else
+FN f32v row_f32(const f32 *p, i64 i, bv m) { return stride_f32(p, i, 1, m); }
+FN i32v row_i32(const i32 *p, i64 i, bv m) { return stride_i32(p, i, 1, m); }
+#endif
+#define ROW(T, NAME, S) FN T##v row_##NAME(const S *p, i64 i, bv m) { return stride_##NAME(p, i, 1, m); }
+ROW(b, b, u8)
+ROW(i8, i8, i8)
+ROW(i16, i16, i16)
+ROW(i64, i64, i64)
+ROW(u8, u8, u8)
+ROW(u16, u16, u16)
+ROW(u32, u32, u32)
+ROW(u64, u64, u64)
+ROW(f32, f16, u16)
+ROW(f32, bf16, u16)
+#endif
