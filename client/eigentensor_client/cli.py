@@ -26,6 +26,7 @@ VERBS = {
     "task": ("task", "app", "One task: show, explain, cancel."),
     "challenge": ("challenge", "app", "Games about results: list, show who did what, and what follows."),
     "program": ("program", "app", "Program files: capture, check, show."),
+    "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
 }
 PARTS = {

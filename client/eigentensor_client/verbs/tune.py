@@ -1,0 +1,80 @@
+"""`eigentensor tune`: which schedules run a program fastest here, by measuring."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eigentensor.cache import Cache, default_folder
+from eigentensor.program.codec import decode
+from eigentensor.runtime import toolchain
+from eigentensor.runtime.tuning.database import Database, default_path
+from eigentensor.runtime.tuning.session import Line, Session
+from eigentensor_client.files import existing
+from eigentensor_client.screen import Screen, table
+from eigentensor_client.verbs.options import Json
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def tune(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file.")],
+    device: Annotated[str, typer.Option("--device", help="The device that is to run it, by tinygrad's name.")] = "CPU",
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure.")] = 60.0,
+    json: Json = False,
+) -> None:
+    """Measure schedules of a program's bodies on this machine, and remember the best for every later run.
+
+    The results have the same bits as before. Ctrl-C keeps what was measured; call it again to go on.
+    """
+    screen, here, interrupted = Screen(as_json=json), toolchain.of(device), False
+    decoded = decode(existing(program).read_bytes())
+    with Database(default_path()) as database:
+        session = Session(decoded, here, Cache(default_folder()), database)
+        try:
+            with screen.work() as bar:
+                session.run(seconds, bar)
+        except KeyboardInterrupt:
+            interrupted = True
+            screen.say("interrupted: what was measured is kept")
+        lines, known = session.lines(), database.count()
+        fields = {"device": device, "bodies": [_fields(line) for line in lines], **_totals(lines)}
+        fields |= {"database": str(database.path), "measurements": known}
+    count = f"{known:,} measurements in {database.path}"
+    screen.result("eigentensor.tuning/1", fields, _table(lines), _summary(lines), count)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def _fields(line: Line) -> dict[str, Any]:
+    return {
+        "body": line.body, "calls": line.calls, "shape": line.shape, "heuristic_seconds": line.heuristic,
+        "best_seconds": line.best, "schedule": line.schedule, "tried": line.tried, "possible": line.possible,
+    }  # fmt: skip
+
+
+def _totals(lines: list[Line]) -> dict[str, float]:
+    return {
+        "heuristic_seconds": sum(line.calls * line.heuristic for line in lines),
+        "best_seconds": sum(line.calls * line.best for line in lines),
+    }
+
+
+def _table(lines: list[Line]) -> Any:
+    head = ("body", "calls", "shape", "heuristic", "best", "times", "tried", "schedule")
+    return table(head, [_row(line) for line in lines])
+
+
+def _row(line: Line) -> list[str]:
+    times = [f"{seconds * 1e6:,.1f} µs" for seconds in (line.heuristic, line.best)]
+    tried = f"{line.tried} of {line.possible}"
+    return [str(line.body), str(line.calls), line.shape, *times, f"{line.ratio:.2f}", tried, line.schedule]
+
+
+def _summary(lines: list[Line]) -> str:
+    before, after = _totals(lines).values()
+    if not after:
+        return "nothing was measured"
+    both = f"{before * 1e3:,.3f} ms with the heuristic's schedules, {after * 1e3:,.3f} ms with the best"
+    return f"all calls: {both}, {before / after:.2f} times"

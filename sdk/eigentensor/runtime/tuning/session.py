@@ -1,0 +1,122 @@
+"""Tuning a program: the time is spent where the program spends its own, and everything measured is kept at once."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from eigentensor.cache import Cache
+from eigentensor.program.model import Body, Program
+from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.choice import candidates, choose
+from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.tuning.database import Database, Time
+from eigentensor.runtime.tuning.measure import Arena, Contender
+
+GROUP = 8  #: schedules that are compiled and then race together
+FIRST = 3  #: rounds in which every body is timed before any is tuned
+
+#: Told what is done now, and how far it is: seconds of all seconds.
+Tell = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is known of a body of a program: seconds of one of its calls, and the schedule that is best.
+
+    `tried` of `possible` schedules were measured.
+    """
+
+    body: int
+    calls: int
+    shape: str
+    heuristic: float
+    best: float
+    schedule: str
+    tried: int
+    possible: int
+
+    @property
+    def ratio(self) -> float:
+        return self.heuristic / self.best
+
+
+class Session:
+    """One program on one device. What the database knows already is not measured again."""
+
+    def __init__(self, program: Program, toolchain: Toolchain, cache: Cache, database: Database) -> None:
+        self.program, self.toolchain, self.cache, self.database = program, toolchain, cache, database
+        self.calls = Counter(call.body for call in program.calls)
+        self.numbers = [n for n, body in enumerate(program.bodies) if body.parameters[0].elements]
+
+    def run(self, seconds: float, tell: Tell = lambda *_: None) -> None:
+        """Measures for so long, or until everything is measured. May be interrupted, and run again later."""
+        start = time.monotonic()
+        end = start + seconds
+        for place, number in enumerate(self.numbers, 1):
+            tell(f"body {number}: as it is, {place} of {len(self.numbers)}", time.monotonic() - start, seconds)
+            body = self.program.bodies[number]
+            if not self._known(body):
+                arena = Arena(body, self.toolchain, self.cache)
+                arena.race([], rounds=FIRST)
+                self._record(arena, [])
+        left = {line.body: line.calls * line.heuristic for line in self.lines()}
+        for number in sorted(left, key=lambda n: -left[n]):
+            now = time.monotonic()
+            if now >= end:
+                break
+            share = (end - now) * left[number] / sum(left.values())
+            del left[number]
+            for done, all_of_them in self._tune(self.program.bodies[number], now + share):
+                tell(f"body {number}: {done} of {all_of_them} schedules", time.monotonic() - start, seconds)
+
+    def lines(self) -> list[Line]:
+        """What the database knows of the program's bodies, those first that take longest."""
+        lines = []
+        for number in self.numbers:
+            body = self.program.bodies[number]
+            known = self._known(body)
+            usual = next((t for t in known.values() if t.heuristic), None)
+            if usual is None:
+                continue
+            best = min(known.values(), key=lambda t: t.seconds)
+            possible = len({*candidates(body, self.toolchain.target), choose(body, self.toolchain.target)})
+            times = usual.seconds, best.seconds, best.schedule
+            lines.append(Line(number, self.calls[number], shape(body), *times, len(known), possible))
+        return sorted(lines, key=lambda line: -line.calls * line.heuristic)
+
+    def _known(self, body: Body) -> dict[str, Time]:
+        times = self.database.times(self.toolchain.place, body)
+        return {t.schedule: t for t in times if t.samples}
+
+    def _tune(self, body: Body, deadline: float) -> Iterator[tuple[int, int]]:
+        possible = [s for s in candidates(body, self.toolchain.target) if str(s) not in self._known(body)]
+        if not possible:
+            return
+        arena = Arena(body, self.toolchain, self.cache)
+        for first in range(0, len(possible), GROUP):
+            if first and time.monotonic() > deadline:
+                break
+            yield first, len(possible)
+            group = arena.contend(possible[first : first + GROUP])
+            arena.race(group)
+            self._record(arena, group)
+
+    def _record(self, arena: Arena, contenders: list[Contender]) -> None:
+        """All times of a body are on the scale of the heuristic's first: what else the machine does, disturbs both."""
+        known = self._known(arena.body)
+        usual = next((t for t in known.values() if t.heuristic), None)
+        if usual is None:
+            text = str(choose(arena.body, self.toolchain.target))
+            usual = Time(text, arena.seconds, len(arena.samples), True)
+        times = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
+        self.database.record(self.toolchain.place, arena.body, [*times, usual])
+
+
+def shape(body: Body) -> str:
+    """The extents of a body for people: of the result, and of the loops of its reductions."""
+    analysis = Analysis(body)
+    outputs = "×".join(map(str, body.output_ranges)) or "1"
+    steps = [prod(analysis.extents[r] for r in analysis.ranges_of(k)) for k in range(body.reductions)]
+    return f"{outputs} Σ {', '.join(map(str, steps))}" if steps else outputs
