@@ -7,11 +7,10 @@ from threading import Lock
 from numpy.typing import ArrayLike
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import LimitError
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Program, Role, Variable
 from eigentensor.runtime import devices
-from eigentensor.runtime.memory import needed
+from eigentensor.runtime.memory import refuse_over
 from eigentensor.runtime.toolchain import Toolchain
 
 
@@ -34,7 +33,8 @@ class Executable:
     """A program that is compiled for a device and has its memory there; `devices.devices()` lists the devices.
 
     `weights` (or any other tensors) given here stay bound: on a CPU they are read where they lie, and must not change.
-    States given here are what every run starts from if it is not given others. `threads` are those of a CPU.
+    States given here are what every run starts from if it is not given others. `threads` are those of a CPU. A program
+    that needs more than `memory_limit` bytes, by default what the host has, is refused: LimitError.
     """
 
     def __init__(
@@ -49,8 +49,7 @@ class Executable:
         toolchain: Toolchain | None = None,
     ) -> None:
         self.program = program
-        if memory_limit is not None and (size := needed(program)) > memory_limit:
-            raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {memory_limit:,}")
+        refuse_over(memory_limit, program, device)
         self.loaded = devices.load(program, device, cache or Cache(default_folder()), toolchain, threads)
         self.lock = Lock()
         bound = dict(weights or {})

@@ -1,11 +1,15 @@
 """Where the results of calls lie: in one piece of memory, over those that nobody reads any more."""
 
+import os
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eigentensor.program.model import Program
+from eigentensor.errors import LimitError
+from eigentensor.program.model import Parameter, Program, Role
 
 ALIGNMENT = 64
+HOST = "CPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,41 @@ def plan(program: Program) -> Plan:
     return Plan(tuple(offsets), size)
 
 
-def needed(program: Program) -> int:
-    """Bytes of everything that a run holds: tensors, constants, the results of calls, and copies of what goes out."""
-    outside = [(b.dtype, b.elements) for b in program.buffers] + [program.parameter(r.buffer) for r in program.results]
-    return plan(program).size + sum(dtype.size * elements for dtype, elements in outside)
+def estimate_memory_requirements(program: Program, device: str = "CPU", repeat: int | None = None) -> dict[str, int]:
+    """Bytes that a run of a valid program holds at most, by device: before anything is compiled or allocated.
+
+    Counted are all tensors: those that are given, constants, results of calls, the states that are fed back, and copies
+    of what goes out. A device that has memory of its own holds what it computes with; the host, `CPU`, what goes in and
+    out. `repeat` is how often the program runs, by default as often as it allows. Kernels are not counted, nor some
+    hundred bytes for each call.
+    """
+
+    def size(parts: Iterable[Parameter]) -> int:
+        return sum(dtype.size * elements for dtype, elements in parts)
+
+    tensors = size(Parameter(b.dtype, b.elements) for b in program.buffers)
+    states = size(Parameter(b.dtype, b.elements) for b in program.named(Role.STATE).values())
+    results = size(program.parameter(r.buffer) for r in program.results)
+    computed = plan(program).size + (states if (repeat or program.max_repeat) > 1 else 0)
+    if device.partition(":")[0] == HOST:
+        return {device: tensors + computed + results}
+    return {device: tensors + computed, HOST: tensors + results}
+
+
+def refuse_over(limit: int | None, program: Program, device: str = HOST, repeat: int | None = None) -> None:
+    """Raises LimitError if a run holds more than `limit` bytes on a device; by default, more than this host has."""
+    for name, size in estimate_memory_requirements(program, device, repeat).items():
+        most = limit if limit is not None else installed() if name == HOST else size
+        if size > most:
+            raise LimitError(
+                f"the program needs {size:,} bytes of memory on {name}, there are {most:,}",
+                fix="Allow more, run it where there is more, or capture it with a smaller batch.",
+            )
+
+
+def installed() -> int:
+    """Bytes of memory that this host has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _bytes(program: Program, buffer: int) -> int:

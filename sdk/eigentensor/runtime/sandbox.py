@@ -29,7 +29,7 @@ from eigentensor.runtime.bubblewrap import MESSAGE, OUTPUT, Ended, available, co
 from eigentensor.runtime.child import FAILED
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.memory import needed
+from eigentensor.runtime.memory import refuse_over
 from eigentensor.runtime.toolchain import SECONDS, Toolchain
 from eigentensor.store.tensors import save_safetensors
 
@@ -59,8 +59,7 @@ def run_sandboxed(
     """
     limits, cache = limits or Limits(), cache or Cache(default_folder())
     decoded = decode(program)
-    if (size := needed(decoded)) > limits.memory:
-        raise LimitError(f"the program needs {size:,} bytes of memory, allowed are {limits.memory:,}")
+    refuse_over(limits.memory, decoded, repeat=repeat)
     end = monotonic() + limits.seconds
     here = toolchains.local().settled(decoded.bodies)  # the child finds the kernels by the same schedules
     _prepare(decoded, here, limits.seconds, cache, unsafe)
