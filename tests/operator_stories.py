@@ -18,10 +18,11 @@ from eigentensor.chain import (
 )
 from eigentensor.dispute import Phase, Position
 from eigentensor.economics import WAD, Parameters, is_drawn, seed_block
+from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
 from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Looked, Noted, Seen
 from eigentensor_operator.machine import step
-from eigentensor_operator.policy import Needs, Policy, Standing
+from eigentensor_operator.policy import Policy, Standing
 from eigentensor_operator.state import Operator
 
 ME, OTHER, THIRD = ("0x" + byte * 20 for byte in ("11", "22", "44"))

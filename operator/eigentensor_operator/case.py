@@ -21,7 +21,8 @@ from eigentensor.chain import (
     State,
     TaskEvent,
 )
-from eigentensor_operator.policy import Code, Needs, Policy, Reason
+from eigentensor.program.cost import Needs
+from eigentensor_operator.policy import Code, Policy, Reason
 
 
 class Step(StrEnum):

@@ -10,17 +10,9 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eigentensor import merkle
-from eigentensor.chain import Network, load_account, to_wei
+from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.errors import ConfigError
 from eigentensor_operator.policy import Policy
-
-
-def _amount(text: str) -> str:
-    try:
-        to_wei(text)
-    except ConfigError as error:
-        raise ValueError(error.what) from None
-    return text
 
 
 def _address(text: str) -> str:
@@ -29,12 +21,11 @@ def _address(text: str) -> str:
     return to_checksum_address(text) if text else text
 
 
-Amount = Annotated[str, AfterValidator(_amount)]
 Address = Annotated[str, AfterValidator(_address)]
 
 
 class Settings(BaseSettings):
-    """Amounts are decimal text in whole tokens, such as 0.001."""
+    """Those of one daemon, and of the commands about it."""
 
     model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_OPERATOR_", extra="forbid")
 
@@ -45,8 +36,8 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
     unsafe_no_sandbox: bool = False
 
-    min_price: Amount = "0"
-    price_per_giga: Amount = "0"
+    min_price: Tokens = "0"
+    price_per_giga: Tokens = "0"
     max_operations: int = Field(10**15, gt=0)
     max_memory: int = Field(8 << 30, gt=0)
     capacity: int = Field(4, gt=0)

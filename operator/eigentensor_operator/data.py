@@ -1,4 +1,4 @@
-"""What a task needs, and what it gives back."""
+"""What a task gives back, kept until nobody can ask for it any more."""
 
 import os
 from collections.abc import Sequence
@@ -8,17 +8,10 @@ from eigentensor import merkle
 from eigentensor.chain import Leaf, LeafProof
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.program.cost import costs
 from eigentensor.program.model import Kind
 from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
 from eigentensor.store.parts import encode_results
-from eigentensor_operator.policy import Needs
 from eigentensor_operator.showing import prove
-
-
-def needs_of(program: Program, repeat: int) -> Needs:
-    cost = costs(program)
-    return Needs(cost.evaluations * repeat, cost.all_bytes)
 
 
 class Shelf:

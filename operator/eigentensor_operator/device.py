@@ -1,24 +1,19 @@
 """Executing a stranger's program on this machine: confined, within limits, and rechecked."""
 
 import fcntl
-import math
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eigentensor import sample
+from eigentensor import rechecked
 from eigentensor.bound import Bound, Tensors
 from eigentensor.cache import default_folder
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
-from eigentensor.runtime.sandbox import Limits, compile_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Execute
-from eigentensor.tracing.observed import observed_by
 from eigentensor_operator.policy import Policy
 
 SELFTEST = 300.0  # seconds
-OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +33,16 @@ class Device:
         Raises ExecutionError when the program fails or exceeds its limits, WrongBits when the device does not compute
         what the reference computes.
         """
-        chosen = sample.choose(bound.program, bound.repeat, seed)
-        observed = encode(sample.observed(bound.program, chosen))
-        limits = self._limits(seconds)
-        results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, limits, unsafe=self.unsafe)
-        sample.recheck(bound, chosen, results, seed)
-        return sample.separate(bound.program, results)
+        return rechecked.execute(bound, rechecked.limits(self.memory, seconds), seed, unsafe=self.unsafe)
 
     def execution(self, policy: Policy) -> Execute:
         """What executes a program again for a game, so that every call can be observed. Raises ExecutionError."""
         seconds = policy.parameters.max_exec * policy.block_seconds
-
-        def run(program: Program, tensors: Tensors, variables: Mapping[str, int]) -> Results:
-            return run_sandboxed(encode(program), tensors, variables, 1, self._limits(seconds), unsafe=self.unsafe)
-
-        return observed_by(run)
+        return rechecked.observing(rechecked.limits(self.memory, seconds), unsafe=self.unsafe)
 
     def _run(self, program: Program, tensors: Tensors) -> Results:
-        return run_sandboxed(encode(program), tensors, limits=self._limits(SELFTEST), unsafe=self.unsafe)
+        limits = rechecked.limits(self.memory, SELFTEST)
+        return run_sandboxed(encode(program), tensors, limits=limits, unsafe=self.unsafe)
 
     def check(self) -> None:
         """The conformance self-test, confined like a task; raises ExecutionError unless every bit is right.
@@ -67,7 +54,3 @@ class Device:
         with (folder / "selftest.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             selftest.check(self._run)
-
-    def _limits(self, seconds: float) -> Limits:
-        threads = os.cpu_count() or 1
-        return Limits(self.memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eigentensor.chain import Order, Seeded, TaskEvent
+from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Fact, Seal, Step
-from eigentensor_operator.policy import Needs, Reason, Standing
+from eigentensor_operator.policy import Reason, Standing
 
 
 class Do(NamedTuple):

@@ -7,6 +7,7 @@ from enum import StrEnum
 from eigentensor import economics
 from eigentensor.chain import NONE, Domain, Order
 from eigentensor.economics import Parameters
+from eigentensor.program.cost import Needs
 
 SEMANTICS = 1
 ROUNDING = 2  # wei of stake: a lock is rounded up to shares, what is free is rounded down
@@ -53,14 +54,6 @@ class Reason:
     needed: str
     offered: str
     lasting: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What one execution of a task takes: instruction evaluations and bytes of memory, repeats included."""
-
-    operations: int
-    memory: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ from eigentensor.errors import (
     WrongBits,
 )
 from eigentensor.player import Player
+from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
 from eigentensor_operator.case import Case, Seal, Step
-from eigentensor_operator.data import Shelf, needs_of
+from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Looked, Outcome, Undone
 from eigentensor_operator.game import Game

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from eigentensor.program.cost import Needs
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Case, Step
-from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 
 DOWNLOADS = 2  # at a time

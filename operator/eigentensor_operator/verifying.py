@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from eigentensor import economics
 from eigentensor.chain import Answered, State, commitment
+from eigentensor.program.cost import Needs
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed
-from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 from eigentensor_operator.taking import may_download
 

@@ -19,9 +19,10 @@ from eigentensor.chain import (
     State,
 )
 from eigentensor.economics import WAD, challenge_window, is_drawn
+from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
-from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 from eigentensor_operator.verifying import candidacy_of
 from operator_stories import (

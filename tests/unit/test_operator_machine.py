@@ -7,9 +7,10 @@ import pytest
 
 from eigentensor.chain import State
 from eigentensor.economics import WAD, challenge_window
+from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
-from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 from operator_stories import (
     ME,

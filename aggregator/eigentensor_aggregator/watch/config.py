@@ -1,33 +1,23 @@
 """Settings of a watcher: inside an aggregator, or alone."""
 
 from pathlib import Path
-from typing import Annotated
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eigentensor.chain import to_wei
-from eigentensor.errors import ConfigError
-
-
-def _amount(text: str) -> str:
-    try:
-        to_wei(text)
-    except ConfigError as error:
-        raise ValueError(error.what) from None
-    return text
+from eigentensor.chain import Tokens
 
 
 class Watch(BaseModel):
-    """What is watched, and what that may cost. `bonds` is decimal text in whole tokens."""
+    """What is watched, and what that may cost."""
 
     model_config = ConfigDict(frozen=True)
 
     share: float = Field(0, ge=0, le=1, description="share of all results that is re-executed; 0: nothing is")
     max_operations: int = Field(10**12, gt=0, description="evaluations of instructions that one result may take")
     max_memory: int = Field(8 << 30, gt=0, description="bytes of tensors that one result may take")
-    bonds: Annotated[str, AfterValidator(_amount)] = Field("1", description="tokens bound in games at once, at most")
+    bonds: Tokens = Field("1", description="tokens bound in games at once, at most")
     block_seconds: float = Field(12, gt=0, description="time between blocks")
     gateway: str | None = Field(
         None, description="URL of the gateway that has the blobs; the network's own unless given"

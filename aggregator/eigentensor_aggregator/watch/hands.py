@@ -1,24 +1,19 @@
 """What the watcher does to the world: re-execute a result in the sandbox, challenge it, play."""
 
-import math
-import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from eigentensor import merkle, sample
-from eigentensor.bound import Bound, Tensors, fetch_bound, fetch_program
+from eigentensor import merkle, rechecked
+from eigentensor.bound import Bound, fetch_bound, fetch_program
 from eigentensor.chain import Chain, Order, Receipt
 from eigentensor.dispute import refuse
 from eigentensor.errors import BindingError, BlobTooLarge, ExecutionError, ProgramError, TensorFileError, WrongBits
 from eigentensor.player import Player
-from eigentensor.program import Program, encode
-from eigentensor.program.binding import Results
-from eigentensor.program.cost import costs
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
+from eigentensor.program import Program
+from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor.tracing.observed import observed_by
+from eigentensor.tracing import Execute
 from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.machine import Look, Verdict
 
@@ -47,7 +42,7 @@ class Hands:
         self._bounds = bounds
         self._chain = chain
         self._paying = Lock()  # one bond after the other: each looks at the balance first
-        self._player = Player(chain, chain.address, self._load, observed_by(self._run)) if chain else None
+        self._player = Player(chain, chain.address, self._load, self._execution(chain)) if chain else None
 
     def funds(self) -> int:
         """Wei that bonds can be paid from: the account's balance in the market, and its tokens."""
@@ -102,24 +97,15 @@ class Hands:
 
     def _execute(self, bound: Bound, seconds: float) -> bytes:
         """The outputs root, of which a new random sample was recomputed with the reference. Raises ExecutionError."""
-        seed, unsafe = secrets.token_bytes(32), self._bounds.unsafe
-        chosen = sample.choose(bound.program, bound.repeat, seed)
-        observed = encode(sample.observed(bound.program, chosen))
-        limits = self._limits(seconds)
-        results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, limits, unsafe=unsafe)
-        sample.recheck(bound, chosen, results, seed)
-        return merkle.results_root(bound.program, sample.separate(bound.program, results))
+        limits, seed = rechecked.limits(self._bounds.memory, seconds), secrets.token_bytes(32)
+        results = rechecked.execute(bound, limits, seed, unsafe=self._bounds.unsafe)
+        return merkle.results_root(bound.program, results)
 
-    def _run(self, program: Program, tensors: Tensors, variables: Mapping[str, int]) -> Results:
-        """An iteration of a program that is traced for a game: it may take as long as its clock could run at all."""
-        assert self._chain is not None
-        parameters = self._chain.deployment.parameters
-        limits = self._limits((parameters.max_exec + parameters.clock) * self._bounds.block_seconds)
-        return run_sandboxed(encode(program), tensors, variables, 1, limits, unsafe=self._bounds.unsafe)
-
-    def _limits(self, seconds: float) -> Limits:
-        threads = os.cpu_count() or 1
-        return Limits(self._bounds.memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)
+    def _execution(self, chain: Chain) -> Execute:
+        """What traces a program for a game: an iteration may take as long as the game's clock could run at all."""
+        parameters = chain.deployment.parameters
+        seconds = (parameters.max_exec + parameters.clock) * self._bounds.block_seconds
+        return rechecked.observing(rechecked.limits(self._bounds.memory, seconds), unsafe=self._bounds.unsafe)
 
     def _load(self, _: bytes, order: Order) -> Bound:
         return fetch_bound(self._gateway, order)
@@ -128,9 +114,9 @@ class Hands:
         """Why a result is not re-executed."""
         if (why := refuse(program, order.repeat)) is not None:
             return f"it could not be disputed: {why}"
-        cost = costs(program)
-        if (operations := cost.evaluations * order.repeat) > self._bounds.operations:
-            return f"it takes {operations:,} operations, at most {self._bounds.operations:,} are watched"
-        if cost.all_bytes > self._bounds.memory:
-            return f"it takes {cost.all_bytes:,} bytes, at most {self._bounds.memory:,} are watched"
+        needs = needs_of(program, order.repeat)
+        if needs.operations > self._bounds.operations:
+            return f"it takes {needs.operations:,} operations, at most {self._bounds.operations:,} are watched"
+        if needs.memory > self._bounds.memory:
+            return f"it takes {needs.memory:,} bytes, at most {self._bounds.memory:,} are watched"
         return None

@@ -51,7 +51,7 @@ from eigentensor.chain.onboarding import Step, joining
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
-from eigentensor.chain.units import from_wei, to_wei
+from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
     Answer,
     Balance,
@@ -75,7 +75,7 @@ __all__ = [
     "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network", "Note", "Noted", "Opened",
     "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed",
     "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed",
-    "State", "Step", "Task", "TaskEvent", "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei",
+    "State", "Step", "Task", "TaskEvent", "Tokens", "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei",
     "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
 ]  # fmt: skip
 

@@ -1,6 +1,9 @@
 """Amounts between wei, which everything computes with, and decimal text, which people read."""
 
 from decimal import Decimal, DecimalException, localcontext
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from eigentensor.errors import ConfigError
 
@@ -27,3 +30,15 @@ def from_wei(amount: int, decimals: int = DECIMALS) -> str:
     sign, digits = ("-", -amount) if amount < 0 else ("", amount)
     whole, fraction = divmod(digits, 10**decimals)
     return f"{sign}{whole}.{fraction:0{decimals}}".rstrip("0").rstrip(".") if decimals else f"{sign}{whole}"
+
+
+def _is_amount(text: str) -> str:
+    try:
+        to_wei(text)
+    except ConfigError as error:
+        raise ValueError(error.what) from None
+    return text
+
+
+#: A setting: decimal text in whole tokens, such as 0.001.
+Tokens = Annotated[str, AfterValidator(_is_amount)]

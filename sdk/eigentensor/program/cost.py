@@ -47,6 +47,19 @@ class Cost:
     largest_gas: int
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one execution of a task takes: instruction evaluations and bytes of memory, repeats included."""
+
+    operations: int
+    memory: int
+
+
+def needs_of(program: Program, repeat: int) -> Needs:
+    cost = costs(program)
+    return Needs(cost.evaluations * repeat, cost.all_bytes)
+
+
 def costs(program: Program) -> Cost:
     """What one iteration of a valid program needs."""
     bodies = [body_cost(body) for body in program.bodies]
