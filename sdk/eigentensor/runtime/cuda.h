@@ -2,7 +2,7 @@
 #define FN static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL __shared__
-#define KERNEL extern "C" __global__
+#define KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 #define WAIT __syncthreads()
 #define GROUP ((i64)blockIdx.x)
 #define ITEM ((i32)threadIdx.x)

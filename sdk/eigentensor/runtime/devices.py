@@ -9,9 +9,9 @@ from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Program, Result
 from eigentensor.runtime import toolchain as toolchains
-from eigentensor.runtime.kernels import prepare
+from eigentensor.runtime.gridded import Gridded, Launches
+from eigentensor.runtime.kernels import Compiler, prepare
 from eigentensor.runtime.table import Table
-from eigentensor.runtime.toolchain import Toolchain
 
 
 class Loaded(Protocol):
@@ -38,10 +38,13 @@ def devices() -> dict[str, str]:
 
 
 def load(
-    program: Program, device: str, cache: Cache, toolchain: Toolchain | None = None, threads: int | None = None
+    program: Program, device: str, cache: Cache, toolchain: Compiler | None = None, threads: int | None = None
 ) -> Loaded:
     """A valid program on a device. Raises ExecutionError if it cannot be compiled or the device cannot be used."""
-    kernels = prepare(program.bodies, cache, toolchain or toolchains.of(device))
+    compiler = toolchain or toolchains.of(device)
+    kernels = prepare(program.bodies, cache, compiler)
+    if isinstance(compiler, Gridded):
+        return Launches(program, kernels, compiler)
     return Table(program, kernels, threads)
 
 

@@ -10,8 +10,8 @@ from eigentensor.cache import Cache, default_folder
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Program, Role, Variable
 from eigentensor.runtime import devices
+from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.memory import refuse_over
-from eigentensor.runtime.toolchain import Toolchain
 
 
 def execute(
@@ -46,7 +46,7 @@ class Executable:
         threads: int | None = None,
         memory_limit: int | None = None,
         cache: Cache | None = None,
-        toolchain: Toolchain | None = None,
+        toolchain: Compiler | None = None,
     ) -> None:
         self.program = program
         refuse_over(memory_limit, program, device)

@@ -4,16 +4,39 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import sched_getaffinity
+from typing import Protocol
 
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
-from eigentensor.runtime.toolchain import HERE, Toolchain
+
+
+class Compiler(Protocol):
+    """What makes the code of bodies for one device: a Toolchain, or a Gridded."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The compiler; empty if nothing can be compiled here."""
+
+    @property
+    def driver(self) -> str:
+        """The text of what runs the calls; empty where the device does."""
+
+    def key(self, body: Body) -> str:
+        """The name of the code of a body."""
+
+    def name(self, what: str) -> str:
+        """The name of code that is no body's."""
+
+    def source(self, body: Body) -> str: ...
+
+    def compile(self, text: str) -> bytes:
+        """Code of a text. Raises ExecutionError, or LimitError if it takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Object code of each body (None if its calls write no element) and of the driver; how many were compiled now."""
+    """Code of each body (None if its calls write no element) and of the driver; how many were compiled now."""
 
     bodies: tuple[bytes | None, ...]
     driver: bytes
@@ -21,16 +44,16 @@ class Kernels:
 
 
 def prepare(
-    bodies: Sequence[Body], cache: Cache, toolchain: Toolchain, compiler: Callable[[str], bytes] | None = None
+    bodies: Sequence[Body], cache: Cache, toolchain: Compiler, compiler: Callable[[str], bytes] | None = None
 ) -> Kernels:
     """Object code of all bodies; what the cache lacks is compiled, by `compiler` if one is given."""
     build = compiler or toolchain.compile
     keys = [toolchain.key(body) if body.parameters[0].elements else None for body in bodies]
-    driver = toolchain.name("driver.c")
+    driver = toolchain.name("driver.c") if toolchain.driver else None
     found = {key: cache.get(key) for key in (*keys, driver) if key is not None}
 
     def compiled(key: str) -> bytes:
-        text = (HERE / "driver.c").read_text() if key == driver else toolchain.source(bodies[keys.index(key)])
+        text = toolchain.driver if key == driver else toolchain.source(bodies[keys.index(key)])
         code = build(text)
         cache.put(key, code)
         return code
@@ -50,4 +73,8 @@ def prepare(
     if missing:
         cache.prune()
     codes = {key: code or new[key] for key, code in found.items()}
-    return Kernels(tuple(None if key is None else codes[key] for key in keys), codes[driver], len(missing))
+    return Kernels(
+        tuple(None if key is None else codes[key] for key in keys),
+        b"" if driver is None else codes[driver],
+        len(missing),
+    )

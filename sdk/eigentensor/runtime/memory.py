@@ -20,7 +20,7 @@ class Plan:
     size: int
 
 
-def plan(program: Program) -> Plan:
+def plan(program: Program, alignment: int = ALIGNMENT) -> Plan:
     """Results share bytes if one is read for the last time before the other is written. Those of the program stay."""
     first = len(program.buffers)
     last_use = {argument: j for j, call in enumerate(program.calls) for argument in call.arguments}
@@ -33,7 +33,7 @@ def plan(program: Program) -> Plan:
     offsets: list[int] = []
     size = 0
     for j in range(len(program.calls)):
-        need = _bytes(program, first + j)
+        need = _bytes(program, first + j, alignment)
         hole = min((h for h in free if h[1] - h[0] >= need), key=lambda h: h[1] - h[0], default=None)
         if hole is None:
             if free and free[-1][1] == size:
@@ -47,7 +47,7 @@ def plan(program: Program) -> Plan:
                 insort(free, (hole[0] + need, hole[1]))
         for buffer in ending.get(j, ()):
             start = offsets[buffer - first]
-            _release(free, start, start + _bytes(program, buffer))
+            _release(free, start, start + _bytes(program, buffer, alignment))
     return Plan(tuple(offsets), size)
 
 
@@ -88,9 +88,9 @@ def installed() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _bytes(program: Program, buffer: int) -> int:
+def _bytes(program: Program, buffer: int, alignment: int) -> int:
     dtype, elements = program.parameter(buffer)
-    return -(-max(1, elements * dtype.size) // ALIGNMENT) * ALIGNMENT
+    return -(-max(1, elements * dtype.size) // alignment) * alignment
 
 
 def _release(free: list[tuple[int, int]], start: int, end: int) -> None:

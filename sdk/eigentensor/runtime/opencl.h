@@ -5,7 +5,7 @@
 #define FN static inline __attribute__((always_inline, overloadable))
 #define GLOBAL __global
 #define LOCAL __local
-#define KERNEL __kernel
+#define KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 #define WAIT barrier(CLK_LOCAL_MEM_FENCE)
 #define GROUP ((i64)get_group_id(0))
 #define ITEM ((i32)get_local_id(0))

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import ClassVar
 
 from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.program.model import Body
 from eigentensor.runtime.choice import choose
+from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.source import write
 from eigentensor.runtime.tuning.database import Place, default_path
@@ -34,36 +34,50 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Toolchain:
-    """A compiler and the processor it compiles for; `identity` changes with either, and with the code generator.
-
-    Without a command it names and finds what is compiled, and compiles nothing. `schedules` are those that are not the
-    heuristic's, as texts by `body_name`; with None the tuning database of this user is asked for them.
-    """
+class Build:
+    """All that object code depends on besides the body: `identity` changes with compiler and device."""
 
     identity: str
-    target: Target
-    command: tuple[str, ...]
-    device: str = field(default="CPU", kw_only=True)
-    schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
-
-    #: What stands for semantics.h in the text of a body.
-    headers: ClassVar[tuple[str, ...]] = ("c.h", "semantics.h", "vectors.h")
 
     @cached_property
     def version(self) -> str:
-        """Names everything that object code depends on but the body."""
+        """Changes with the identity, and with the code generator."""
         generator = hashlib.sha256()
         for file in sorted([*HERE.glob("*.py"), *HERE.glob("*.[ch]")]):
             generator.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
         return hashlib.sha256(f"{self.identity} {generator.hexdigest()}".encode()).hexdigest()
 
+    def name(self, what: str) -> str:
+        """The name of object code in the cache."""
+        return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
+
+
+def with_headers(text: str, names: Iterable[str]) -> str:
+    """The text of a body, complete: these files stand for semantics.h."""
+    return text.replace('#include "semantics.h"\n', "".join((HERE / name).read_text() for name in names))
+
+
+@dataclass(frozen=True)
+class Toolchain(Build):
+    """A compiler and the processor it compiles for.
+
+    Without a command it names and finds what is compiled, and compiles nothing. `schedules` are those that are not the
+    heuristic's, as texts by `body_name`; with None the tuning database of this user is asked for them.
+    """
+
+    target: Target
+    command: tuple[str, ...]
+    device: str = field(default="CPU", kw_only=True)
+    schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
+
     def key(self, body: Body) -> str:
         """The name of the object code of a body. The heuristic's schedule follows from all else, and is not made."""
         return self.name(f"{self.tuned(body) or ''} {body_name(body)}")
 
-    def name(self, what: str) -> str:
-        return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
+    @property
+    def driver(self) -> str:
+        """The C text of what runs a table of calls."""
+        return (HERE / "driver.c").read_text()
 
     @property
     def place(self) -> Place:
@@ -86,8 +100,7 @@ class Toolchain:
 
     def source(self, body: Body) -> str:
         """The C text of a body, complete."""
-        text = write(body, self.schedule(body))
-        return text.replace('#include "semantics.h"', "".join((HERE / name).read_text() for name in self.headers))
+        return with_headers(write(body, self.schedule(body)), ("c.h", "semantics.h", "vectors.h"))
 
     def compile(self, text: str, confine: Sequence[str] = ()) -> bytes:
         """Object code of C text. `confine` is a command that runs the compiler, for example in a sandbox.
@@ -115,10 +128,15 @@ class Toolchain:
 
 
 #: What gives the toolchain of each device, as module:function; it is imported when the device is asked for.
-MAKERS = {"CPU": f"{__name__}:local", "CPU:LLVM": "eigentensor.runtime.llvm:toolchain"}
+MAKERS = {
+    "CPU": f"{__name__}:local",
+    "CPU:LLVM": "eigentensor.runtime.llvm:toolchain",
+    "CL": "eigentensor.runtime.opencl:toolchain",
+    "CUDA": "eigentensor.runtime.cuda:toolchain",
+}
 
 
-def of(device: str) -> Toolchain:
+def of(device: str) -> Compiler:
     """What compiles for a device, by tinygrad's name.
 
     Raises ExecutionError if there is no such device, or if it cannot be used.
@@ -127,7 +145,7 @@ def of(device: str) -> Toolchain:
     if maker is None:
         raise ExecutionError(f"there is no device {device!r}", fix=f"Use one of {', '.join(MAKERS)}.")
     module, function = maker.split(":")
-    made: Toolchain = getattr(import_module(module), function)()
+    made: Compiler = getattr(import_module(module), function)()
     return made
 
 

@@ -1,0 +1,190 @@
+"""How a body is spread over the work items of a device that has many. All grids give the same bits.
+
+Each work item computes rows × columns elements in registers, and each accumulator takes its terms in order.
+"""
+
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
+from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.runtime.analysis import Analysis
+
+#: What a work item computes, and how work items are grouped.
+TILES = ((1, 1), (2, 2), (4, 4), (8, 4), (8, 8))
+LINES = 1200  #: instructions in a tile: longer ones compile slowly and spill
+CHUNK = 16  #: steps of a reduction whose values are staged at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What a device with work items can hold: groups side by side, items in a group, bytes that a group shares."""
+
+    groups: int
+    items: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`rows` and `columns` are output axes, each set taken as one long axis; other axes have groups of their own.
+
+    A group is `tall` × `wide` work items, each with a tile of `high` × `broad` elements that lie as far apart as the
+    group is tall and wide: neighbours read neighbours. What would lie behind an end is computed for the last element,
+    and not stored. With `chunk`, values in a reduction that vary along rows or columns alone are staged in memory that
+    the group shares, so many steps at a time.
+    """
+
+    rows: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    tall: int = 1
+    wide: int = 1
+    high: int = 1
+    broad: int = 1
+    chunk: int = 0
+
+    @property
+    def items(self) -> int:
+        return self.tall * self.wide
+
+    def __str__(self) -> str:
+        return " ".join(f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self))
+
+
+def choose_grid(body: Body, target: Many) -> Grid:
+    """A good grid without measuring: the least estimated time."""
+    return candidate_grids(body, target)[0]
+
+
+def candidate_grids(body: Body, target: Many) -> list[Grid]:
+    """Grids that fit the target, the most promising first."""
+    analysis = Analysis(body)
+    most = max(1, LINES // len(body.instructions))
+    grids = {
+        grid
+        for rows, columns in _sides(analysis)
+        for tile in TILES
+        for grid in _of(body, target, rows, columns, tile)
+        if grid.high * grid.broad <= most
+    }
+    staged = {
+        replace(g, chunk=CHUNK) for g in grids if 0 < shared_bytes(analysis, replace(g, chunk=CHUNK)) <= target.shared
+    }
+    return sorted(grids | staged, key=lambda grid: (_cost(analysis, grid, target), str(grid)))
+
+
+def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
+    """Number of groups along columns, rows and the other axes."""
+    rows, columns = (prod(body.output_ranges[a] for a in axes) for axes in (grid.rows, grid.columns))
+    others = prod(body.output_ranges) // max(1, rows * columns)
+    return -(-columns // (grid.wide * grid.broad)), -(-rows // (grid.tall * grid.high)), others
+
+
+def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
+    """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone."""
+    body, found = analysis.body, set[int]()
+    if not grid.chunk or any(
+        analysis.constant(body.reduce_ranges[r - analysis.outputs].extent) is None
+        for r in analysis.ranges_of(body.instructions[reduction].c)
+    ):
+        return frozenset()
+    stack = [v for v in body.instructions[reduction].values if analysis.scopes[v] is not None]
+    while stack:
+        v = stack.pop()
+        sides = [bool(analysis.depends[v].intersection(axes)) for axes in (grid.rows, grid.columns)]
+        if sum(sides) == 1 and body.instructions[v].dtype is not DType.INDEX:
+            cone = cone_of(analysis, v)
+            loads = any(body.instructions[n].op is Op.LOAD for n in cone)
+            reduced = any(body.instructions[n].op in REDUCTIONS for n in cone)
+            if loads and not reduced:
+                found.add(v)
+                continue
+        stack += [w for w in body.instructions[v].values if analysis.scopes[w] is not None]
+    return frozenset(found)
+
+
+def cone_of(analysis: Analysis, number: int) -> list[int]:
+    """The value and all that it is computed from, in order."""
+    found, stack = {number}, [number]
+    while stack:
+        new = set(analysis.body.instructions[stack.pop()].values) - found
+        found |= new
+        stack += new
+    return sorted(found)
+
+
+def shared_bytes(analysis: Analysis, grid: Grid) -> int:
+    """Bytes of shared memory of a group."""
+    width = {
+        v: grid.wide * grid.broad if analysis.depends[v].intersection(grid.columns) else grid.tall * grid.high
+        for number in _reductions(analysis)
+        for v in staged(analysis, grid, number)
+    }
+    return sum(grid.chunk * (w + 1) * max(4, analysis.body.instructions[v].dtype.size) for v, w in width.items())
+
+
+def _reductions(analysis: Analysis) -> list[int]:
+    return [n for n, i in enumerate(analysis.body.instructions) if i.op in REDUCTIONS]
+
+
+def _sides(analysis: Analysis) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Axes to take as rows and as columns: along either, another read of a reduction is used again."""
+    everything = tuple(range(analysis.outputs))
+    reads = {
+        frozenset(d for d in analysis.depends[n] if d < analysis.outputs)
+        for n, i in enumerate(analysis.body.instructions)
+        if i.op is Op.LOAD and analysis.scopes[n] is not None
+    }
+    found: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((), everything)}
+    for one, other in combinations(sorted(reads, key=sorted), 2):
+        first, second = tuple(sorted(one - other)), tuple(sorted(other - one))
+        if first and second:
+            found.add((first, second) if max(first) < max(second) else (second, first))
+    return sorted(found)
+
+
+def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...], tile: tuple[int, int]) -> list[Grid]:
+    high, broad = tile
+    if not rows:
+        return [Grid((), columns, 1, target.items, 1, broad)]
+    shapes = [(1 << n, target.items >> n) for n in range(target.items.bit_length()) if target.items >> n]
+    height = prod(body.output_ranges[a] for a in rows)
+    return [
+        Grid(rows, columns, tall, wide, high, broad)
+        for tall, wide in shapes
+        if tall * high < 2 * height and (wide >= 8 or wide == target.items)
+    ]
+
+
+def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
+    """Instructions of all items that one place of the device runs after each other, each with its share of reads."""
+    body = analysis.body
+    total = 0.0
+    for n, i in enumerate(body.instructions):
+        shared = 1
+        for axes, size in ((grid.rows, grid.high), (grid.columns, grid.broad)):
+            shared *= 1 if analysis.depends[n].intersection(axes) else size
+        steps = analysis.steps[n]
+        if i.op in REDUCTIONS:
+            steps = prod(analysis.extents[r] for r in analysis.ranges_of(i.c))
+        weight = 1.0
+        if i.op is Op.LOAD:
+            weight = 4.0 if _is_coalesced(analysis, grid, i.b) else 12.0
+            if grid.chunk and steps > 1:
+                weight = 1.5
+        total += weight * steps / shared
+    across, down, others = groups(body, grid)
+    rounds = -(-across * down * others // target.groups)
+    latency = (1 + 2 / (grid.high * grid.broad)) ** 0.5  # of items that have little to do side by side
+    return float(total * grid.high * grid.broad * rounds * latency)
+
+
+def _is_coalesced(analysis: Analysis, grid: Grid, element: int) -> bool:
+    """Whether neighbouring items read neighbouring elements, or the same."""
+    return not grid.columns or analysis.strides(grid.columns[-1])[element] in (0, 1)
+
+
+def _text(value: int | tuple[int, ...]) -> str:
+    return str(value) if isinstance(value, int) else ",".join(map(str, value))

@@ -1,0 +1,155 @@
+"""What compiles for devices with work items, and how these run a program: launches of kernels on its own memory."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.program.model import Body, Program, Result, Role
+from eigentensor.runtime.grid import Grid, Many, choose_grid, groups
+from eigentensor.runtime.kernels import Kernels
+from eigentensor.runtime.memory import plan
+from eigentensor.runtime.simt import write
+from eigentensor.runtime.toolchain import Build, with_headers
+
+
+@dataclass(frozen=True)
+class Gridded(Build):
+    """A compiler for a device with work items, and the device; `header` says what its language calls things."""
+
+    target: Many
+    header: str
+    build: Callable[[str], bytes]
+    queue: Callable[[], "Queue"]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return ("the driver",)
+
+    @property
+    def driver(self) -> str:
+        return ""
+
+    def key(self, body: Body) -> str:
+        return self.name(f"{self.grid(body)} {body!r}")
+
+    def grid(self, body: Body) -> Grid:
+        return choose_grid(body, self.target)
+
+    def source(self, body: Body) -> str:
+        return with_headers(write(body, self.grid(body)), (self.header, "semantics.h"))
+
+    def compile(self, text: str) -> bytes:
+        return self.build(text)
+
+
+class Launch(NamedTuple):
+    """A kernel on its buffers, with so many groups of so many items."""
+
+    kernel: Any
+    buffers: tuple[Any, ...]
+    numbers: tuple[int, ...]
+    groups: int
+    items: int
+
+
+class Queue(Protocol):
+    """What is done on a device, in this order: tinygrad's device, allocator and program behind one face.
+
+    Buffers are whatever the device calls so; they are given back when nothing refers to them any more.
+    """
+
+    @property
+    def alignment(self) -> int:
+        """Where parts of a buffer may begin, in bytes."""
+
+    def allocate(self, size: int) -> Any: ...
+
+    def part(self, buffer: Any, start: int, size: int) -> Any:
+        """Some bytes of a buffer, as a buffer."""
+
+    def write(self, buffer: Any, array: NDArray[Any]) -> None:
+        """Copies to the device. The array is not used after the next `read` or `wait`."""
+
+    def read(self, buffer: Any, array: NDArray[Any]) -> None:
+        """Copies to the host, when all before is done."""
+
+    def copy(self, target: Any, source: Any, size: int) -> None: ...
+
+    def kernel(self, code: bytes) -> Any: ...
+
+    def launcher(self, launches: Sequence[Launch]) -> Callable[[], None]:
+        """What launches all of them, in order."""
+
+    def wait(self) -> None: ...
+
+
+class Launches:
+    """A program on a device with work items: buffers for all tensors, and one list of launches."""
+
+    def __init__(self, program: Program, kernels: Kernels, toolchain: Gridded) -> None:
+        self.program, self.queue = program, toolchain.queue()
+        queue = self.queue
+        self.compiled = kernels.compiled
+        self.plan = plan(program, max(queue.alignment, 64))
+        self.arena = queue.allocate(self.plan.size)
+        first = len(program.buffers)
+        self.buffers = [queue.allocate(self._bytes(number)) for number in range(first)]
+        self.buffers += [
+            queue.part(self.arena, start, self._bytes(first + j)) for j, start in enumerate(self.plan.offsets)
+        ]
+        self.variables = [v for call in program.calls for v in call.variables]
+        self.values = queue.allocate(8 * len(self.variables))
+        codes = [None if code is None else queue.kernel(code) for code in kernels.bodies]
+        grids = [toolchain.grid(body) for body in program.bodies]
+        launches, at = [], 0
+        for j, call in enumerate(program.calls):
+            buffers = tuple(self.buffers[b] for b in (first + j, *call.arguments))
+            numbers: tuple[int, ...] = ()
+            if call.variables:
+                buffers, numbers, at = (*buffers, self.values), (at,), at + len(call.variables)
+            if codes[call.body] is not None:
+                body, grid = program.bodies[call.body], grids[call.body]
+                count = int(np.prod(groups(body, grid), dtype=object))
+                launches.append(Launch(codes[call.body], buffers, numbers, count, grid.items))
+        self.launch = queue.launcher(launches)
+
+    def bind(self, arrays: Mapping[int, NDArray[Any]]) -> None:
+        """Copies these arrays, by number of buffer, to the device: every run reads them there."""
+        for number, array in arrays.items():
+            if array.size:
+                self.queue.write(self.buffers[number], array)
+        self.queue.wait()
+
+    def run(self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]]) -> None:
+        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
+        for number, array in arrays.items():
+            if array.size:
+                self.queue.write(self.buffers[number], array)
+        for iteration, of in enumerate(values):
+            if iteration:
+                self._feed_back()
+            if self.variables:
+                self.queue.write(self.values, np.array([of[v] for v in self.variables], np.int64))
+            self.launch()
+        self.queue.wait()
+
+    def read(self, result: Result) -> NDArray[Any]:
+        """What the last run wrote, as a new array."""
+        array = np.empty(result.shape, STORAGE[self.program.parameter(result.buffer).dtype])
+        if array.size:
+            self.queue.read(self.buffers[result.buffer], array)
+        return array
+
+    def _feed_back(self) -> None:
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.role is Role.STATE and buffer.elements:
+                new = self.buffers[self.program.new_states[buffer.name].buffer]
+                self.queue.copy(self.buffers[number], new, self._bytes(number))
+
+    def _bytes(self, number: int) -> int:
+        dtype, elements = self.program.parameter(number)
+        return max(1, dtype.size * elements)
