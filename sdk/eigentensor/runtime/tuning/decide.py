@@ -14,10 +14,11 @@ from eigentensor.runtime.choice import candidates, choose
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.tuning.database import Database, Place, Time
 from eigentensor.runtime.tuning.features import features
-from eigentensor.runtime.tuning.model import LEAST, fit
+from eigentensor.runtime.tuning.model import LEAST, Vector, fit
 from eigentensor.runtime.tuning.names import structure
 
 GAIN = 0.97  #: of the heuristic's time: what is hardly faster is not worth another kernel
+Measured = tuple[Body, Sequence[Time]]
 NEIGHBOURS = 48  #: bodies of the same structure, those nearest in extents, that an estimate is made from
 
 
@@ -52,22 +53,25 @@ def decide(database: Database, place: Place, target: Target, body: Body) -> Sche
     return Schedule.parse(best.schedule)
 
 
-def estimate(body: Body, target: Target, neighbours: Sequence[tuple[Body, Sequence[Time]]]) -> Time:
-    """The schedule that takes least by a model of the neighbours' times; the heuristic's unless it gains more than the
-    model errs."""
-    here = np.log1p(Analysis(body).extents)
-    analysed = [(Analysis(other), times) for other, times in neighbours]
-    analysed.sort(key=lambda pair: float(np.abs(np.log1p(pair[0].extents) - here).sum()))
-    rows = [
-        (features(a.body, Schedule.parse(time.schedule), a), time.seconds)
-        for a, times in analysed[:NEIGHBOURS]
-        for time in times
-    ]
-    model = fit(np.array([row for row, _ in rows]), np.array([seconds for _, seconds in rows]))
-    usual, analysis = choose(body, target), Analysis(body)
-    possible = list(dict.fromkeys([usual, *candidates(body, target)]))
-    logs = model.log_seconds(np.array([features(body, schedule, analysis) for schedule in possible]))
+def estimate(body: Body, target: Target, neighbours: Sequence[Measured]) -> Time:
+    """The schedule that takes least by what its neighbours took; the heuristic's unless it gains more than the model
+    errs."""
+    possible = list(dict.fromkeys([choose(body, target), *candidates(body, target)]))
+    logs, deviation = log_seconds(body, possible, neighbours)
     best = int(logs.argmin())
-    if logs[best] + model.deviation > logs[0]:
+    if logs[best] + deviation > logs[0]:
         best = 0
     return Time(str(possible[best]), float(np.exp(logs[best])), 0, best == 0)
+
+
+def log_seconds(body: Body, schedules: Sequence[Schedule], neighbours: Sequence[Measured]) -> tuple[Vector, float]:
+    """Logarithms of the seconds that schedules of a body take, by a model of its nearest neighbours, and its error."""
+    here = np.log1p(Analysis(body).extents)
+
+    def distance(measured: Measured) -> float:
+        return float(np.abs(np.log1p(Analysis(measured[0]).extents) - here).sum())
+
+    near = sorted(neighbours, key=distance)[:NEIGHBOURS]
+    rows = [features(other, [Schedule.parse(time.schedule) for time in times]) for other, times in near]
+    model = fit(np.concatenate(rows), np.array([time.seconds for _, times in near for time in times]))
+    return model.log_seconds(features(body, schedules)), model.deviation

@@ -1,6 +1,7 @@
 """What the time of a body under a schedule depends on, as numbers. Pure."""
 
 from collections import Counter
+from collections.abc import Sequence
 from math import log, prod
 
 import numpy as np
@@ -15,24 +16,42 @@ from eigentensor.runtime.schedule import Schedule
 #: Kinds of work that are counted; `chain` are steps of which each waits for the one before it.
 KINDS = ("scalar", "vector", "slow", "broadcast", "row", "gather", "chain", "loop", "store")
 #: The logarithms of how often each kind of work is done by a call, then of bytes, elements, steps and the tile.
-FEATURES = (*KINDS, "read", "written", "elements", "steps", "largest", "lanes", "rows", "columns", "packed", "waste")
+FEATURES = (
+    *KINDS, "read", "written", "elements", "steps", "largest", "lanes", "rows", "columns", "packed", "panel", "waste",
+)  # fmt: skip
 SLOW = frozenset({Op.DIV, Op.SQRT, Op.RECIPROCAL, Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD, Op.REDUCE_MUL})
 LATENCY = 8  #: accumulators that keep a processor busy while each waits for its last step
 
 
-def features(body: Body, schedule: Schedule, analysis: Analysis | None = None) -> NDArray[np.float64]:
-    """The numbers that FEATURES names."""
-    a = analysis or Analysis(body)
+def features(body: Body, schedules: Sequence[Schedule]) -> NDArray[np.float64]:
+    """A row of the numbers that FEATURES names for each schedule."""
+    analyses: dict[tuple[int, ...], Analysis] = {}
+    for schedule in schedules:
+        if schedule.joined not in analyses:
+            analyses[schedule.joined] = Analysis(_joined(body, schedule.joined))
+    return np.array([_row(analyses[schedule.joined], schedule) for schedule in schedules])
+
+
+def _joined(body: Body, axes: tuple[int, ...]) -> Body:
+    if not axes:
+        return body
+    from eigentensor.runtime.joining import join
+
+    return join(body, axes)
+
+
+def _row(a: Analysis, schedule: Schedule) -> list[float]:
     counts = _Work(a, schedule).counts()
-    elements = body.parameters[0].elements
-    sizes = [p.elements * p.dtype.size for p in body.parameters]
+    elements = a.body.parameters[0].elements
+    sizes = [p.elements * p.dtype.size for p in a.body.parameters]
     padded = prod(_trips(a, schedule, axis) * _step(a, schedule, axis) for axis in range(a.outputs))
     numbers = (
         *(counts[kind] for kind in KINDS),
         sum(sizes[1:]), sizes[0], elements, max(a.steps, default=1), max(sizes),
-        schedule.lanes, schedule.rows, schedule.columns, len(schedule.packed), padded / max(1, elements),
+        schedule.lanes, schedule.rows, schedule.columns, len(schedule.packed), schedule.panel,
+        padded / max(1, elements),
     )  # fmt: skip
-    return np.array([log(1 + number) for number in numbers])
+    return [log(1 + number) for number in numbers]
 
 
 def _step(a: Analysis, s: Schedule, axis: int) -> int:
@@ -67,6 +86,8 @@ class _Work:
                 counts["loop"] += self.tiles * self.steps(number)
                 counts["chain"] += self.tiles * self.steps(number) * max(1.0, LATENCY / self.copies(number))
                 runs = self.tiles * self.steps(number) * self.copies(number)
+                if self.s.panel:  # accumulators go to memory and come back
+                    counts["row"] += 2 * runs / self.s.panel
             kind, each = self.kind(number)
             counts[kind] += runs * each
         return counts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from math import ceil, inf
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -79,7 +79,7 @@ class Arena:
                 )
         return contenders
 
-    def race(self, contenders: Sequence[Contender], *, rounds: int = ROUNDS, deadline: float = inf) -> None:
+    def race(self, contenders: Sequence[Contender], *, rounds: int = ROUNDS, eliminate: bool = True) -> None:
         """Rounds in which the heuristic and all that are not dropped yet take a sample each, in turn."""
         left = list(contenders)
         for number in range(1, rounds + 1):
@@ -87,11 +87,9 @@ class Arena:
             self.samples.append(own)
             for contender in left:
                 contender.ratios.append(self._seconds(contender.loaded, self.times) / own)
-            if number in ELIMINATION:
+            if eliminate and number in ELIMINATION:
                 limit = ELIMINATION[number] * min((c.ratio for c in left), default=1.0)
                 left = [c for c in left if c.ratio <= limit]
-            if time.monotonic() > deadline:
-                break
 
     def _load(self, schedule: Schedule | None) -> devices.Loaded:
         chosen = {} if schedule is None else {body_name(self.body): str(schedule)}
