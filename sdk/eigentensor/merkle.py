@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eigentensor.hashing import digests
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import split
@@ -22,6 +23,7 @@ Array = np.ndarray[Any, Any]
 Data = bytes | bytearray | memoryview | Array
 
 _PIECE_LEVELS = 10
+_HASH = 32
 
 
 class Opening(NamedTuple):
@@ -36,17 +38,17 @@ class Opening(NamedTuple):
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:
     """Root of the tree over leaf hashes, padded with zero leaves to a power of two; 32 zero bytes if there is none."""
-    return _fold(list(leaves))
+    return _fold(b"".join(leaves))
 
 
 def path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """The siblings of a leaf, from the leaf upwards."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"leaf {index} of {len(leaves)}")
-    siblings, level, zero = [], list(leaves), NOTHING
-    while len(level) > 1:
-        level += [zero] * (len(level) % 2)
-        siblings.append(level[index ^ 1])
+    siblings, level, zero = [], b"".join(leaves), NOTHING
+    while len(level) > _HASH:
+        start = (index ^ 1) * _HASH
+        siblings.append(level[start : start + _HASH] or zero)
         level, index, zero = parents(level, zero), index // 2, node(zero, zero)
     return tuple(siblings)
 
@@ -61,12 +63,7 @@ def climb(leaf: bytes, index: int, siblings: Sequence[bytes]) -> bytes:
 
 def leaf_hashes(data: Data) -> list[bytes]:
     """Hashes of the 1,024-byte leaves of some bytes; the last leaf is filled with zeros."""
-    view = _view(data)
-    full = len(view) - len(view) % LEAF
-    hashes = [sha256(b"\x00" + view[i : i + LEAF]).digest() for i in range(0, full, LEAF)]
-    if full < len(view):
-        hashes.append(sha256(b"\x00" + bytes(view[full:]).ljust(LEAF, b"\0")).digest())
-    return hashes
+    return _each(_leaves(_view(data)))
 
 
 class Tree:
@@ -86,13 +83,12 @@ class Tree:
             self._rest += view[:start]
         # A piece is hashed when more follows: the depth of the only piece depends on its length.
         if len(self._rest) == PIECE and start < len(view):
-            self._pieces.append(_fold(leaf_hashes(self._rest), _PIECE_LEVELS))
+            self._pieces += _subtrees(memoryview(self._rest))
             self._rest = bytearray()
         if not self._rest:
-            while len(view) - start > PIECE:
-                self._pieces.append(_fold(leaf_hashes(view[start : start + PIECE]), _PIECE_LEVELS))
-                start += PIECE
-            self._rest += view[start:]
+            whole = max(0, len(view) - start - 1) // PIECE * PIECE
+            self._pieces += _subtrees(view[start : start + whole])
+            self._rest += view[start + whole :]
 
     def pieces(self) -> list[bytes]:
         """Roots of the pieces: subtrees of ten levels, or the whole tree if there is one piece."""
@@ -104,7 +100,8 @@ class Tree:
 
 def piece_root(data: Data, size: int) -> bytes:
     """Root of one piece of a blob of `size` bytes."""
-    return _fold(leaf_hashes(data), _PIECE_LEVELS if size > PIECE else 0)
+    view = _view(data)
+    return _subtrees(view)[0] if size > PIECE else _fold(_leaves(view))
 
 
 def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
@@ -112,14 +109,15 @@ def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
     zero = NOTHING
     for _ in range(_PIECE_LEVELS):
         zero = node(zero, zero)
-    return _fold(list(pieces), zero=zero) if pieces else NOTHING
+    return _fold(b"".join(pieces), zero) if pieces else NOTHING
 
 
 def piece_roots(data: Data) -> list[bytes]:
     """Roots of the 1 MiB pieces of a blob, with which a piece can be verified alone."""
-    tree = Tree()
-    tree.update(data)
-    return tree.pieces()
+    view = _view(data)
+    if len(view) > PIECE:
+        return _subtrees(view)
+    return [_fold(_leaves(view))] if len(view) else []
 
 
 def blob_root(data: Data) -> bytes:
@@ -265,16 +263,32 @@ def node(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-def parents(level: Sequence[bytes], zero: bytes) -> list[bytes]:
-    """The level above one that is filled up with `zero`, the node of padding alone, to an even number."""
-    joined = b"".join(level) + zero * (len(level) % 2)
-    return [sha256(b"\x01" + joined[i : i + 64]).digest() for i in range(0, len(joined), 64)]
+def parents(level: bytes, zero: bytes) -> bytes:
+    """The level above one, whose hashes stand one after the other; `zero` is the node of padding alone beside it."""
+    return digests(1, 2 * _HASH, level + zero if len(level) % (2 * _HASH) else level)
 
 
-def _fold(level: list[bytes], levels: int = 0, zero: bytes = NOTHING) -> bytes:
-    """Root over a level, at least so many levels above it."""
-    level = level or [zero]
-    while len(level) > 1 or levels > 0:
-        level = parents(level, zero)
-        zero, levels = node(zero, zero), levels - 1
-    return level[0]
+def _leaves(view: memoryview) -> bytes:
+    full = len(view) - len(view) % LEAF
+    hashes = digests(0, LEAF, view[:full])
+    return hashes + digests(0, LEAF, bytes(view[full:]).ljust(LEAF, b"\0")) if full < len(view) else hashes
+
+
+def _subtrees(view: memoryview) -> list[bytes]:
+    """Roots of the pieces of a blob that has several: all have ten levels."""
+    level, zero = _leaves(view), NOTHING
+    for _ in range(_PIECE_LEVELS):
+        level, zero = parents(level, zero), node(zero, zero)
+    return _each(level)
+
+
+def _fold(level: bytes, zero: bytes = NOTHING) -> bytes:
+    """Root over the hashes of a level."""
+    level = level or zero
+    while len(level) > _HASH:
+        level, zero = parents(level, zero), node(zero, zero)
+    return level
+
+
+def _each(level: bytes) -> list[bytes]:
+    return [level[i : i + _HASH] for i in range(0, len(level), _HASH)]

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 
-from eigentensor.merkle import NOTHING, Opening
+from eigentensor.merkle import NOTHING, Opening, node, parents
 
 _SIZE = 32
 
@@ -54,7 +53,7 @@ class Hashes:
         """The node of each level that covers padding alone."""
         found = [NOTHING]
         for _ in range(self.depth):
-            found.append(sha256(b"\x01" + found[-1] + found[-1]).digest())
+            found.append(node(found[-1], found[-1]))
         return found
 
     @cached_property
@@ -62,9 +61,5 @@ class Hashes:
         """The nodes of each level one after the other, without those of padding alone."""
         found = [b"".join(self.leaves) or NOTHING]
         for level in range(self.depth):
-            below = found[-1]
-            if len(below) % (2 * _SIZE):
-                below += self._padding[level]
-            pairs = range(0, len(below), 2 * _SIZE)
-            found.append(b"".join([sha256(b"\x01" + below[i : i + 2 * _SIZE]).digest() for i in pairs]))
+            found.append(parents(found[-1], self._padding[level]))
         return found

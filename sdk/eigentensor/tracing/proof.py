@@ -119,17 +119,14 @@ def collected(proof: CollectProof, claim: Claim) -> bytes:
     """The outputs root that follows from the claim's trace."""
     place = _Place(claim, proof.header)
     _require(len(proof.records) == place.at.end - place.at.results == len(proof.roots) == len(proof.places), "results")
-    level, first, left = (
-        [merkle.record_hash(record) for record in proof.records],
-        place.at.results,
-        iter(proof.siblings),
-    )
-    zero = merkle.NOTHING
+    _require(all(len(sibling) == len(merkle.NOTHING) for sibling in proof.siblings), "results")
+    level, left = b"".join(merkle.record_hash(record) for record in proof.records), iter(proof.siblings)
+    zero, first = merkle.NOTHING, place.at.results
     for _ in range((place.at.end - 1).bit_length()):
         if first & 1:
-            level.insert(0, next(left, b""))
+            level = next(left, b"") + level
         level, zero, first = merkle.parents(level, zero), merkle.node(zero, zero), first >> 1
-    _require(next(left, None) is None and merkle.program_root_of(proof.header, level[0]) == claim.program, "results")
+    _require(next(left, None) is None and merkle.program_root_of(proof.header, level) == claim.program, "results")
     named: dict[Kind, dict[str, bytes]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
     for data, root, opening in zip(proof.records, proof.roots, proof.places, strict=True):
         result: Result = read_record("result", data)

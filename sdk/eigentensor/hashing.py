@@ -1,0 +1,147 @@
+"""sha256 over the leaves and nodes of trees: hashlib, or many at a time by a helper in C where clang can compile it."""
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from enum import IntEnum
+from functools import cache
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import ExecutionError
+
+SOURCE = Path(__file__).with_suffix(".c")
+FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
+SECONDS = 60  #: for compiling the helper
+SMALL = 1 << 15  #: bytes below which it is not asked
+SHARE = 1 << 20  #: bytes for which another thread is worth waking
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Kind(IntEnum):
+    """Ways to compute, as in hashing.c, the best last."""
+
+    PORTABLE = 0
+    AVX2 = 1
+    SHA = 2  # the processor's own instructions
+
+
+def digests(tag: int, size: int, data: Bytes) -> bytes:
+    """The sha256 of the tag byte followed by `size` bytes, for all of data, one hash after the other.
+
+    `size` is a multiple of 64 and divides the length of data.
+    """
+    helper = chosen().helper if len(data) >= SMALL else None
+    return by_hashlib(tag, size, data) if helper is None else helper(tag, size, data)
+
+
+def by_hashlib(tag: int, size: int, data: Bytes) -> bytes:
+    """`digests` without the helper."""
+    head = bytes((tag,))
+    return b"".join([sha256(head + data[i : i + size]).digest() for i in range(0, len(data), size)])
+
+
+class Helper:
+    """`digests` by the helper, in some way and on some threads."""
+
+    def __init__(self, library: ctypes.CDLL, kind: Kind, threads: int) -> None:
+        self.kind = kind
+        self.threads = threads
+        self.function = library.hash
+        self.function.argtypes = (ctypes.c_int, ctypes.c_int, *(4 * (ctypes.c_size_t,)))
+        self.function.restype = None
+
+    def __call__(self, tag: int, size: int, data: Bytes) -> bytes:
+        array = np.frombuffer(data, np.uint8)
+        count = len(array) // size
+        hashes = np.empty(32 * count, np.uint8)
+        given, written = array.ctypes.data, hashes.ctypes.data
+        threads = max(1, min(self.threads, len(array) // SHARE))
+        borders = [count * i // threads for i in range(threads + 1)]
+        parts = [
+            (self.kind, tag, size, given + size * a, b - a, written + 32 * a)
+            for a, b in pairwise(borders)
+        ]
+        others = [(_pool(threads - 1).submit(self.function, *part), part) for part in parts[1:]]
+        self.function(*parts[0])
+        for other, part in others:
+            if other.cancel():  # nobody has begun with it
+                self.function(*part)
+            else:
+                other.result()
+        return hashes.tobytes()
+
+
+class Chosen(NamedTuple):
+    """The helper, or None and the reason why hashlib does it all."""
+
+    helper: Helper | None
+    reason: str
+
+
+@cache
+def chosen() -> Chosen:
+    """What this process hashes with; compiles the helper if the cache of kernels lacks it."""
+    try:
+        library = load(Cache(default_folder()))
+        kind = max(kind for kind in Kind if library.supports(kind))
+        helper = Helper(library, kind, len(os.sched_getaffinity(0)))
+        sample = bytes(range(256)) * 256
+        if any(helper(tag, size, sample) != by_hashlib(tag, size, sample) for tag, size in ((0, 1024), (1, 64))):
+            raise ExecutionError("the helper for hashing gives wrong hashes", fix="Try another version of clang.")
+    except (ExecutionError, OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        return Chosen(None, str(error))
+    return Chosen(helper, "")
+
+
+def load(folder: Cache) -> ctypes.CDLL:
+    """hashing.c as a library, from the folder or compiled. Raises ExecutionError or OSError."""
+    clang = shutil.which("clang")
+    if clang is None or platform.system() != "Linux" or platform.machine() != "x86_64":
+        raise ExecutionError(
+            "clang is not installed" if clang is None else f"not written for {platform.system()} {platform.machine()}",
+            fix="Nothing: hashlib gives the same roots.",
+        )
+    real = Path(clang).resolve()
+    status, text = real.stat(), SOURCE.read_bytes()
+    compiler = f"{real} {status.st_size} {status.st_mtime_ns} {FLAGS}"
+    key = sha256(compiler.encode() + b"\0" + text).hexdigest()
+    code = folder.get(key)
+    if code is None:
+        code = _compiled(clang, text)
+        with suppress(OSError):  # nothing can be kept: then every process compiles it
+            folder.put(key, code)
+    # from memory: what was verified is what is loaded; kept open, since the system knows a library by its path
+    descriptor = os.memfd_create("eigentensor-hashing")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(code)
+    return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+
+
+def _compiled(clang: str, text: bytes) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
+        target = Path(folder) / "hashing.so"
+        command = [clang, *FLAGS, "-x", "c", "-", "-o", str(target)]
+        try:
+            done = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise ExecutionError(f"compiling hashing.c took more than {SECONDS} s") from None
+        if done.returncode:
+            raise ExecutionError(f"hashing.c: clang says {done.stderr.decode(errors='replace')[-500:]}")
+        return target.read_bytes()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="eigentensor-hashing")
