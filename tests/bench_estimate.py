@@ -19,7 +19,6 @@ from eigentensor.capture import capture
 from eigentensor.program.model import Body
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.choice import candidates, choose
 from eigentensor.runtime.schedule import Schedule
 from eigentensor.runtime.tuning.database import Database, Time
 from eigentensor.runtime.tuning.decide import log_seconds
@@ -106,8 +105,7 @@ def measure(database: Database) -> list[tuple[Body, list[Time]]]:
     for number, body in enumerate(bodies()):
         times = database.times(here.place, body)
         if not times:
-            usual, possible = choose(body, here.target), candidates(body, here.target)
-            others = [schedule for schedule in possible if schedule != usual]
+            usual, *others = here.candidates(body)
             arena = Arena(body, here, cache)
             contenders = arena.contend(random.sample(others, min(OTHERS, len(others))))
             arena.race(contenders, rounds=ROUNDS, eliminate=False)
@@ -156,7 +154,7 @@ def report(measured: list[tuple[Body, list[Time]]]) -> None:
     for body, times in held:
         known = [pair for pair in kinds[structure(body)] if body_name(pair[0]) not in names]
         schedules = [Schedule.parse(time.schedule) for time in times]
-        logs, _ = log_seconds(body, schedules, known)
+        logs, _ = log_seconds(toolchain.local(), body, schedules, known)
         true = np.log([time.seconds for time in times])
         errors["model"] += list(np.expm1(np.abs(logs - true)))
         near = np.array([nearest(body, schedule, known) for schedule in schedules])

@@ -18,14 +18,14 @@ from eigentensor.runtime import toolchain
 from eigentensor.runtime.choice import candidates, choose
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
-from eigentensor.runtime.tuning.database import Database, Place, Time
+from eigentensor.runtime.tuning.database import Database, Time
 from eigentensor.runtime.tuning.decide import decide, log_seconds, tuned
 from eigentensor.runtime.tuning.features import FEATURES, features
 from eigentensor.runtime.tuning.model import fit
 from eigentensor.runtime.tuning.names import body_name, structure
 
 F32, INDEX, TARGET = DType.FLOAT32, DType.INDEX, Target(16, 32)
-HERE, THERE = Place("CPU", "one build"), Place("CPU", "another build")
+HERE, THERE = Toolchain("one build", TARGET, ()), Toolchain("another build", TARGET, ())
 
 
 def place(*terms: tuple[Axis, int]) -> Node:
@@ -67,18 +67,18 @@ def test_bodies_that_differ_in_extents_alone_have_one_structure_also_where_exten
 
 def test_times_come_back_the_fastest_first_and_only_where_they_hold(database: Database) -> None:
     body = product(8, 9, 10)
-    database.record(HERE, body, times(body, 2e-6, 1e-6))
-    assert [t.seconds for t in database.times(HERE, body)] == [1e-6, 2e-6]
-    assert database.times(HERE, body)[1] == Time(str(choose(body, TARGET)), 2e-6, 9, True)
-    assert database.times(THERE, body) == database.times(HERE, product(8, 9, 11)) == []
+    database.record(HERE.place, body, times(body, 2e-6, 1e-6))
+    assert [t.seconds for t in database.times(HERE.place, body)] == [1e-6, 2e-6]
+    assert database.times(HERE.place, body)[1] == Time(str(choose(body, TARGET)), 2e-6, 9, True)
+    assert database.times(THERE.place, body) == database.times(HERE.place, product(8, 9, 11)) == []
     assert database.count() == 2
 
 
 def test_a_new_time_replaces_the_old_one(database: Database) -> None:
     body = product(8, 9, 10)
     for seconds in (1e-6, 3e-6):
-        database.record(HERE, body, times(body, 2e-6, seconds))
-    assert [t.seconds for t in database.times(HERE, body)] == [2e-6, 3e-6]
+        database.record(HERE.place, body, times(body, 2e-6, seconds))
+    assert [t.seconds for t in database.times(HERE.place, body)] == [2e-6, 3e-6]
 
 
 def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         with Database(tmp_path / "times.sqlite") as own:
             for inner in range(2, 12):
                 body = product(rows, 9, inner)
-                own.record(HERE, body, times(body, 2e-6, 1e-6))
+                own.record(HERE.place, body, times(body, 2e-6, 1e-6))
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(write, range(2, 8)))
     with Database(tmp_path / "times.sqlite") as database:
         assert database.count() == 6 * 10 * 2
-        assert len(database.neighbours(HERE, structure(product(8, 9, 10)))) == 60
+        assert len(database.neighbours(HERE.place, structure(product(8, 9, 10)))) == 60
 
 
 def test_a_database_of_a_later_version_is_refused_and_named(tmp_path: Path) -> None:
@@ -110,23 +110,23 @@ def test_a_file_that_is_no_database_is_refused_for_tuning_and_ignored_for_runnin
             Database(tmp_path / "times.sqlite")
         except ConfigError as error:
             raise ConfigError(error.fix) from None
-    assert tuned(tmp_path / "times.sqlite", HERE, TARGET, product(8, 9, 10)) is None
+    assert tuned(tmp_path / "times.sqlite", HERE, product(8, 9, 10)) is None
 
 
 def test_running_makes_no_database(tmp_path: Path) -> None:
-    assert tuned(tmp_path / "times.sqlite", HERE, TARGET, product(8, 9, 10)) is None
+    assert tuned(tmp_path / "times.sqlite", HERE, product(8, 9, 10)) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_best_measured_schedule_is_chosen_unless_it_gains_next_to_nothing(database: Database) -> None:
     fast, same, slow = product(8, 9, 10), product(8, 9, 11), product(8, 9, 12)
-    database.record(HERE, fast, times(fast, 2e-6, 1e-6))
-    database.record(HERE, same, times(same, 2e-6, 1.99e-6))
-    database.record(HERE, slow, times(slow, 2e-6, 3e-6))
-    assert decide(database, HERE, TARGET, fast) == others(fast)[0]
-    assert decide(database, HERE, TARGET, same) is None
-    assert decide(database, HERE, TARGET, slow) is None
-    assert decide(database, THERE, TARGET, fast) is None
+    database.record(HERE.place, fast, times(fast, 2e-6, 1e-6))
+    database.record(HERE.place, same, times(same, 2e-6, 1.99e-6))
+    database.record(HERE.place, slow, times(slow, 2e-6, 3e-6))
+    assert decide(database, HERE, fast) == others(fast)[0]
+    assert decide(database, HERE, same) is None
+    assert decide(database, HERE, slow) is None
+    assert decide(database, THERE, fast) is None
 
 
 def law(body: Body, schedule: Schedule) -> float:
@@ -142,7 +142,7 @@ def learn(database: Database) -> None:
             Time(str(s), law(body, s), 9, s == choose(body, TARGET))
             for s in {choose(body, TARGET), *candidates(body, TARGET)}
         ]
-        database.record(HERE, body, known)
+        database.record(HERE.place, body, known)
 
 
 def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_estimate_is_kept(
@@ -150,15 +150,15 @@ def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_
 ) -> None:
     learn(database)
     body = product(77, 110, 32)
-    chosen = decide(database, HERE, TARGET, body) or choose(body, TARGET)
+    chosen = decide(database, HERE, body) or choose(body, TARGET)
     assert law(body, chosen) == min(law(body, s) for s in candidates(body, TARGET))
-    (kept,) = database.times(HERE, body)
+    (kept,) = database.times(HERE.place, body)
     assert kept.samples == 0
-    assert (decide(database, HERE, TARGET, body) or choose(body, TARGET)) == chosen
+    assert (decide(database, HERE, body) or choose(body, TARGET)) == chosen
     count = database.count()
     near = product(76, 110, 32)
-    database.record(HERE, near, times(near, 2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
-    assert database.times(HERE, body) == []
+    database.record(HERE.place, near, times(near, 2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
+    assert database.times(HERE.place, body) == []
     assert database.count() == count + 2
 
 
@@ -166,7 +166,7 @@ def test_estimates_of_unseen_shapes_follow_the_law(database: Database) -> None:
     learn(database)
     body = product(100, 120, 32)
     schedules = candidates(body, TARGET)
-    logs, deviation = log_seconds(body, schedules, database.neighbours(HERE, structure(body)))
+    logs, deviation = log_seconds(HERE, body, schedules, database.neighbours(HERE.place, structure(body)))
     errors = np.abs(logs - [log(law(body, s)) for s in schedules])
     assert np.median(errors) < 0.1 and errors.max() < 0.5
     assert deviation < 0.2
@@ -175,7 +175,7 @@ def test_estimates_of_unseen_shapes_follow_the_law(database: Database) -> None:
 def test_a_model_of_a_smooth_law_errs_less_than_the_nearest_row() -> None:
     random = np.random.default_rng(1)
     rows = random.uniform(0, 10, (160, 4))
-    seconds = np.exp(rows @ [0.5, 0.2, -0.1, 0.0] + np.sin(rows[:, 3]) - 12)
+    seconds = np.exp(rows @ [0.5, 0.2, -0.1, 0.0] + np.sin(rows[:, 3] / 3) - 12)
     model = fit(rows[:120], seconds[:120])
     errors = np.abs(model.log_seconds(rows[120:]) - np.log(seconds[120:]))
     distances = ((rows[120:, None] - rows[None, :120]) ** 2).sum(axis=2)

@@ -52,6 +52,16 @@ class Grid:
     def __str__(self) -> str:
         return " ".join(f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self))
 
+    @classmethod
+    def parse(cls, text: str) -> "Grid":
+        """The grid of a text. Raises ValueError for anything that no grid is written as."""
+        parts = [part.partition("=")[::2] for part in text.split(" ")]
+        numbers = {name: tuple(int(n) for n in value.split(",") if n) for name, value in parts}
+        found = {name: value if name in ("rows", "columns") else sum(value) for name, value in numbers.items()}
+        if set(found) != {f.name for f in fields(cls)} or str(grid := cls(**found)) != text:  # type: ignore[arg-type]
+            raise ValueError(f"not a grid: {text!r}")
+        return grid
+
 
 def choose_grid(body: Body, target: Many) -> Grid:
     """A good grid without measuring: the least estimated time."""

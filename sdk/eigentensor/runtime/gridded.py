@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
-from eigentensor.runtime.grid import Grid, Many, choose_grid, groups
+from eigentensor.runtime.grid import Grid, Many, candidate_grids, choose_grid, groups
 from eigentensor.runtime.kernels import Kernels
 from eigentensor.runtime.memory import plan
 from eigentensor.runtime.simt import write
 from eigentensor.runtime.toolchain import Build, with_headers
+from eigentensor.runtime.tuning.grids import grid_features
 
 
 @dataclass(frozen=True)
-class Gridded(Build):
+class Gridded(Build[Grid]):
     """A compiler for a device with work items, and the device; `header` says what its language calls things."""
 
     target: Many
@@ -26,21 +27,27 @@ class Gridded(Build):
     queue: Callable[[], "Queue"]
 
     @property
-    def command(self) -> tuple[str, ...]:
-        return ("the driver",)
+    def can_compile(self) -> bool:
+        return True
 
     @property
     def driver(self) -> str:
         return ""
 
-    def key(self, body: Body) -> str:
-        return self.name(f"{self.grid(body)} {body!r}")
-
-    def grid(self, body: Body) -> Grid:
+    def heuristic(self, body: Body) -> Grid:
         return choose_grid(body, self.target)
 
+    def candidates(self, body: Body) -> list[Grid]:
+        return candidate_grids(body, self.target)
+
+    def parse(self, text: str) -> Grid:
+        return Grid.parse(text)
+
+    def features(self, body: Body, schedules: Sequence[Grid]) -> NDArray[np.float64]:
+        return grid_features(body, schedules)
+
     def source(self, body: Body) -> str:
-        return with_headers(write(body, self.grid(body)), (self.header, "semantics.h"))
+        return with_headers(write(body, self.schedule(body)), (self.header, "semantics.h"))
 
     def compile(self, text: str) -> bytes:
         return self.build(text)
@@ -104,7 +111,7 @@ class Launches:
         self.variables = [v for call in program.calls for v in call.variables]
         self.values = queue.allocate(8 * len(self.variables))
         codes = [None if code is None else queue.kernel(code) for code in kernels.bodies]
-        grids = [toolchain.grid(body) for body in program.bodies]
+        grids = [toolchain.schedule(body) for body in program.bodies]
         launches, at = [], 0
         for j, call in enumerate(program.calls):
             buffers = tuple(self.buffers[b] for b in (first + j, *call.arguments))

@@ -15,8 +15,8 @@ class Compiler(Protocol):
     """What makes the code of bodies for one device: a Toolchain, or a Gridded."""
 
     @property
-    def command(self) -> tuple[str, ...]:
-        """The compiler; empty if nothing can be compiled here."""
+    def can_compile(self) -> bool:
+        """Whether it does, or only names and finds what is compiled."""
 
     @property
     def driver(self) -> str:
@@ -59,7 +59,7 @@ def prepare(
         return code
 
     missing = [key for key, code in found.items() if code is None]
-    if missing and compiler is None and not toolchain.command:
+    if missing and compiler is None and not toolchain.can_compile:
         raise ExecutionError(
             f"{len(missing)} kernels are not in the cache, and there is no compiler here",
             fix="The runtime has changed since it started: restart the process that uses it.",

@@ -42,7 +42,7 @@ def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gri
             raise ExecutionError(f"NVRTC failed: {str(error)[-2000:]}") from None
         return checked(ptx, text)
 
-    return Gridded(f"NVRTC {release()} {architecture} {FLAGS}\n{target}", target, "cuda.h", build, queue)
+    return Gridded(f"NVRTC {release()} {architecture} {FLAGS}\n{target}", target, "cuda.h", build, queue, device="CUDA")
 
 
 def checked(ptx: bytes, text: str) -> bytes:

@@ -55,7 +55,7 @@ def toolchain() -> Gridded:
     if lacking:
         raise ExecutionError(f"the OpenCL device {here.name} cannot do {', '.join(lacking)}", fix="Use another device.")
     target = Many(units * (1 if is_processor else 4), items, shared)
-    return Gridded(f"{here.name}\n{OPTIONS!r}\n{target}", target, "opencl.h", here.build, queue)
+    return Gridded(f"{here.name}\n{OPTIONS!r}\n{target}", target, "opencl.h", here.build, queue, device="CL")
 
 
 class OpenCL:

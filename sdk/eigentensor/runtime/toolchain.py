@@ -5,22 +5,27 @@ import json
 import platform
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from tinygrad.runtime.support.compiler_cpu import ClangCompiler
 
 from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.program.model import Body
-from eigentensor.runtime.choice import choose
-from eigentensor.runtime.kernels import Compiler
+from eigentensor.runtime.choice import candidates, choose
+from eigentensor.runtime.grid import Grid
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.source import write
 from eigentensor.runtime.tuning.database import Place, default_path
 from eigentensor.runtime.tuning.decide import tuned
+from eigentensor.runtime.tuning.features import features
 from eigentensor.runtime.tuning.names import body_name
 
 TINYGRAD = "0.14.0"
@@ -33,11 +38,20 @@ FLAGS = (
 HERE = Path(__file__).parent
 
 
+S = TypeVar("S", Schedule, Grid)  #: how a body is spread over a device
+
+
 @dataclass(frozen=True)
-class Build:
-    """All that object code depends on besides the body: `identity` changes with compiler and device."""
+class Build(ABC, Generic[S]):
+    """All that object code depends on besides the body: `identity` changes with compiler and device.
+
+    `schedules` are those that are not the heuristic's, as texts by `body_name`; with None the tuning database of this
+    user is asked for them.
+    """
 
     identity: str
+    device: str = field(default="CPU", kw_only=True)
+    schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
 
     @cached_property
     def version(self) -> str:
@@ -51,6 +65,63 @@ class Build:
         """The name of object code in the cache."""
         return hashlib.sha256(f"{self.version} {what}".encode()).hexdigest()
 
+    def key(self, body: Body) -> str:
+        """The name of the object code of a body. The heuristic's schedule follows from all else, and is not made."""
+        return self.name(f"{self.tuned(body) or ''} {body_name(body)}")
+
+    @property
+    @abstractmethod
+    def can_compile(self) -> bool:
+        """Whether there is a compiler, or only names of what was compiled."""
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """The text of what runs the calls; empty where the device does."""
+
+    @abstractmethod
+    def source(self, body: Body) -> str:
+        """The text of a body, complete."""
+
+    @abstractmethod
+    def compile(self, text: str) -> bytes:
+        """Code of a text. Raises ExecutionError, or LimitError if it takes too long."""
+
+    @abstractmethod
+    def heuristic(self, body: Body) -> S:
+        """A good schedule without measuring."""
+
+    @abstractmethod
+    def candidates(self, body: Body) -> list[S]:
+        """Schedules that are worth measuring, the heuristic's first."""
+
+    @abstractmethod
+    def parse(self, text: str) -> S:
+        """The schedule of a text. Raises ValueError."""
+
+    @abstractmethod
+    def features(self, body: Body, schedules: Sequence[S]) -> NDArray[np.float64]:
+        """What the time of each schedule depends on, a row of numbers."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.device, self.version)
+
+    def tuned(self, body: Body) -> S | None:
+        """A schedule that is known to be better than the heuristic's, if there is one."""
+        if self.schedules is None:
+            return tuned(default_path(), self, body)
+        text = self.schedules.get(body_name(body))
+        return None if text is None else self.parse(text)
+
+    def schedule(self, body: Body) -> S:
+        return self.tuned(body) or self.heuristic(body)
+
+    def settled(self, bodies: Iterable[Body]) -> Self:
+        """The same, which asks no database: the schedules of these bodies are decided now, others are heuristic."""
+        found = {body_name(body): self.tuned(body) for body in bodies}
+        return replace(self, schedules={key: str(schedule) for key, schedule in found.items() if schedule})
+
 
 def with_headers(text: str, names: Iterable[str]) -> str:
     """The text of a body, complete: these files stand for semantics.h."""
@@ -58,45 +129,35 @@ def with_headers(text: str, names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Toolchain(Build):
+class Toolchain(Build[Schedule]):
     """A compiler and the processor it compiles for.
 
-    Without a command it names and finds what is compiled, and compiles nothing. `schedules` are those that are not the
-    heuristic's, as texts by `body_name`; with None the tuning database of this user is asked for them.
+    Without a command it names and finds what is compiled, and compiles nothing.
     """
 
     target: Target
     command: tuple[str, ...]
-    device: str = field(default="CPU", kw_only=True)
-    schedules: Mapping[str, str] | None = field(default=None, kw_only=True)
 
-    def key(self, body: Body) -> str:
-        """The name of the object code of a body. The heuristic's schedule follows from all else, and is not made."""
-        return self.name(f"{self.tuned(body) or ''} {body_name(body)}")
+    @property
+    def can_compile(self) -> bool:
+        return bool(self.command)
 
     @property
     def driver(self) -> str:
         """The C text of what runs a table of calls."""
         return (HERE / "driver.c").read_text()
 
-    @property
-    def place(self) -> Place:
-        return Place(self.device, self.version)
+    def heuristic(self, body: Body) -> Schedule:
+        return choose(body, self.target)
 
-    def tuned(self, body: Body) -> Schedule | None:
-        """A schedule that is known to be better than the heuristic's, if there is one."""
-        if self.schedules is None:
-            return tuned(default_path(), self.place, self.target, body)
-        text = self.schedules.get(body_name(body))
-        return None if text is None else Schedule.parse(text)
+    def candidates(self, body: Body) -> list[Schedule]:
+        return candidates(body, self.target)
 
-    def schedule(self, body: Body) -> Schedule:
-        return self.tuned(body) or choose(body, self.target)
+    def parse(self, text: str) -> Schedule:
+        return Schedule.parse(text)
 
-    def settled(self, bodies: Iterable[Body]) -> "Toolchain":
-        """The same, which asks no database: the schedules of these bodies are decided now, others are heuristic."""
-        found = {body_name(body): self.tuned(body) for body in bodies}
-        return replace(self, schedules={key: str(schedule) for key, schedule in found.items() if schedule})
+    def features(self, body: Body, schedules: Sequence[Schedule]) -> NDArray[np.float64]:
+        return features(body, schedules)
 
     def source(self, body: Body) -> str:
         """The C text of a body, complete."""
@@ -136,7 +197,7 @@ MAKERS = {
 }
 
 
-def of(device: str) -> Compiler:
+def of(device: str) -> Build[Any]:
     """What compiles for a device, by tinygrad's name.
 
     Raises ExecutionError if there is no such device, or if it cannot be used.
@@ -145,7 +206,7 @@ def of(device: str) -> Compiler:
     if maker is None:
         raise ExecutionError(f"there is no device {device!r}", fix=f"Use one of {', '.join(MAKERS)}.")
     module, function = maker.split(":")
-    made: Compiler = getattr(import_module(module), function)()
+    made: Build[Any] = getattr(import_module(module), function)()
     return made
 
 

@@ -130,10 +130,10 @@ class Database:
             (kind, place.device, place.build),
         )
         found: dict[str, tuple[Body, list[Time]]] = {}
-        for key, record, *fields, heuristic in rows:
+        for key, record, schedule, seconds, samples, heuristic in rows:
             if key not in found:
                 found[key] = read_record("body", record), []
-            found[key][1].append(Time(*fields, bool(heuristic)))
+            found[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
         return list(found.values())
 
     def count(self) -> int:

@@ -4,18 +4,19 @@ import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eigentensor.errors import ConfigError
 from eigentensor.program.model import Body
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.choice import candidates, choose
-from eigentensor.runtime.schedule import Schedule, Target
-from eigentensor.runtime.tuning.database import Database, Place, Time
-from eigentensor.runtime.tuning.features import features
+from eigentensor.runtime.tuning.database import Database, Time
 from eigentensor.runtime.tuning.model import LEAST, Vector, fit
 from eigentensor.runtime.tuning.names import structure
+
+if TYPE_CHECKING:
+    from eigentensor.runtime.toolchain import Build, S
 
 GAIN = 0.97  #: of the heuristic's time: what is hardly faster is not worth another kernel
 Measured = tuple[Body, Sequence[Time]]
@@ -23,48 +24,50 @@ NEIGHBOURS = 48  #: bodies of the same structure, those nearest in extents, that
 
 
 @lru_cache(maxsize=4096)
-def tuned(path: Path, place: Place, target: Target, body: Body) -> Schedule | None:
+def tuned(path: Path, build: "Build[S]", body: Body) -> "S | None":
     """What the database at `path` knows to be better than the heuristic; decided once in a process for each body."""
     if not path.exists():
         return None
     try:
         with Database(path) as database:
-            return decide(database, place, target, body)
+            return decide(database, build, body)
     except (ConfigError, sqlite3.Error):  # without times everything runs, too
         return None
 
 
-def decide(database: Database, place: Place, target: Target, body: Body) -> Schedule | None:
+def decide(database: Database, build: "Build[S]", body: Body) -> "S | None":
     """The best measured schedule; of a body that was not measured, the best by the model of its structure; or None.
 
     An estimate is kept in the database until something of the structure is measured.
     """
-    known = database.times(place, body)
+    known = database.times(build.place, body)
     if not known:
-        neighbours = database.neighbours(place, structure(body))
+        neighbours = database.neighbours(build.place, structure(body))
         if sum(len(times) for _, times in neighbours) < LEAST:
             return None
-        known = [estimate(body, target, neighbours)]
-        database.record(place, body, known)
+        known = [estimate(build, body, neighbours)]
+        database.record(build.place, body, known)
     best = known[0]
     ours = next((time.seconds for time in known if time.heuristic), None)
     if best.heuristic or (ours is not None and best.seconds > GAIN * ours):
         return None
-    return Schedule.parse(best.schedule)
+    return build.parse(best.schedule)
 
 
-def estimate(body: Body, target: Target, neighbours: Sequence[Measured]) -> Time:
+def estimate(build: "Build[S]", body: Body, neighbours: Sequence[Measured]) -> Time:
     """The schedule that takes least by what its neighbours took; the heuristic's unless it gains more than the model
     errs."""
-    possible = list(dict.fromkeys([choose(body, target), *candidates(body, target)]))
-    logs, deviation = log_seconds(body, possible, neighbours)
+    possible = build.candidates(body)
+    logs, deviation = log_seconds(build, body, possible, neighbours)
     best = int(logs.argmin())
     if logs[best] + deviation > logs[0]:
         best = 0
     return Time(str(possible[best]), float(np.exp(logs[best])), 0, best == 0)
 
 
-def log_seconds(body: Body, schedules: Sequence[Schedule], neighbours: Sequence[Measured]) -> tuple[Vector, float]:
+def log_seconds(
+    build: "Build[S]", body: Body, schedules: Sequence["S"], neighbours: Sequence[Measured]
+) -> tuple[Vector, float]:
     """Logarithms of the seconds that schedules of a body take, by a model of its nearest neighbours, and its error."""
     here = np.log1p(Analysis(body).extents)
 
@@ -72,6 +75,6 @@ def log_seconds(body: Body, schedules: Sequence[Schedule], neighbours: Sequence[
         return float(np.abs(np.log1p(Analysis(measured[0]).extents) - here).sum())
 
     near = sorted(neighbours, key=distance)[:NEIGHBOURS]
-    rows = [features(other, [Schedule.parse(time.schedule) for time in times]) for other, times in near]
+    rows = [build.features(other, [build.parse(time.schedule) for time in times]) for other, times in near]
     model = fit(np.concatenate(rows), np.array([time.seconds for _, times in near for time in times]))
-    return model.log_seconds(features(body, schedules)), model.deviation
+    return model.log_seconds(build.features(body, schedules)), model.deviation

@@ -1,6 +1,6 @@
 """What the time of a body under a schedule depends on, as numbers. Pure."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from math import log, prod
 
@@ -75,9 +75,10 @@ class _Work:
         self.times = [prod(trips[:n]) for n in range(len(trips) + 1)]
         self.strides = analysis.strides(schedule.vector) if schedule.vector is not None else ()
 
-    def counts(self) -> Counter[str]:
-        counts: Counter[str] = Counter(store=self.tiles, loop=sum(self.times))
-        counts["store"] *= self.s.rows * self.s.columns
+    def counts(self) -> dict[str, float]:
+        counts: dict[str, float] = defaultdict(float)
+        counts["store"] = self.tiles * self.s.rows * self.s.columns
+        counts["loop"] = sum(self.times)
         for number, instruction in enumerate(self.a.body.instructions):
             if instruction.op is Op.CONST:
                 continue

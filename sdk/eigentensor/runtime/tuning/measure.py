@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil
 from statistics import median
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.model import Body, Buffer, Call, Kind, Parameter, Program, Result, Role, Variable
 from eigentensor.runtime import devices
+from eigentensor.runtime.grid import Grid
 from eigentensor.runtime.schedule import Schedule
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.toolchain import Build, S
 from eigentensor.runtime.tuning.names import body_name
 
 SAMPLE = 0.002  #: seconds that a sample takes at least
@@ -33,7 +34,7 @@ ELIMINATION = {1: 1.6, 2: 1.3, 4: 1.15}
 class Contender:
     """A schedule that was compiled; `ratios` are its times over the heuristic's in the same round."""
 
-    schedule: Schedule
+    schedule: Schedule | Grid
     loaded: devices.Loaded
     ratios: list[float] = field(default_factory=list)
 
@@ -42,11 +43,12 @@ class Contender:
         return median(self.ratios)
 
 
-class Arena:
+class Arena(Generic[S]):
     """Random tensors for a body, and the heuristic's schedule on them, which all others are held to."""
 
-    def __init__(self, body: Body, toolchain: Toolchain, cache: Cache) -> None:
-        self.body, self.toolchain, self.cache = body, toolchain, cache
+    def __init__(self, body: Body, toolchain: Build[S], cache: Cache) -> None:
+        self.body, self.cache = body, cache
+        self.toolchain: Build[S] = toolchain
         random = np.random.default_rng(0)
         self.arrays = {number: _random(random, p) for number, p in enumerate(body.parameters[1:])}
         self.calls = 1
@@ -65,7 +67,7 @@ class Arena:
         """Of a call with the heuristic's schedule: the median of all rounds until now."""
         return median(self.samples)
 
-    def contend(self, schedules: Sequence[Schedule]) -> list[Contender]:
+    def contend(self, schedules: Sequence[S]) -> list[Contender]:
         """Compiles schedules. Raises WrongBits if one does not give the heuristic's bits."""
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             contenders = [
@@ -91,7 +93,7 @@ class Arena:
                 limit = ELIMINATION[number] * min((c.ratio for c in left), default=1.0)
                 left = [c for c in left if c.ratio <= limit]
 
-    def _load(self, schedule: Schedule | None) -> devices.Loaded:
+    def _load(self, schedule: S | None) -> devices.Loaded:
         chosen = {} if schedule is None else {body_name(self.body): str(schedule)}
         pinned = replace(self.toolchain, schedules=chosen)
         loaded = devices.load(alone(self.body, self.calls), pinned.device, self.cache, pinned)

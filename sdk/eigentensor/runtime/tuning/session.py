@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Generic
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body, Program
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.choice import candidates, choose
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.toolchain import Build, S
 from eigentensor.runtime.tuning.database import Database, Time
 from eigentensor.runtime.tuning.measure import Arena, Contender
 
@@ -42,11 +42,12 @@ class Line:
         return self.heuristic / self.best
 
 
-class Session:
+class Session(Generic[S]):
     """One program on one device. What the database knows already is not measured again."""
 
-    def __init__(self, program: Program, toolchain: Toolchain, cache: Cache, database: Database) -> None:
-        self.program, self.toolchain, self.cache, self.database = program, toolchain, cache, database
+    def __init__(self, program: Program, toolchain: Build[S], cache: Cache, database: Database) -> None:
+        self.program, self.cache, self.database = program, cache, database
+        self.toolchain: Build[S] = toolchain
         self.calls = Counter(call.body for call in program.calls)
         self.numbers = [n for n, body in enumerate(program.bodies) if body.parameters[0].elements]
 
@@ -81,7 +82,7 @@ class Session:
             if usual is None:
                 continue
             best = min(known.values(), key=lambda t: t.seconds)
-            possible = len({*candidates(body, self.toolchain.target), choose(body, self.toolchain.target)})
+            possible = len(self.toolchain.candidates(body))
             times = usual.seconds, best.seconds, best.schedule
             lines.append(Line(number, self.calls[number], shape(body), *times, len(known), possible))
         return sorted(lines, key=lambda line: -line.calls * line.heuristic)
@@ -91,7 +92,7 @@ class Session:
         return {t.schedule: t for t in times if t.samples}
 
     def _tune(self, body: Body, deadline: float) -> Iterator[tuple[int, int]]:
-        possible = [s for s in candidates(body, self.toolchain.target) if str(s) not in self._known(body)]
+        possible = [s for s in self.toolchain.candidates(body) if str(s) not in self._known(body)]
         if not possible:
             return
         arena = Arena(body, self.toolchain, self.cache)
@@ -103,15 +104,15 @@ class Session:
             arena.race(group)
             self._record(arena, group)
 
-    def _record(self, arena: Arena, contenders: list[Contender]) -> None:
+    def _record(self, arena: Arena[S], contenders: list[Contender]) -> None:
         """All times of a body are on the scale of the heuristic's first: what else the machine does, disturbs both."""
         known = self._known(arena.body)
         usual = next((t for t in known.values() if t.heuristic), None)
         if usual is None:
-            text = str(choose(arena.body, self.toolchain.target))
+            text = str(self.toolchain.heuristic(arena.body))
             usual = Time(text, arena.seconds, len(arena.samples), True)
-        times = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
-        self.database.record(self.toolchain.place, arena.body, [*times, usual])
+        found = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
+        self.database.record(self.toolchain.place, arena.body, [*found, usual])
 
 
 def shape(body: Body) -> str:
