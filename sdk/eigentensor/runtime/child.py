@@ -41,7 +41,11 @@ def main(folder: Path) -> None:
             confine.seal()
         program = decode(program_bytes)
         toolchain = replace(Toolchain.from_json(job["toolchain"]), command=())  # nothing can be started in here
-        executable = Executable(program, threads=limits.threads, cache=Cache(folder / "kernels"), toolchain=toolchain)
+        cache = Cache(folder / "kernels")
+        # A sealed process cannot ask how much memory there is: it is told.
+        executable = Executable(
+            program, threads=limits.threads, cache=cache, toolchain=toolchain, memory_limit=limits.memory
+        )
         results = executable.run(tensors, job["variables"], job["repeat"])
         for r in program.results:
             data = (results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name].reshape(-1).view("u1").data
