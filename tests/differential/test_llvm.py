@@ -1,0 +1,115 @@
+"""CPU:LLVM: what clang read, another LLVM compiles, without contracting, approximating or calling anything."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from captured_graphs import graphs
+from eigentensor.cache import Cache
+from eigentensor.errors import ExecutionError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Program
+from eigentensor.runtime import Executable, llvm, selftest, toolchain
+from eigentensor.runtime.device import Code
+from eigentensor.testing.agreement import disagreements
+from eigentensor.testing.programs import generate
+
+#: What would let LLVM change the bits of an operation on floats.
+LICENCES = r"\bf(add|sub|mul|div|neg|cmp|rem)\s+(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b"
+TYPES = sorted(set(DType) - {DType.INDEX})
+
+
+def made(what: str, text: str) -> str:
+    command = llvm.command(what, *toolchain.local().command)
+    return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout.decode()
+
+
+def passes(folder: Path, dtypes: list[DType]) -> None:
+    def run(program: Program, tensors: selftest.Tensors) -> Results:
+        return Executable(program, cache=Cache(folder), device="CPU:LLVM").run(tensors)
+
+    selftest.check(run, dtypes)
+
+
+def test_the_library_is_another_release_than_clang() -> None:
+    described = subprocess.run(llvm.command("describe"), capture_output=True, text=True, check=True).stdout
+    release = re.search(r"^LLVM (\d+)\.", described)
+    clang = re.search(r"clang version (\d+)\.", toolchain.local().identity)
+    assert release and clang and release[1] != clang[1]
+
+
+@pytest.mark.parametrize("what", ["read", "optimised"])
+def test_no_operation_may_be_contracted_or_approximated(what: str) -> None:
+    program, _ = selftest.conformance([DType.FLOAT32])
+    products = next(b for b in program.bodies if "MULACC" not in repr(b) and "REDUCE_ADD" not in repr(b))
+    text = toolchain.local().source(products)
+    if what == "read":
+        flags = ("-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes")
+        ir = replace(toolchain.local(), command=(*toolchain.local().command, *flags)).compile(text).decode()
+    else:
+        ir = made(what, text)
+    assert re.search(r"\bf(add|mul) ", ir)
+    assert not re.search(LICENCES, ir)
+    assert "llvm.fmuladd" not in ir
+    assert not re.search(r'"(unsafe-fp-math|no-nans-fp-math|no-infs-fp-math|approx-func-fp-math)"="true"', ir)
+
+
+def test_what_is_licensed_would_be_seen() -> None:
+    text = "float kernel(float a, float b, float c) { return a * b + c; }"
+    assert not re.search(LICENCES, made("optimised", text))
+    fast = llvm.command("optimised", *toolchain.local().command, "-ffast-math")
+    ir = subprocess.run(fast, input=text.encode(), capture_output=True, check=True).stdout.decode()
+    assert re.search(LICENCES, ir)
+
+
+def test_code_that_cannot_be_read_is_an_error_that_shows_what_was_said() -> None:
+    with pytest.raises(ExecutionError, match="broken here"):
+        llvm.toolchain().compile("#error broken here\n")
+    with pytest.raises(ExecutionError, match="LLVM"):
+        replace(llvm.toolchain(), command=llvm.command("object")).compile("no code of LLVM")
+
+
+def test_without_the_library_the_fix_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvm, "NAMES", ("LLVM-0",))
+    with pytest.raises(ExecutionError) as refused:
+        llvm.library.__wrapped__()
+    assert "libllvm19" in refused.value.fix
+
+
+def test_the_selftest_passes_and_nothing_is_called(tmp_path: Path) -> None:
+    """Object code that calls a library is not loaded, so running is proof."""
+    passes(tmp_path, [DType.FLOAT32])
+    assert all(Code(path.read_bytes()[32:]) for path in tmp_path.glob("*/*.o"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_selftest_passes_for_every_type(dtype: DType, tmp_path: Path) -> None:
+    passes(tmp_path, [dtype])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_generated_programs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
+    example = generate(seed)
+    options = {"cache": Cache(tmp_path), "device": "CPU:LLVM"}
+    assert disagreements(example.program, example.tensors, example.variables, example.repeat, **options) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2000, 2200))
+def test_many_more_programs(seed: int, tmp_path: Path) -> None:
+    test_generated_programs_give_the_bits_of_the_reference(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", graphs())
+def test_captured_graphs(name: str, tmp_path: Path) -> None:
+    graph = graphs()[name]
+    captured = graph.captured()
+    variables = {variable: bounds[0] for variable, bounds in graph.variables.items()}
+    options = {"cache": Cache(tmp_path), "device": "CPU:LLVM"}
+    assert disagreements(captured.program, graph.bound(captured), variables, **options) == []
