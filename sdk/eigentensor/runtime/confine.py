@@ -19,17 +19,17 @@ CALLS = {
         "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "lseek": 8, "mmap": 9,
         "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
         "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "sched_yield": 24, "mremap": 25,
-        "madvise": 28, "getpid": 39, "exit": 60, "getcwd": 79, "readlink": 89, "gettid": 186, "futex": 202,
-        "sched_getaffinity": 204, "getdents64": 217, "clock_gettime": 228, "clock_nanosleep": 230, "exit_group": 231,
-        "openat": 257, "newfstatat": 262, "getrandom": 318, "statx": 332, "rseq": 334,
+        "madvise": 28, "getpid": 39, "exit": 60, "getcwd": 79, "readlink": 89, "geteuid": 107, "gettid": 186,
+        "futex": 202, "sched_getaffinity": 204, "getdents64": 217, "clock_gettime": 228, "clock_nanosleep": 230,
+        "exit_group": 231, "openat": 257, "newfstatat": 262, "getrandom": 318, "statx": 332, "rseq": 334,
     }),
     "aarch64": (0xC00000B7, {
         "getcwd": 17, "openat": 56, "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64, "readv": 65,
         "writev": 66, "pread64": 67, "pwrite64": 68, "readlinkat": 78, "newfstatat": 79, "fstat": 80, "exit": 93,
         "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_nanosleep": 115, "sched_getaffinity": 123,
         "sched_yield": 124, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "getpid": 172,
-        "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233,
-        "getrandom": 278, "statx": 291, "rseq": 293,
+        "geteuid": 175, "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226,
+        "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
     }),
 }  # fmt: skip
 FILES = 64  #: open at a time
