@@ -38,6 +38,15 @@ FLAGS = (
 HERE = Path(__file__).parent
 
 
+@cache
+def generator() -> str:
+    """Changes with the code of the runtime, as it was when it was first asked for."""
+    files = hashlib.sha256()
+    for file in sorted([*HERE.glob("*.py"), *HERE.glob("*.[ch]")]):
+        files.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return files.hexdigest()
+
+
 S = TypeVar("S", Schedule, Grid)  #: how a body is spread over a device
 
 
@@ -56,10 +65,7 @@ class Build(ABC, Generic[S]):
     @cached_property
     def version(self) -> str:
         """Changes with the identity, and with the code generator."""
-        generator = hashlib.sha256()
-        for file in sorted([*HERE.glob("*.py"), *HERE.glob("*.[ch]")]):
-            generator.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-        return hashlib.sha256(f"{self.identity} {generator.hexdigest()}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.identity} {generator()}".encode()).hexdigest()
 
     def name(self, what: str) -> str:
         """The name of object code in the cache."""
