@@ -28,6 +28,7 @@ VERBS = {
     "program": ("program", "app", "Program files: capture, check, show."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
+    "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),
 }
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",

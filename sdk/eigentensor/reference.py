@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.conversion import bitcast, cast
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.numerics.floats import canonical, computes_as_ieee
+from eigentensor.numerics.floats import canonical, deviations
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
 from eigentensor.program.binding import Results, bind, collect, iteration_values
 from eigentensor.program.model import Body, Instruction, Program, Role
@@ -40,9 +40,10 @@ def execute(
     Raises BindingError when tensors, variables or repeat do not fit the program, ExecutionError when this thread
     does not compute as IEEE 754 says by default.
     """
-    if not computes_as_ieee():
+    if found := deviations():
         raise ExecutionError(
-            "the rounding mode of this thread is not that of IEEE 754", fix="Find the library that changed it."
+            f"this thread {' and '.join(found)}: the reference cannot be computed",
+            fix="Do without the library that has set this: `eigentensor doctor` looks for it.",
         )
     given = bind(program, tensors, variables or {}, repeat)
     states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]

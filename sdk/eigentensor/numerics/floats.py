@@ -17,20 +17,22 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 
-def computes_as_ieee() -> bool:
-    """Whether this thread rounds to even and keeps subnormals; a library made for speed may have stopped it.
+def deviations() -> tuple[str, ...]:
+    """What this thread does otherwise than IEEE 754 does by default; a library made for speed may have set it.
 
     The sums: a subnormal operand, a subnormal result, a tie that goes down, a tie that goes up.
     """
     a, b, sums = np.array(
         [
-            [0x00000001, 0x00C00000, 0x3F800000, 0x3F800001],
-            [0x00000001, 0x80800000, 0x33800000, 0x33800000],
-            [0x00000002, 0x00400000, 0x3F800000, 0x3F800002],
+            [0x00400000, 0x00C00000, 0x3F800000, 0x3F800001],
+            [0x00800000, 0x80800000, 0x33800000, 0x33800000],
+            [0x00C00000, 0x00400000, 0x3F800000, 0x3F800002],
         ],
         np.uint32,
     )
-    return bool(((a.view(np.float32) + b.view(np.float32)).view(np.uint32) == sums).all())
+    operand, result, *ties = (a.view(np.float32) + b.view(np.float32)).view(np.uint32) == sums
+    said = ("takes subnormal operands for zero", "flushes subnormal results to zero", "does not round to nearest even")
+    return tuple(text for text, right in zip(said, (operand, result, all(ties)), strict=True) if not right)
 
 
 def patterns(dtype: DType, a: Values) -> Values:

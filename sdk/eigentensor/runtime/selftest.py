@@ -5,6 +5,7 @@ processor that flushes them to zero; sums that depend on their order show a comp
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from functools import cache
 from functools import reduce as fold
 from typing import Any
 
@@ -42,14 +43,20 @@ Tensors = dict[str, NDArray[Any]]
 
 def check(run: Callable[[Program, Tensors], Results] = execute, dtypes: Collection[DType] = STORED) -> None:
     """Raises ExecutionError, which names what is wrong, unless `run` gives the reference's bits for these types."""
-    program, tensors = conformance(dtypes)
-    expected, given = reference.execute(program, tensors).outputs, run(program, tensors).outputs
+    expected, given = answers(frozenset(dtypes)), run(*conformance(dtypes)).outputs
     wrong = [name for name, array in expected.items() if array.tobytes() != given[name].tobytes()]
     if wrong:
         raise ExecutionError(
             f"this device does not compute as specified: {', '.join(wrong)}",
-            fix="It cannot serve: its results would be convicted. Try another compiler or device.",
+            fix="It cannot serve: its results would be convicted. Try another compiler or device; `eigentensor doctor` "
+            "tries them all.",
         )
+
+
+@cache
+def answers(dtypes: frozenset[DType]) -> Tensors:
+    """The reference's outputs of the program. Raises ExecutionError where this thread cannot compute them."""
+    return reference.execute(*conformance(dtypes)).outputs
 
 
 def conformance(dtypes: Collection[DType] = STORED) -> tuple[Program, Tensors]:

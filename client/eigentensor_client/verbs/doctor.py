@@ -1,0 +1,38 @@
+"""`eigentensor doctor`: can this machine execute programs, and what does it lack?"""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from eigentensor.errors import ExecutionError
+from eigentensor_client.screen import Screen, table
+from eigentensor_client.verbs.options import Json
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def doctor(
+    devices: Annotated[list[str] | None, typer.Argument(metavar="[DEVICE]...", help="Only these, by name.")] = None,
+    json: Json = False,
+) -> None:
+    """Hold every device here to the reference, and say what this machine lacks. Nothing is sent.
+
+    Exit code 7 if no device is admitted, or if results could not be rechecked in this process.
+    """
+    from eigentensor.runtime.doctor import State, examine, may_serve
+
+    screen = Screen(as_json=json)
+    findings = []
+    with screen.work() as bar:
+        for finding in examine(devices or ()):
+            bar(f"{finding.what} {finding.name}".strip())
+            findings.append(finding)
+    rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
+    fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]
+    admitted = [f.name for f in findings if f.what == "device" and f.state is State.OK]
+    fields = {"admitted": admitted, "findings": [asdict(f) for f in findings]}
+    screen.result("eigentensor.doctor/1", fields, table(("", "what", "name", "found"), rows), *fixes)
+    if not may_serve(findings):
+        raise typer.Exit(ExecutionError.exit_code)
