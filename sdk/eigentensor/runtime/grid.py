@@ -14,7 +14,7 @@ from eigentensor.runtime.analysis import Analysis
 
 #: What a work item computes, and how work items are grouped.
 TILES = ((1, 1), (2, 2), (4, 4), (8, 4), (8, 8))
-LINES = 1200  #: instructions in a tile: longer ones compile slowly and spill
+LINES = 400  #: instructions in a tile: longer ones compile slowly and spill
 CHUNK = 16  #: steps of a reduction whose values are staged at a time
 
 
@@ -75,7 +75,7 @@ def candidate_grids(body: Body, target: Many) -> list[Grid]:
     grids = {
         grid
         for rows, columns in _sides(analysis)
-        for tile in TILES
+        for tile in (TILES if body.reduce_ranges else TILES[:3])
         for grid in _of(body, target, rows, columns, tile)
         if grid.high * grid.broad <= most
     }

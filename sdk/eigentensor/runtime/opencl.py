@@ -1,6 +1,7 @@
 """The device CL: kernels of OpenCL C, compiled and launched with what tinygrad opens as its OpenCL device."""
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -62,6 +63,8 @@ class OpenCL:
     """tinygrad's OpenCL device as a Queue."""
 
     def __init__(self) -> None:
+        # PoCL would else compile again for every number of groups, when a kernel is launched
+        os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
         with told():
             self.device: Any = Device["CL"]
         self.name = f"{self.device.device_name} {self.device.driver_version}"
