@@ -108,8 +108,9 @@ class Store:
         tasks.update(session.exec(select(TaskRow.task).where(col(TaskRow.seed_block).in_(seeds))).all())
         for operator in sorted(operators):
             _fold_operator(session, operator)
+        # All at once and first: after a reorganisation a game's number may be that of another task's game.
+        session.exec(delete(GameRow).where(col(GameRow.task).in_(tasks)))
         for task in sorted(tasks):
-            session.exec(delete(GameRow).where(col(GameRow.task) == task))
             view = self._view(session, task, _task_events(session, [task])[task])
             if view is None:
                 session.exec(delete(TaskRow).where(col(TaskRow.task) == task))

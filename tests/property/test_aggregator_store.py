@@ -125,3 +125,22 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
     sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in events}
     fresh.apply(Changes(None, events, (), complete=True), sent)
     assert content(followed) == content(fresh)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_number_of_a_game_is_another_tasks_after_a_reorganisation(tmp_path: Path, order: tuple[int, int]) -> None:
+    def opened(subject: int, fork: int) -> list[Event]:
+        places = [Place(2, n, bytes([fork]) * 32, bytes([fork]) * 32) for n in range(3)]
+        posted = [happened(0, 0, places[0]), happened(0, 1, places[1])]
+        return [*posted, Opened(places[2], bytes([subject + 1]) * 32, 1, ADDRESSES[0], position())]
+
+    store = Store(f"sqlite:///{tmp_path / 'store'}", DEPLOYMENT)
+    try:
+        for fork, subject in enumerate(order):
+            events, heads = tuple(opened(subject, fork)), (Head(1, bytes(32)), Head(2, bytes([fork]) * 32))
+            store.apply(Changes(1 if fork else None, events, heads, complete=True))
+        with store.session() as session:
+            games = session.exec(select(GameRow)).all()
+        assert [(game.game, game.task) for game in games] == [(1, bytes([order[-1] + 1]).hex() * 32)]
+    finally:
+        store.close()
