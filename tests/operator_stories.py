@@ -118,6 +118,11 @@ class Story:
     def case(self, task: bytes = TASK) -> Case:
         return self.operator.cases[task]
 
+    @property
+    def idle(self) -> bool:
+        """Nothing accepted or answered is unfinished."""
+        return all(self.operator.is_finished(case) for case in self.operator.cases.values())
+
     # ---- An own task: posted in 10, accepted in 11, committed in 12, seed block 14 ----
 
     def until_accept(self, task: bytes = TASK, **terms: Any) -> None:

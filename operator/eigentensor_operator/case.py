@@ -186,17 +186,28 @@ class Case:
 
     def opened(self, answer: Answered) -> bytes | None:
         """The outputs root that the answer was revealed to hide."""
-        found = (e for e in self.incidents if isinstance(e, Revealed) and e.slot == answer.index + 1)
-        return next((e.outputs_root for e in found), None)
+        revealed = self._opening(answer)
+        return revealed.outputs_root if revealed else None
+
+    def _opening(self, answer: Answered) -> Revealed | None:
+        return next((e for e in self.incidents if isinstance(e, Revealed) and e.slot == answer.index + 1), None)
 
     def is_over(self, answer: Answered) -> bool:
         """Whether the answer is paid, or was exposed: nothing can be done for it any more."""
         return any(isinstance(e, Settled | Exposed) and e.slot == answer.index + 1 for e in self.incidents)
 
     def has_lost(self, answer: Answered) -> bool:
-        """Whether the answer's bond went in a lost game."""
-        ends = (e for e in self.incidents if isinstance(e, GameEnded) and e.challenger == answer.operator)
+        """Whether the answer's bond went in a lost game: the one that began when it was opened."""
+        opened = self._opening(answer)
+        at = (answer.operator, opened.place.transaction) if opened else None
+        games = (e for e in self.incidents if isinstance(e, Challenged) and (e.challenger, e.place.transaction) == at)
+        numbers = {game.game_id for game in games}
+        ends = (e for e in self.incidents if isinstance(e, GameEnded) and e.game_id in numbers)
         return any(not end.executor_lost for end in ends)
+
+    def is_settled(self, answer: Answered) -> bool:
+        """Whether nothing is due to the answer any more. A lost one may still have a part in a conviction."""
+        return self.is_over(answer) or (self.now.state is State.FINAL and self.has_lost(answer))
 
     @property
     def open_games(self) -> set[int]:

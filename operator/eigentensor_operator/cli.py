@@ -157,7 +157,7 @@ def status(
 def drain(
     data_dir: DataDir = None,
     undo: Annotated[bool, typer.Option("--undo", help="Accept again, after the next start.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when nothing accepted is unfinished.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when nothing at stake is unfinished.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Accept nothing more, and finish what was accepted: before an upgrade, or to leave."""

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eigentensor.chain import Network, Reader, State, from_wei
+from eigentensor.chain import Network, Reader, from_wei
 from eigentensor.errors import ConfigError
-from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.store import Line, Store
 
@@ -63,7 +62,7 @@ def report_of(settings: Settings, network: Network) -> Report:
     chain.check()
     account = chain.balance_of(operator)
     signer, cap, stake_cap = chain.signer_of(operator)
-    tasks = _mine(settings)
+    tasks = [line for line in _lines(settings) if line.role]
     return Report(
         network.name,
         operator,
@@ -86,22 +85,17 @@ def report_of(settings: Settings, network: Network) -> Report:
 
 
 def unfinished(settings: Settings) -> list[bytes]:
-    """Tasks that this operator accepted or answered for, and that still wait for something only it can do."""
-    return [line.case.uuid for line in _mine(settings) if not line.case.dropped and not _is_over(line)]
+    """Tasks in which this operator has, or is about to have, something at stake of which something may still come."""
+    return [line.case.uuid for line in _lines(settings) if not line.finished]
 
 
-def _is_over(line: Line) -> bool:
-    """Until the task has ended the operator can be challenged, and its answer wants to be opened."""
-    undelivered = line.role is Role.EXECUTOR and line.case.seal is not None and not line.case.uploaded
-    return line.state.is_terminal and not (undelivered and line.state is State.FINAL)
-
-
-def _mine(settings: Settings) -> list[Line]:
+def _lines(settings: Settings) -> list[Line]:
+    """The journal, if there is one."""
     if not settings.journal.exists():
         return []
     store = Store(settings.journal)
     try:
-        return [line for line in store.summary() if line.role]
+        return store.summary()
     finally:
         store.close()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from eigentensor import economics
 from eigentensor.chain import State
 from eigentensor_operator import policy as rules
-from eigentensor_operator.case import SENT, Case, Role, Step
+from eigentensor_operator.case import Case, Role, Step
 from eigentensor_operator.game import Game
 from eigentensor_operator.policy import Claims, Policy, Reason, Standing
 
@@ -78,21 +78,21 @@ class Operator:
         return case.doing is not None or self.head < max(case.not_before, case.visible_by)
 
     def is_finished(self, case: Case) -> bool:
-        """Whether nothing more can come of what the operator has at stake in the task."""
-        if case.doing in SENT or case.visible_by > self.head:
+        """Whether nothing more can come of what the operator has at stake in the task, or is about to have.
+
+        Until the task has ended the operator can be challenged, and its answer wants to be opened and settled. Nothing
+        is finished as long as the chain was not read.
+        """
+        if self.standing is None:
             return False
         if self.mine(case):
             delivered = case.seal is None or case.uploaded or case.now.state is not State.FINAL
             return case.dropped is not None or (case.now.state.is_terminal and delivered)
         answer = case.answer_of(self.policy.operator)
-        if answer is None or case.is_over(answer):
-            return True
-        return case.opened(answer) is None and self.head >= case.answers_by(self.policy)
-
-    @property
-    def idle(self) -> bool:
-        """Nothing accepted or answered is unfinished, and no acceptance or answer is on its way."""
-        return all(self.is_finished(case) for case in self.cases.values())
+        if answer is None:
+            return not self._accepting(case) and not self._answering(case)
+        late = case.opened(answer) is None and self.head >= case.answers_by(self.policy)
+        return late or case.is_settled(answer)
 
     # ---- All tasks ----
 

@@ -37,22 +37,25 @@ ALTER TABLE cases ADD COLUMN halted INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE cases ADD COLUMN bond TEXT NOT NULL DEFAULT '0';
 ALTER TABLE cases ADD COLUMN games TEXT NOT NULL DEFAULT '[]';
 """,
+    "ALTER TABLE cases ADD COLUMN finished INTEGER NOT NULL DEFAULT 0;",
 )
 _COLUMNS = (
     "uuid", "posted", "order_json", "outputs_root", "salt", "uploaded", "refused", "dropped", "published", "state",
-    "role", "halted", "bond", "games",
+    "role", "halted", "bond", "games", "finished",
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM cases"
 _REPLACE = f"REPLACE INTO cases ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
 class Line(NamedTuple):
-    """A case for people: the last state that was seen, this operator's part, its bond (wei), and the open games."""
+    """A case for people: the last state that was seen, this operator's part, its bond (wei), the open games, and
+    whether nothing more can come of what it has at stake."""
 
     state: State
     role: Role
     bond: int
     games: tuple[int, ...]
+    finished: bool
     case: Case
 
 
@@ -94,7 +97,9 @@ class Store:
     def summary(self) -> list[Line]:
         """The cases in the order in which they were posted: for people, not for deciding."""
         rows = self._connection.execute(f"{_SELECT} ORDER BY posted, uuid")
-        return [Line(State(r[9]), Role(r[10]), int(r[12]), tuple(json.loads(r[13])), _case(r)) for r in rows]
+        return [
+            Line(State(r[9]), Role(r[10]), int(r[12]), tuple(json.loads(r[13])), bool(r[14]), _case(r)) for r in rows
+        ]
 
     @property
     def checkpoint(self) -> Head | None:
@@ -114,7 +119,9 @@ def changed(before: Operator, after: Operator) -> list[Case]:
 
 def _differs(before: Operator, after: Operator, uuid: bytes) -> bool:
     old, new = before.cases.get(uuid), after.cases[uuid]
-    return old is None or (old is not new and _row(before, old) != _row(after, new))
+    if old is new:  # a block may finish it all the same
+        return before.is_finished(old) != after.is_finished(new)
+    return old is None or _row(before, old) != _row(after, new)
 
 
 def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
@@ -125,11 +132,11 @@ def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
     order, games = json.dumps(case.order.to_json()), json.dumps(sorted(case.open_games))
     kept = (case.uuid, posted, order, *seal, int(case.uploaded), *reasons, published)
     shown = (int(case.now.state), operator.role_in(case).value, int(case.halted), str(operator.bond_of(case)), games)
-    return kept + shown
+    return (*kept, *shown, int(operator.is_finished(case)))
 
 
 def _case(row: tuple[Any, ...]) -> Case:
-    uuid, _, order, outputs_root, salt, uploaded, refused, dropped, published, _, _, halted, _, _ = row
+    uuid, _, order, outputs_root, salt, uploaded, refused, dropped, published, _, _, halted, *_ = row
     return Case(
         uuid,
         Order.from_json(json.loads(order)),

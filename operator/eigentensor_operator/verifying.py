@@ -118,9 +118,9 @@ def _collect(operator: Operator, case: Case, answer: Answered) -> Step | None:
         case State.COMMITTED | State.REVEALED:
             patient = head >= operator.deadline(case) + 2 * policy.patience
             return Step.CLOSE if patient and not case.open_games else None
-        case State.FINAL if not case.is_over(answer):
+        case State.FINAL if not case.is_settled(answer):
             return Step.SETTLE
-        case State.CONVICTED if head >= answers_by and not case.is_over(answer):
+        case State.CONVICTED if head >= answers_by and not case.is_settled(answer):
             return Step.SETTLE
         case State.CONVICTED if head >= answers_by + policy.patience and not case.is_slashed:
             return Step.SLASH if _differs(case, answer) and head < case.end(policy) else None

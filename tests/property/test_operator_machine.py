@@ -132,6 +132,8 @@ class Market:
                 self.close(task)
             case Step.SHOW, State.REVEALED if case.demand and not over:
                 self.include(chain.Shown(at(block), task, 0, b""))
+            case Step.SETTLE, State.FINAL if answer and case.has_lost(answer):
+                return False
             case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not case.is_over(answer):
                 self.include(Settled(at(block), task, 1, ME, WAD))
             case Step.SLASH, State.CONVICTED if not case.is_slashed:
@@ -386,13 +388,13 @@ class OperatorMachine(RuleBasedStateMachine):
                 unshown = case.now.state is State.REVEALED and case.demand is not None
                 if late and case.executor and (unshown or case.now.state in (State.ACCEPTED, State.COMMITTED)):
                     self.market.close(task)  # somebody does
-        assert self.operator.idle
+        assert all(self.operator.is_finished(case) for case in self.operator.cases.values())
         for task in TASKS:
             case = self.market.case(task)
             if case.executor == ME:
                 assert case.now.state.is_terminal
             if (answer := case.answer_of(ME)) is not None and case.opened(answer):
-                assert case.is_over(answer)
+                assert case.is_over(answer) or (case.now.state is State.FINAL and case.has_lost(answer))
 
 
 class LongerOperatorMachine(OperatorMachine):

@@ -200,14 +200,14 @@ def test_a_conviction_that_was_dealt_with_does_not_stop_the_operator_again_after
 def test_a_verifier_that_agrees_is_paid_its_bond_and_its_fee() -> None:
     story = Story()
     story.until_opened()
-    assert not story.operator.idle
+    assert not story.idle
     story.quiet(46, 70)
     story.seen(State.FINAL, 76)
     assert story.head(76) == (Do(Step.SETTLE, TASK),)
     story.tell(Done(TASK, Step.SETTLE, 77))
     story.noted(Settled(at(77), TASK, 1, ME, WAD))
     story.quiet(77, 90)
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_a_verifier_that_differs_is_paid_after_the_conviction_and_sees_to_the_slash() -> None:
@@ -228,6 +228,37 @@ def test_a_verifier_that_differs_is_paid_after_the_conviction_and_sees_to_the_sl
     story.tell(Done(TASK, Step.SLASH, 59))
     story.noted(Slashed(at(59), TASK, 1, 1, ME))
     story.quiet(59, 200)
+
+
+def test_a_verifier_that_lost_its_game_asks_for_nothing_when_the_task_is_final() -> None:
+    story = Story()
+    story.until_opened(WRONG)
+    story.noted(Challenged(at(46), TASK, 1, ME, WAD), GameEnded(at(60), TASK, 1, ME, False))
+    story.quiet(60)
+    assert not story.idle  # somebody else may still convict the executor
+    story.seen(State.FINAL, 80)
+    story.quiet(80, 81)
+    assert story.idle
+    story.head(81 + POLICY.keep)
+    assert story.operator.cases == {}
+
+
+def test_the_fee_of_a_lost_answer_is_taken_if_another_game_convicts_the_executor() -> None:
+    story = Story()
+    story.until_opened(WRONG)
+    story.noted(Challenged(at(46), TASK, 1, ME, WAD), GameEnded(at(60), TASK, 1, ME, False))
+    story.seen(State.CONVICTED, 70)
+    assert story.head(70) == (Do(Step.SETTLE, TASK),)
+
+
+def test_a_game_that_the_operator_lost_as_a_challenger_costs_its_answer_nothing() -> None:
+    story = Story()
+    story.until_opened()
+    apart = replace(at(47), transaction=b"\7" * 32)
+    story.noted(Challenged(apart, TASK, 1, ME, WAD), GameEnded(at(60), TASK, 1, ME, False))
+    story.seen(State.FINAL, 80)
+    assert story.operator.bond_of(story.case()) > 0
+    assert story.head(80) == (Do(Step.SETTLE, TASK),)
 
 
 def test_a_verifier_that_agreed_leaves_the_slash_to_others() -> None:
@@ -271,7 +302,7 @@ def test_an_answer_is_opened_in_every_block_until_its_last_and_then_given_up() -
     assert story.case().unanswered == Reason(Code.LATE, "block 55", "block 57")
     story.seen(State.FINAL, 90)
     story.quiet(90)
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_a_task_that_nobody_ends_is_ended_by_the_verifier() -> None:
@@ -288,7 +319,7 @@ def test_an_exposed_answer_is_over() -> None:
     story.noted(Exposed(at(20), TASK, 1, THIRD, 1))
     story.seen(State.REVEALED, 45, claim=SEAL.outputs_root)
     story.quiet(45)
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_an_undrawn_task_is_nobodys_business() -> None:

@@ -34,15 +34,15 @@ REVEAL_BY = 14 + 50 + 10
 def test_an_honest_run_goes_from_the_order_to_the_payment() -> None:
     story = Story()
     story.until_upload()
-    assert not story.operator.idle
+    assert not story.idle
     assert story.tell(Done(TASK, Step.UPLOAD)) == ()
     assert story.head(CHALLENGE_BY + POLICY.patience - 1) == ()
     assert story.head(CHALLENGE_BY + POLICY.patience) == (Do(Step.CLOSE, TASK),)
-    assert not story.operator.idle
+    assert not story.idle
     story.seen(State.FINAL, CHALLENGE_BY + 3)
     assert story.tell(Done(TASK, Step.CLOSE, CHALLENGE_BY + 3)) == ()
     assert story.head(CHALLENGE_BY + 4) == ()
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_a_finished_task_is_forgotten_when_no_reorg_can_bring_it_back() -> None:
@@ -90,7 +90,7 @@ def test_a_lost_race_costs_nothing_more(told: str) -> None:
         assert story.tell(Undone(TASK, Step.ACCEPT, Reason(Code.CHAIN, "Open", "Accepted"))) == ()
     assert story.head(11) == ()
     assert story.head(90) == ()
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_an_acceptance_that_the_chain_does_not_show_is_sent_again() -> None:
@@ -120,7 +120,7 @@ def test_an_acceptance_rolled_back_and_then_won_by_another_is_let_go() -> None:
     story.seen(State.ACCEPTED, 11, executor=OTHER)
     story.tell(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, ME, OTHER)))
     assert story.head(13) == ()
-    assert story.operator.idle
+    assert story.idle
 
 
 def test_an_order_rolled_back_is_waited_for() -> None:
@@ -302,7 +302,7 @@ def test_a_draining_operator_finishes_what_it_accepted_and_takes_nothing_more() 
     story.until_execute()
     story.posted(SECOND)
     assert story.tell(Drain()) == (Do(Step.DECLINE, SECOND),)
-    assert not story.operator.idle
+    assert not story.idle
     assert story.tell(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
 
 

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from eigentensor.chain import Answered, Challenged, GameEnded, Head, State
+from eigentensor.chain import Answered, Challenged, GameEnded, Head, Revealed, Settled, State, TaskEvent
 from eigentensor.economics import WAD, bond
 from eigentensor.errors import ConfigError
-from eigentensor_operator.case import Case, Fact, Role
-from eigentensor_operator.policy import Code, Needs, Reason
+from eigentensor.program.cost import Needs
+from eigentensor_operator.case import Case, Fact, Role, Step
+from eigentensor_operator.config import Settings
+from eigentensor_operator.events import Done, Inspected
+from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.report import unfinished
 from eigentensor_operator.state import Operator
 from eigentensor_operator.store import _MIGRATIONS, Line, Store, changed
-from operator_stories import ME, PARAMETERS, POLICY, PRICE, SEAL, SECOND, TASK, WRONG, Story, an_order, at
+from operator_stories import ME, NEEDS, PARAMETERS, POLICY, PRICE, SEAL, SECOND, TASK, WRONG, Story, an_order, at
 
 NOBODY = Operator(POLICY)
 
@@ -45,7 +49,7 @@ def test_what_the_chain_says_is_not_taken_from_the_journal(tmp_path: Path) -> No
     store = Store(tmp_path / "journal.sqlite")
     store.save(NOBODY, [replace(PLAIN, history=(Fact(State.OPEN, 3),), needs=Needs(1, 1), fetched=True)])
     assert store.cases() == {TASK: PLAIN}
-    assert store.summary() == [Line(State.OPEN, Role.NONE, 0, (), PLAIN)]
+    assert store.summary() == [Line(State.OPEN, Role.NONE, 0, (), False, PLAIN)]
 
 
 def test_forgotten_cases_are_gone(tmp_path: Path) -> None:
@@ -95,6 +99,51 @@ def test_what_is_at_stake_is_kept_for_people(tmp_path: Path) -> None:
     assert (line.bond, line.games) == (0, ())
 
 
+def told(store: Store, story: Story, *events: TaskEvent, head: int) -> None:
+    """The story goes on, and the journal keeps what differs then."""
+    before = story.operator
+    story.noted(*events)
+    story.head(head)
+    store.save(story.operator, changed(before, story.operator))
+
+
+def test_an_answer_is_unfinished_until_it_is_settled_or_can_not_be_opened_any_more(tmp_path: Path) -> None:
+    settings = Settings.load(data_dir=tmp_path)
+    assert unfinished(settings) == []
+    for opened in (False, True):
+        store, story = Store(settings.journal), Story()
+        story.until_answered()
+        store.save(story.operator, story.operator.cases.values())
+        story.seen(State.REVEALED, 45, claim=WRONG)
+        story.seen(State.CONVICTED, 46)
+        told(store, story, head=46)
+        assert unfinished(settings) == [TASK]
+        if opened:
+            told(store, story, Revealed(at(47), TASK, 1, SEAL.outputs_root), head=47)
+        told(store, story, head=54)
+        assert unfinished(settings) == [TASK]
+        told(store, story, head=55)
+        assert unfinished(settings) == ([TASK] if opened else [])
+        told(store, story, Settled(at(56), TASK, 1, ME, WAD), head=56)
+        assert unfinished(settings) == []
+        store.close()
+
+
+def test_an_acceptance_on_its_way_is_unfinished_and_so_is_all_until_the_chain_was_read(tmp_path: Path) -> None:
+    settings = Settings.load(data_dir=tmp_path)
+    store, story = Store(settings.journal), Story()
+    story.posted()
+    store.save(story.operator, story.operator.cases.values())
+    assert unfinished(settings) == [TASK]
+    told(store, story, head=10)
+    assert unfinished(settings) == []
+    before = story.operator
+    story.tell(Inspected(TASK, NEEDS))
+    story.tell(Done(TASK, Step.FETCH))
+    store.save(story.operator, changed(before, story.operator))
+    assert unfinished(settings) == [TASK]
+
+
 def test_a_journal_of_the_first_version_keeps_its_seals(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with sqlite3.connect(path) as old:
@@ -106,7 +155,7 @@ def test_a_journal_of_the_first_version_keeps_its_seals(tmp_path: Path) -> None:
     kept = Case(TASK, an_order(), seal=SEAL, uploaded=True)
     for _ in range(2):
         store = Store(path)
-        assert store.summary() == [Line(State.REVEALED, Role.EXECUTOR, 0, (), kept)]
+        assert store.summary() == [Line(State.REVEALED, Role.EXECUTOR, 0, (), False, kept)]
         store.close()
 
 
