@@ -116,7 +116,10 @@ class Operator:
         """Being fetched or executed for an answer."""
         for case in self.cases.values():
             committed = case.now.state is State.COMMITTED and not self.mine(case)
-            if committed and case.seal is None and (case.fetched or case.doing in (Step.FETCH, Step.EXECUTE)):
+            drawn = case.candidacy is not None and case.candidacy.index is not None
+            failed = case.unanswered is not None and case.unanswered.lasting
+            begun = case.fetched or case.doing in (Step.FETCH, Step.EXECUTE)  # a lost race may have fetched it too
+            if committed and drawn and begun and case.seal is None and not failed:
                 yield case
 
     def blocks_ahead(self) -> int:

@@ -544,6 +544,30 @@ def test_a_check_counts_among_what_a_new_acceptance_has_to_wait_for() -> None:
     assert story.case(SECOND).refused == Reason(Code.BUSY, "21 blocks", "20 blocks", lasting=False)
 
 
+def test_what_was_fetched_for_a_race_that_another_operator_won_is_no_work() -> None:
+    story = Story()
+    story.until_accept()
+    story.seen(State.ACCEPTED, 11, executor=OTHER)
+    story.tell(Undone(TASK, Step.ACCEPT, NODE_AWAY))
+    story.seen(State.COMMITTED, 12, claim=b"\x0c" * 32)
+    story.quiet(12)
+    assert story.case().fetched and not list(story.operator.checks())
+    story.seeded(15, drawn=True)
+    assert story.head(15) == (Do(Step.LOOK, TASK),)
+    assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), None))) == ()
+    assert story.operator.blocks_ahead() == 0
+
+
+def test_a_check_that_failed_for_good_is_no_work_any_more() -> None:
+    story = Story()
+    story.until_check()
+    story.tell(Inspected(TASK, NEEDS))
+    assert story.tell(Done(TASK, Step.FETCH)) == (Do(Step.EXECUTE, TASK),)
+    assert story.operator.blocks_ahead() > 0
+    story.tell(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11")))
+    assert story.operator.blocks_ahead() == 0
+
+
 def test_other_bits_than_before_stop_the_operator() -> None:
     story = Story()
     story.until_check()
