@@ -18,8 +18,15 @@ _FOLLOWS = {
 }
 
 
+def _decides(game: dict[str, Any]) -> bool:
+    """Whether somebody lost it, or still can. A game that is open when its task ends in another way does not count."""
+    return bool(game["state"] == "open" or (game["state"] == "ended" and game["lost_by"]))
+
+
 def stands(game: dict[str, Any]) -> str:
     """How a game stands, in a few words."""
+    if not _decides(game):
+        return "over without a loser: its task ended first"
     if game["state"] == "ended":
         return f"ended: the {game['lost_by']} lost"
     return f"open, the {game['turn']}'s move until block {game['until']}"
@@ -27,6 +34,8 @@ def stands(game: dict[str, Any]) -> str:
 
 def follows(game: dict[str, Any]) -> str:
     """What happens next, and what if it does not."""
+    if not _decides(game):
+        return "nothing: the executor was convicted otherwise, and the challenger's bond comes back"
     if game["state"] == "ended":
         if game["lost_by"] == "executor":
             return "the client has its escrow back; the executor's stake is slashed when the verifiers' time is over"

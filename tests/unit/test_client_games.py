@@ -29,6 +29,13 @@ def test_an_ended_game_says_who_lost_and_what_that_means() -> None:
     assert games.stands(OPEN) == "open, the challenger's move until block 250"
 
 
+@pytest.mark.parametrize("state", ["idle", "ended"])
+def test_a_game_that_its_task_outran_is_over_without_a_loser(state: str) -> None:
+    game = OPEN | {"state": state, "turn": None, "until": None}
+    assert games.stands(game) == "over without a loser: its task ended first"
+    assert games.follows(game).endswith("the challenger's bond comes back")
+
+
 def test_the_disputed_call_is_shown_as_the_body_that_it_executes() -> None:
     program = layer().program
     first, second = (games.body(program, number) for number in (0, 1))
