@@ -125,9 +125,12 @@ class TaskView:
 
     def state_of(self, game: Game) -> str:
         """`open`, `ended`, or `idle`: its task ended before the game did, and its bond is not back."""
-        if self.state.is_terminal:
-            return "idle" if game.is_stranded else "ended"
-        return "open" if game.executor_lost is None else "ended"
+        if not self.state.is_terminal:
+            return "open" if game.executor_lost is None else "ended"
+        # The bond of a verifier's answer comes back when the answer is settled, any other with an event of its own.
+        answer = self.answer_of(game)
+        is_back = game.returned if answer is None else answer.settled is not None
+        return "ended" if game.counted or is_back else "idle"
 
     def answer_of(self, game: Game) -> Answer | None:
         """The verifier's answer whose reveal opened a game, and whose bond is at stake in it."""

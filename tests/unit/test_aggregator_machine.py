@@ -190,6 +190,15 @@ def test_the_bond_of_an_answer_is_no_challengers() -> None:
     assert (Verb.REFUND, 1) not in messages(90, told(*happened, convicted(45)))
 
 
+def test_a_verifiers_game_that_a_conviction_made_idle_is_over_when_its_answer_is_settled() -> None:
+    games = challenged(31, challenger=VERIFIER, transaction=b"a" * 32)
+    happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer(31, root=WRONG), *games]
+    idle = told(*happened, convicted(45))
+    assert idle.state_of(idle.games[1]) == "idle"
+    settled = told(*happened, convicted(45), Settled(at(90), TASK, 1, VERIFIER, 34))
+    assert settled.state_of(settled.games[1]) == "ended"
+
+
 def test_tasks_that_have_ended_without_a_check_need_nothing_more() -> None:
     ends = {
         State.FINAL: [accepted(), committed(), revealed(), Closed(at(50), TASK, 9, 0)],
