@@ -55,11 +55,16 @@ def stage(view: TaskView, p: Parameters, block: int) -> str:
 
 
 def checked(view: TaskView, p: Parameters, block: int) -> str | None:
-    """`checked(k)`: k verifiers agree; `unchecked`: nobody was drawn, or nobody answered; None: not known (yet)."""
+    """`checked(k)`: k verifiers agree; `unchecked`: nobody was drawn, or nobody answered; None: not known (yet).
+
+    What somebody disputes is not `unchecked`: it is being judged.
+    """
     if view.outputs_root is None or view.state is State.CONVICTED:
         return None
     if view.agreeing:
         return f"checked({view.agreeing})"
+    if view.is_contested:
+        return None
     pending = view.drawn and not view.state.is_terminal and block <= verifiers_by(view, p)
     return None if pending and any(a.root is None and not a.exposed for a in view.answers.values()) else "unchecked"
 

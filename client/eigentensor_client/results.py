@@ -86,7 +86,9 @@ class TaskView:
             return None
         if self.agreed:
             return f"checked({self.agreed})"
-        return "unchecked" if self.state is State.FINAL or self.drawn is False else None
+        # All answers are given before the executor reveals; what somebody disputes is being judged.
+        nobody = not self.answered and not self.games
+        return "unchecked" if self.state is State.FINAL or nobody else None
 
     @property
     def words(self) -> str:

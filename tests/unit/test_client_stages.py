@@ -58,6 +58,8 @@ def test_checked_is_what_all_that_were_asked_for_confirm_and_nobody_disputes() -
         (COMMITTED, None, "committed"),
         (RESULT, None, "result"),
         (replace(RESULT, drawn=False, answered=0), "unchecked", "unchecked"),
+        (replace(RESULT, drawn=False, answered=0, games=(3,)), None, "result, challenged"),
+        (replace(RESULT, answered=0), "unchecked", "unchecked"),
         (replace(RESULT, agreed=1), "checked(1)", "checked(1)"),
         (replace(RESULT, agreed=1, games=(3,)), "checked(1)", "checked(1), challenged"),
         (replace(RESULT, games=(3,)), None, "result, challenged"),
