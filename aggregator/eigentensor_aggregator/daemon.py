@@ -9,7 +9,7 @@ import structlog
 
 from eigentensor.chain import Chain, Reader, Receipt
 from eigentensor.errors import ChainError, NotMined, Reverted
-from eigentensor_aggregator.machine import Action, Key, Verb, due, position_of
+from eigentensor_aggregator.machine import Action, Key, Pause, Verb, due, position_of, rested
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import MOVES, Sent, Store
@@ -46,7 +46,7 @@ class Daemon:
         self._turning = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
-        self._pauses: dict[Key, tuple[int, int]] = {}  # block until which a refused message rests, and for how long
+        self._pauses: dict[Key, Pause] = {}
         self.block = max((head.number for head in store.heads()), default=0)
 
     @property
@@ -78,13 +78,12 @@ class Daemon:
                 return
             late = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
             actions = [action for action in late if self._concerns(action)]
-            keys = {action.key for action in actions}
+            keys = {key for action in actions for key in action.keys}
             self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
-            for action in actions:
+            for action in rested(actions, self._pauses, self.block):
                 if self._stop.is_set():
                     return
-                if self._pauses.get(action.key, (0, 0))[0] <= self.block:
-                    self._send(self._chain, action)
+                self._send(self._chain, action)
 
     def _run(self) -> None:
         if self._chain is not None:
@@ -141,8 +140,9 @@ class Daemon:
                     self._send(chain, Action(action.verb, (view,)))
                 return
             # Somebody else was faster, or it is not time yet: ask again after a pause, each twice as long as the last.
-            _, pause = self._pauses.get(action.key, (0, 0))
-            self._pauses[action.key] = (self.block + pause, min(PAUSE, max(1, 2 * pause)))
+            (key,) = action.keys
+            pause = self._pauses.get(key, Pause()).blocks
+            self._pauses[key] = Pause(self.block + pause, min(PAUSE, max(1, 2 * pause)))
             self._metrics.messages.labels(action.verb, "refused").inc()
             _log.info("message refused", **said, why=error.what)
         except NotMined:

@@ -1,8 +1,9 @@
 """Which messages that anybody may send are due. Pure: blocks and events come in as data."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from eigentensor import economics
 from eigentensor.chain import State
@@ -50,9 +51,16 @@ class Action:
     number: int = 0
 
     @property
-    def key(self) -> Key:
-        """What the message is about, whatever else happened to its tasks."""
-        return self.verb, self.tasks[0].task, self.number
+    def keys(self) -> list[Key]:
+        """What the message is about, task by task, whatever else happened to them."""
+        return [(self.verb, view.task, self.number) for view in self.tasks]
+
+
+class Pause(NamedTuple):
+    """A message that was refused rests before block `until`; the next time for `blocks`."""
+
+    until: int = 0
+    blocks: int = 0
 
 
 def deadline(view: TaskView, p: economics.Parameters) -> int | None:
@@ -104,6 +112,15 @@ def due(views: Iterable[TaskView], p: economics.Parameters, block: int) -> list[
         *(Action(d.verb, (d.task,), d.number) for d in single),
         *(Action(Verb.CLOSE, tuple(closing[i : i + BATCH])) for i in range(0, len(closing), BATCH)),
     ]
+
+
+def rested(actions: Iterable[Action], pauses: Mapping[Key, Pause], block: int) -> Iterator[Action]:
+    """The messages without the tasks that rest: those hold up no others."""
+    for action in actions:
+        ready = zip(action.keys, action.tasks, strict=True)
+        tasks = tuple(view for key, view in ready if pauses.get(key, Pause()).until <= block)
+        if tasks:
+            yield replace(action, tasks=tasks)
 
 
 def awake(view: TaskView, p: economics.Parameters) -> tuple[int, int] | None:

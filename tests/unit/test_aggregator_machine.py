@@ -45,7 +45,7 @@ from eigentensor.chain import (
     State,
 )
 from eigentensor.dispute import Phase, Reason
-from eigentensor_aggregator.machine import BATCH, Action, Verb, awake, deadline, due
+from eigentensor_aggregator.machine import BATCH, Action, Pause, Verb, awake, deadline, due, rested
 from eigentensor_aggregator.tasks import TaskView, fold
 
 END = 12 + economics.lifetime(PARAMETERS, 20)
@@ -221,6 +221,16 @@ def test_many_tasks_are_closed_together_and_the_oldest_deadline_comes_first() ->
     assert [len(action.tasks) for action in batches] == [BATCH, 2]
     order = [view.since for action in batches for view in action.tasks]
     assert order == sorted(order)
+
+
+def test_a_task_whose_end_was_refused_rests_and_holds_up_no_others() -> None:
+    views = [told(posted(task=t), accepted(task=t), committed(task=t), revealed(30, t)) for t in (ROOT, TASK, WRONG)]
+    (batch,) = actions(1000, *views)
+    first, second, third = batch.keys
+    pauses = {first: Pause(1002, 4), second: Pause(1000, 1)}
+    assert list(rested([batch], pauses, 1000)) == [Action(Verb.CLOSE, batch.tasks[1:])]
+    assert list(rested([batch], pauses, 1002)) == [batch]
+    assert list(rested([batch], dict.fromkeys((first, second, third), Pause(1002, 4)), 1001)) == []
 
 
 def test_a_task_is_awake_from_its_first_message_to_its_last() -> None:
