@@ -91,7 +91,7 @@ def test_run_writes_the_result_and_one_object(
 ) -> None:
     with start(*RUN, "-o", "out.safetensors", "--json") as process:
         assert lines_until(process, "").string.startswith("eigentensor 0.1.0 · network local · account 0x")
-        window = lines_until(process, r"final after block (\d+)")
+        window = lines_until(process, r"the end of the window: final after block (\d+)")
         net.anvil.mine_past(int(window[1]))
         out, _ = process.communicate(timeout=120)
     assert process.returncode == 0

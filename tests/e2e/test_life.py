@@ -1,6 +1,7 @@
 """The life of a task, from order to payment, with operators as processes; and what happens when one of them fails."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -45,8 +46,9 @@ LONG = 120.0  # seconds after which a wait is a failure of the test
 
 
 def finish(client: Client, net: Devnet, tasks: Sequence[TaskView]) -> list[TaskView]:
-    """Lets the windows pass when the results are there."""
+    """Lets the windows pass when the results are there, and what their verifiers say of them."""
     there = [client.wait(task, "result", timeout=LONG) for task in tasks]
+    there = [client.wait(task, "checked", timeout=LONG) if task.answered else task for task in there]
     net.anvil.mine_past(max(task.deadline for task in there))
     return [client.wait(task, "final", timeout=LONG) for task in tasks]
 
@@ -66,9 +68,12 @@ def closing(task: TaskView) -> Closed:
 
 def await_event(client: Client, task: TaskView, kind: type[E]) -> E:
     """An event that somebody brings about soon."""
-    while True:
+    deadline = time.monotonic() + LONG
+    while time.monotonic() < deadline:
         if found := [event for event in client.look(task).events if isinstance(event, kind)]:
             return found[0]
+        time.sleep(client.poll)
+    raise AssertionError(f"no {kind.__name__} of task {task.uuid} came")
 
 
 def check_bits(client: Client, task: TaskView, work: Work) -> None:
