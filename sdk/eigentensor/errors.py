@@ -7,7 +7,8 @@ EigenTensorError
 ├── BindingError            names, shapes, dtypes or values given to a program do not fit it
 ├── CaptureError            a function cannot become a program
 ├── ExecutionError          a program could not be compiled or run here
-│   ├── SandboxError        no sandbox, or the sandbox ended the program
+│   ├── SandboxError        the sandbox ended the program, or what it left is no result
+│   │   └── NoSandbox       this machine cannot confine a program
 │   ├── LimitError          time, memory, processes or files ran out
 │   └── WrongBits           the device computes otherwise than the reference
 ├── WitnessError            a witness of one step is incomplete, malformed, or of another claim
@@ -97,6 +98,10 @@ class ExecutionError(EigenTensorError):
 
 class SandboxError(ExecutionError):
     pass
+
+
+class NoSandbox(SandboxError):
+    """Says nothing about the program: elsewhere, or later, it may run."""
 
 
 class LimitError(ExecutionError):

@@ -19,10 +19,12 @@ from eigentensor import economics, merkle, reference
 from eigentensor.bound import Bound
 from eigentensor.chain import Cause, Chain, Network, Opening, Order, State, anvil_account, commitment, order_uuid
 from eigentensor.dispute import refuse
+from eigentensor.errors import ExecutionError
 from eigentensor.player import Player
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.reference import Values
+from eigentensor.runtime import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_variables
 from eigentensor.testing.localnet import Anvil, pass_seed
@@ -33,7 +35,6 @@ from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.watch.config import Settings as WatchSettings
 from eigentensor_aggregator.watch.config import Watch
 from eigentensor_aggregator.watch.service import alone
-from eigentensor_aggregator.watch.watcher import Word
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -144,14 +145,8 @@ def eventually(check: Callable[[], object]) -> None:
 @contextmanager
 def watcher(network: Network, settings: WatchSettings) -> Iterator[list[str]]:
     """A watcher of its own, and what it says."""
-    said: list[Word] = []
     words: list[str] = []
-
-    def tell(word: Word) -> None:
-        said.append(word)
-        words.append(word.words)
-
-    with alone(settings, network, tell):
+    with alone(settings, network, lambda word: words.append(word.words)):
         yield words
 
 
@@ -320,6 +315,18 @@ def test_a_right_result_agrees_and_data_that_is_missing_is_waited_for(
         anvil.mine(1)
         eventually(lambda: words[-1] == "agrees")
     assert client.task_at(task).state is State.REVEALED and not client.open_games(task)
+
+
+def test_a_watcher_without_a_compiler_does_not_begin(
+    network: Network, settings: Settings, watching: Callable[[str], WatchSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "local", toolchain.local.__wrapped__)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with (
+        pytest.raises(ExecutionError, match="clang is not installed"),
+        watcher(network, watching("http://127.0.0.1:9")),
+    ):
+        pass
 
 
 def test_a_process_without_a_key_tells_what_differs_and_ends_well(

@@ -8,7 +8,15 @@ from eigentensor import merkle, rechecked
 from eigentensor.bound import Bound, fetch_bound, fetch_program
 from eigentensor.chain import Chain, Order, Receipt
 from eigentensor.dispute import refuse
-from eigentensor.errors import BindingError, BlobTooLarge, ExecutionError, ProgramError, TensorFileError, WrongBits
+from eigentensor.errors import (
+    BindingError,
+    BlobTooLarge,
+    ExecutionError,
+    NoSandbox,
+    ProgramError,
+    TensorFileError,
+    WrongBits,
+)
 from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.cost import needs_of
@@ -17,8 +25,8 @@ from eigentensor.tracing import Execute
 from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.machine import Look, Verdict
 
-#: Address space of the interpreter and its libraries, and of results in transit.
-OVERHEAD = 4 << 30
+#: Faults of this machine, which say nothing about the result: it is looked at again.
+LOCAL = (NoSandbox, WrongBits)
 #: Errors that come again however often one tries: the result cannot be verified here.
 LASTING = (ProgramError, BindingError, TensorFileError, BlobTooLarge, ExecutionError)
 
@@ -53,10 +61,12 @@ class Hands:
         """Executes again what the executor claims to have executed, within so many blocks.
 
         A watcher stakes nothing on its own device: samples are rechecked, and what differs is executed twice. Raises
-        StoreError where the data is not there now.
+        StoreError where the data is not there now, NoSandbox and WrongBits where this machine is at fault.
         """
         try:
             return self._compare(view, max(1.0, blocks * self._bounds.block_seconds))
+        except LOCAL:
+            raise
         except LASTING as error:
             return Look(Verdict.UNABLE, " ".join(str(error).split()))
 

@@ -14,6 +14,7 @@ import typer
 
 from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
 from eigentensor.economics import WAD
+from eigentensor.runtime import toolchain
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_aggregator.daemon import Daemon
@@ -41,7 +42,11 @@ def watching(
     blobs: Path,
     tell: Callable[[Word], None],
 ) -> Iterator[Watcher]:
-    """A watcher over a database that somebody else keeps up to date. Raises SandboxError where there is no sandbox."""
+    """A watcher over a database that somebody else keeps up to date.
+
+    Raises NoSandbox where there is no sandbox, ExecutionError where there is no compiler.
+    """
+    toolchain.local()
     if not watch.unsafe_no_sandbox:
         available()
     looks = Looks(store)

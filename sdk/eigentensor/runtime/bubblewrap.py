@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import eigentensor
-from eigentensor.errors import ExecutionError, LimitError, SandboxError
+from eigentensor.errors import ExecutionError, LimitError, NoSandbox, SandboxError
 
 MESSAGE = 1 << 16  #: bytes of standard error that are read
 OUTPUT = 8 << 20  #: bytes of standard output that are read
@@ -27,10 +27,10 @@ class Ended:
 
 
 def available() -> None:
-    """Raises SandboxError, which says what to do, if programs cannot be confined on this machine."""
+    """Raises NoSandbox, which says what to do, if programs cannot be confined on this machine."""
     ended = run(confined([], {}), 30, ["/bin/sh", "-c", "exit 0"])
     if ended.code:
-        raise SandboxError(
+        raise NoSandbox(
             f"bubblewrap cannot start here: {ended.errors.strip() or ended.code}",
             fix="Allow user namespaces (sysctl user.max_user_namespaces), or run it as root outside of a container.",
         )
@@ -44,7 +44,7 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path]) ->
     """
     found = shutil.which("bwrap")
     if found is None:
-        raise SandboxError(
+        raise NoSandbox(
             "bubblewrap is not installed: without it a stranger's program is not run",
             fix="Install it, on Debian with `apt-get install bubblewrap`.",
         )
@@ -95,7 +95,7 @@ def failure(ended: Ended, who: str) -> ExecutionError:
     if ended.code is None:
         return LimitError(f"{who} took too long", fix="Allow more seconds, or run a smaller program.")
     if ended.errors.startswith("bwrap:"):
-        return SandboxError(ended.errors.strip(), fix="Try `bwrap --ro-bind / / true`.")
+        return NoSandbox(ended.errors.strip(), fix="Try `bwrap --ro-bind / / true`.")
     number = -ended.code if ended.code < 0 else ended.code - 128
     if number == signal.SIGXCPU:
         return LimitError(f"{who} used up its processor seconds")

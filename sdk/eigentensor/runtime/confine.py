@@ -11,7 +11,7 @@ import signal
 import struct
 from dataclasses import dataclass
 
-from eigentensor.errors import SandboxError
+from eigentensor.errors import NoSandbox
 
 #: Numbers of the allowed calls and the name of the architecture for the kernel.
 CALLS = {
@@ -65,11 +65,11 @@ def limit(limits: Limits, file_bytes: int) -> None:
 def seal() -> None:
     """From now on this process starts no process or thread, opens no socket, signals nobody: such calls fail.
 
-    Raises SandboxError where the kernel or the processor is not known to allow it.
+    Raises NoSandbox where the kernel or the processor is not known to allow it.
     """
     machine = platform.machine()
     if machine not in CALLS:
-        raise SandboxError(f"no list of system calls for {machine}")
+        raise NoSandbox(f"no list of system calls for {machine}")
     architecture, calls = CALLS[machine]
     program = _filter(architecture, sorted(calls.values()))
     code = ctypes.create_string_buffer(program, len(program))
@@ -82,7 +82,7 @@ def seal() -> None:
 def _prctl(option: int, first: int, second: int | bytes = 0) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, first, second, 0, 0):
-        raise SandboxError(f"this process cannot be confined: {errno.errorcode[ctypes.get_errno()]}")
+        raise NoSandbox(f"this process cannot be confined: {errno.errorcode[ctypes.get_errno()]}")
 
 
 def _filter(architecture: int, allowed: list[int]) -> bytes:

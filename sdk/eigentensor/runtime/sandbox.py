@@ -38,7 +38,7 @@ __all__ = ["Limits", "available", "compile_sandboxed", "run_sandboxed"]
 TASK = Path("/task")
 COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
 #: Errors that a child may report; anything else that it says is an ExecutionError.
-REPORTED = {"BindingError", "LimitError", "ExecutionError", "SandboxError", "TensorFileError"}
+REPORTED = {"BindingError", "LimitError", "ExecutionError", "NoSandbox", "TensorFileError"}
 
 
 def run_sandboxed(
@@ -54,8 +54,8 @@ def run_sandboxed(
     """Results of an encoded program on tensors, given as arrays or as safetensors files.
 
     Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
-    if the program needs more than `limits`, SandboxError if there is no sandbox or if the program crashed in it, and
-    ExecutionError for other failures. `unsafe` runs the child without a sandbox, bounded by limits only.
+    if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
+    it, and ExecutionError for other failures. `unsafe` runs the child without a sandbox, bounded by limits only.
     """
     limits, cache = limits or Limits(), cache or Cache(default_folder())
     decoded = decode(program)
