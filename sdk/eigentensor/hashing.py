@@ -23,7 +23,8 @@ from eigentensor.errors import ExecutionError
 SOURCE = Path(__file__).with_suffix(".c")
 FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
 SECONDS = 60  #: for compiling the helper
-SMALL = 1 << 15  #: bytes below which it is not asked
+SMALL = 1 << 15  #: bytes below which nobody waits for it
+FEW = 1 << 9  #: bytes for which a call of it costs more than it saves
 SHARE = 1 << 20  #: bytes for which another thread is worth waking
 
 Bytes = bytes | bytearray | memoryview
@@ -42,7 +43,8 @@ def digests(tag: int, size: int, data: Bytes) -> bytes:
 
     `size` is a multiple of 64 and divides the length of data.
     """
-    helper = chosen().helper if len(data) >= SMALL else None
+    least = FEW if chosen.cache_info().currsize else SMALL
+    helper = chosen().helper if len(data) >= least else None
     return by_hashlib(tag, size, data) if helper is None else helper(tag, size, data)
 
 
@@ -59,20 +61,20 @@ class Helper:
         self.kind = kind
         self.threads = threads
         self.function = library.hash
-        self.function.argtypes = (ctypes.c_int, ctypes.c_int, *(4 * (ctypes.c_size_t,)))
+        number, address = ctypes.c_size_t, ctypes.c_void_p
+        self.function.argtypes = (ctypes.c_int, ctypes.c_int, number, address, number, address)
         self.function.restype = None
 
     def __call__(self, tag: int, size: int, data: Bytes) -> bytes:
-        array = np.frombuffer(data, np.uint8)
-        count = len(array) // size
-        hashes = np.empty(32 * count, np.uint8)
-        given, written = array.ctypes.data, hashes.ctypes.data
-        threads = max(1, min(self.threads, len(array) // SHARE))
+        count = len(data) // size
+        hashes = ctypes.create_string_buffer(32 * count)
+        threads = max(1, min(self.threads, len(data) // SHARE))
+        if threads == 1 and isinstance(data, bytes):
+            self.function(self.kind, tag, size, data, count, hashes)
+            return hashes.raw
+        given, written = np.frombuffer(data, np.uint8).ctypes.data, ctypes.addressof(hashes)
         borders = [count * i // threads for i in range(threads + 1)]
-        parts = [
-            (self.kind, tag, size, given + size * a, b - a, written + 32 * a)
-            for a, b in pairwise(borders)
-        ]
+        parts = [(self.kind, tag, size, given + size * a, b - a, written + 32 * a) for a, b in pairwise(borders)]
         others = [(_pool(threads - 1).submit(self.function, *part), part) for part in parts[1:]]
         self.function(*parts[0])
         for other, part in others:
@@ -80,7 +82,7 @@ class Helper:
                 self.function(*part)
             else:
                 other.result()
-        return hashes.tobytes()
+        return hashes.raw
 
 
 class Chosen(NamedTuple):

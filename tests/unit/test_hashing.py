@@ -90,9 +90,12 @@ def test_a_helper_is_used_in_a_process_that_was_forked_from_one_with_its_threads
     assert subprocess.run([sys.executable, "-c", program, str(folder)], timeout=60, check=False).returncode == 0
 
 
-def test_little_data_never_asks_for_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "chosen", lambda: pytest.fail("asked"))
-    assert merkle.blob_root(bytes(SMALL - 1)) != merkle.blob_root(bytes(SMALL - 2))
+@pytest.mark.usefixtures("fresh")
+def test_little_data_does_not_wait_for_the_helper() -> None:
+    merkle.blob_root(bytes(SMALL - 1))
+    assert chosen.cache_info().currsize == 0
+    merkle.blob_root(bytes(SMALL))
+    assert chosen.cache_info().currsize == 1
 
 
 def test_what_was_compiled_is_loaded_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

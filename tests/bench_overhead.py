@@ -1,0 +1,96 @@
+"""What an honest executor adds to warm execution: the hashes of its outputs and the commitment, in percent.
+
+Beside it stand the random sample that it recomputes with the reference, and the trace, which is made when somebody
+disputes a result. Medians of rounds in which each takes its turn in one process.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from statistics import median
+from typing import Any
+
+from tinygrad import Tensor
+
+import models
+from eigentensor import merkle, sample
+from eigentensor.bound import Bound
+from eigentensor.chain import commitment
+from eigentensor.chain.order import Domain
+from eigentensor.program import Program, Results
+from eigentensor.runtime import Executable
+from eigentensor.tracing import retrace
+from eigentensor.tracing.observed import observed_by
+from models import Model
+
+ROUNDS = 15
+DOMAIN, OPERATOR, SOME = Domain(31337, "0x" + "11" * 20), "0x" + "22" * 20, bytes(range(32))
+
+
+def hidden_states() -> Model:
+    """MiniLM's sizes with all that the last layer gives out instead of its mean: 128 times as much to hash."""
+    encoder = models.bert()
+    network = encoder.model
+
+    def function(tokens: Tensor) -> Tensor:
+        return network.norm(network.words(tokens) + network.places.weight).sequential(network.layers)
+
+    return Model("the same, all hidden states", network, function, encoder.inputs)
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(model: Model) -> tuple[int, list[float]]:
+    """Bytes of the outputs; median seconds of an execution, of hashes and commitment, of the sample, of a trace."""
+    graph = model.captured()
+    program, weights, inputs = graph.program, dict(graph.weights), dict(model.inputs)
+    plain = Executable(program, weights)
+    chosen = sample.choose(program, 1, SOME)
+    sampled = Executable(sample.observed(program, chosen), weights)
+    bound = Bound(program, (), weights | inputs, {}, 1)
+    results = plain.run(inputs)
+
+    def commit() -> None:
+        commitment(DOMAIN, SOME, OPERATOR, 0, merkle.results_root(program, results), SOME)
+
+    def recheck() -> None:
+        sample.recheck(bound, chosen, sampled.run(inputs), SOME)
+
+    @cache
+    def observing(program: Program) -> Executable:
+        return Executable(program, weights)
+
+    def run(program: Program, tensors: Any, variables: Any) -> Results:
+        return observing(program).run({name: tensors[name] for name in inputs}, variables)
+
+    def trace() -> None:
+        retrace(program, weights | inputs, execute=observed_by(run))
+
+    ways = (lambda: plain.run(inputs), commit, recheck, trace)
+    for way in ways:
+        way()
+    taken = [[seconds(way) for way in ways] for _ in range(ROUNDS)]
+    size = sum(array.nbytes for array in results.outputs.values())
+    execution, committing, rechecking, tracing = map(median, zip(*taken, strict=True))
+    return size, [execution, committing, max(0.0, rechecking - execution), tracing]
+
+
+def main() -> None:
+    head = ("", "bytes out", "run, ms", "commit, ms", "overhead", "sample", "trace")
+    sys.stdout.write("{:32}{:>10}{:>10}{:>12}{:>10}{:>9}{:>9}\n".format(*head))
+    for model in (models.resnet18(224), models.bert(), hidden_states(), models.digits()):
+        size, (execution, *others) = measure(model)
+        shares = [100 * other / execution for other in others]
+        sys.stdout.write(f"{model.name:32}{size:10,}{execution * 1e3:10.2f}{others[0] * 1e3:12.3f}")
+        sys.stdout.write("".join(f"{share:8.2f} %" for share in shares) + "\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"medians of {ROUNDS} rounds; shares of the execution\n")
+
+
+if __name__ == "__main__":
+    main()
