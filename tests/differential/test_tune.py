@@ -1,0 +1,131 @@
+"""Tuning a program: measured, kept, used by the next run and by the sandboxed child; always the same bits."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+from eigentensor import reference
+from eigentensor.cache import Cache
+from eigentensor.capture import capture
+from eigentensor.errors import WrongBits
+from eigentensor.program.codec import encode
+from eigentensor.program.model import Body, Program
+from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime.sandbox import run_sandboxed
+from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.tuning.database import Database, Time, default_path
+from eigentensor.runtime.tuning.measure import Arena
+from eigentensor.runtime.tuning.session import Session
+from eigentensor_client.cli import main
+
+X = np.random.default_rng(0).standard_normal((37, 45), dtype=np.float32)
+
+
+def scaled(x: Tensor) -> Tensor:
+    return x * 3 + 1
+
+
+def summed(x: Tensor) -> Tensor:
+    return (x * x).sum(axis=1)
+
+
+def program(function: object = scaled) -> Program:
+    return capture(function, {"x": X}, fingerprint=False).program
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield Cache(tmp_path / "kernels")
+
+
+def test_what_was_measured_is_kept_and_tuning_goes_on_where_it_ended(cache: Cache) -> None:
+    here = toolchain.local()
+    with Database(default_path()) as database:
+        session = Session(program(), here, cache, database)
+        session.run(0)
+        (line,) = session.lines()
+        assert (line.calls, line.shape, line.tried) == (1, "37×45", 1)
+        assert line.heuristic == line.best > 0
+        first = database.times(here.place, program().bodies[0])
+        session.run(60)
+        (line,) = session.lines()
+        assert line.tried == line.possible == len(here.candidates(program().bodies[0])) > 1
+        assert line.ratio >= 1
+        assert first[0] in database.times(here.place, program().bodies[0])
+        before, told = database.count(), []
+        session.run(60, lambda text, *_: told.append(text))
+        assert database.count() == before
+        assert not any("schedules" in text for text in told)
+
+
+def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_with_the_same_bits(cache: Cache) -> None:
+    here, of = toolchain.local(), program(summed)
+    (body,) = of.bodies
+    usual, *others = here.candidates(body)
+    times = [Time(str(usual), 2e-6, 9, True), Time(str(others[-1]), 1e-6, 9, False)]
+    with Database(default_path()) as database:
+        database.record(here.place, body, times)
+    assert here.schedule(body) == others[-1] != usual
+    expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
+    assert Executable(of, cache=cache).run({"x": X}).outputs["output"].tobytes() == expected
+    assert cache.path(here.key(body)).exists()
+    given = run_sandboxed(encode(of), {"x": X}, cache=cache, unsafe=True).outputs["output"]
+    assert given.tobytes() == expected
+
+
+@dataclass(frozen=True)
+class Wrong(Toolchain):
+    """Compiles another body wherever it is told a schedule."""
+
+    def source(self, body: Body) -> str:
+        return super().source(program(lambda x: x * 3 + 2).bodies[0] if self.schedules else body)
+
+
+def test_a_schedule_that_gives_other_bits_is_an_error_that_names_it(cache: Cache) -> None:
+    here, (body,) = toolchain.local(), program().bodies
+    arena = Arena(body, Wrong(here.identity, here.target, here.command, schedules={}), cache)
+    with pytest.raises(WrongBits, match=r"body [0-9a-f]{64} gives other bits with the schedule \w+="):
+        arena.contend(here.candidates(body)[1:2])
+
+
+def test_the_command_shows_a_table_and_the_times_are_in_the_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scaled.program"
+    file.write_bytes(encode(program()))
+    main_ends(0, "tune", str(file), "--seconds", "1", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["schema"] == "eigentensor.tuning/1"
+    assert (said["device"], said["bodies"][0]["shape"]) == ("CPU", "37×45")
+    assert said["measurements"] >= 1
+    assert said["heuristic_seconds"] >= said["best_seconds"] > 0
+    main_ends(0, "tune", str(file), "--seconds", "0")
+    shown = capsys.readouterr().out
+    assert "heuristic" in shown and "37×45" in shown and "measurements in" in shown
+
+
+def test_ctrl_c_keeps_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "_tune", interrupted)
+    file = tmp_path / "scaled.program"
+    file.write_bytes(encode(program()))
+    main_ends(130, "tune", str(file))
+    shown = capsys.readouterr()
+    assert "what was measured is kept" in shown.err
+    assert "1 measurements in" in shown.out
+
+
+def main_ends(code: int, *words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert (ended.value.code or 0) == code
