@@ -1,0 +1,89 @@
+"""CUDA text becomes PTX in which every rounding is named, and products and sums meet only where the program says."""
+
+import pytest
+
+from captured_graphs import graphs
+from device_cases import WidestGrid, other
+from eigentensor.errors import ExecutionError
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
+from eigentensor.program.ops import Op
+from eigentensor.program.signatures import STORED
+from eigentensor.runtime import nvrtc, selftest
+from eigentensor.runtime.gridded import Gridded, Queue
+
+#: Oldest and newest architecture that the compiler knows are tried in a long run.
+HERE, OTHERS = "sm_80", ("sm_50", "sm_75", "sm_90", "sm_120")
+FUSED = {Op.MULACC, Op.REDUCE_MULACC}
+
+
+def no_device() -> Queue:
+    raise AssertionError("only text is compiled")
+
+
+def compiler(architecture: str = HERE) -> Gridded:
+    return nvrtc.toolchain(architecture, 432, no_device)
+
+
+def rounds_as_written(body: Body, kind: Gridded) -> None:
+    """The compiler refuses PTX that is not exact; here it is read once more, by itself."""
+    ptx = kind.compile(kind.source(body)).decode()
+    assert not [
+        word for word in (".ftz", ".approx", ".full", ".f64", ".f16", ".bf16", ".sat", "mad.f32") if word in ptx
+    ]
+    arithmetic = [line for line in ptx.splitlines() if ".f32" in line and any(op in line for op in ARITHMETIC)]
+    assert all(".rn.f32" in line for line in arithmetic)
+    assert ("fma.rn.f32" in ptx) == any(i.op in FUSED for i in body.instructions)
+
+
+ARITHMETIC = ("add.", "sub.", "mul.", "div.", "fma.", "sqrt.", "rcp.")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "gelu mlp" else pytest.mark.slow) for n in graphs()])
+def test_captured_graphs_become_exact_ptx(name: str) -> None:
+    kind = compiler()
+    for body in graphs()[name].captured().program.bodies:
+        rounds_as_written(body, kind)
+        if body.reduce_ranges:
+            rounds_as_written(body, other(WidestGrid, kind))
+
+
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(d, marks=[] if d is DType.FLOAT32 else pytest.mark.slow) for d in sorted(STORED)]
+)
+def test_every_operation_becomes_exact_ptx(dtype: DType) -> None:
+    for body in selftest.conformance([dtype])[0].bodies:
+        rounds_as_written(body, compiler())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", OTHERS)
+def test_other_architectures_become_exact_ptx(architecture: str) -> None:
+    for body in selftest.conformance([DType.FLOAT32, DType.FLOAT16])[0].bodies:
+        rounds_as_written(body, compiler(architecture))
+
+
+CONTRACTED = """typedef float f32; typedef int ix;
+extern "C" __global__ void compute(f32 *p0, const f32 *p1) { p0[0] = EXPRESSION; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("__fmaf_rn(p1[0], p1[1], p1[2])", "contracted"),
+        ("__fadd_rz(p1[0], p1[1])", "add.rz.f32"),
+        ("__fdividef(p1[0], p1[1])", "div.approx"),
+        ("__sinf(p1[0])", "sin.approx"),
+        ("__saturatef(p1[0])", "sat"),
+        ("(f32)((double)p1[0] * p1[1] + p1[2])", "f64"),
+    ],
+)
+def test_ptx_that_rounds_otherwise_is_refused(expression: str, said: str) -> None:
+    with pytest.raises(ExecutionError, match=said):
+        compiler().compile(CONTRACTED.replace("EXPRESSION", expression))
+
+
+def test_a_text_that_is_not_cuda_is_an_error_that_shows_what_the_compiler_said() -> None:
+    with pytest.raises(ExecutionError, match="broken_here"):
+        compiler().compile("broken_here")
