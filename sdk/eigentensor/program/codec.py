@@ -1,6 +1,7 @@
 """A program as bytes: the one encoding of sdk/README.md. Nothing is made from a count before the bytes are there."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from struct import Struct, pack
 from typing import Any
 
@@ -241,6 +242,24 @@ def body_record(b: Body) -> bytes:
 
 
 def _read_body(reader: _Reader, _: _Bodies) -> Body:
+    """The same record is the same object, so that what is known of the body is found at once."""
+    try:
+        body = _known_body(reader.data)
+    except FormatError:  # once more, for an error that says where
+        return _new_body(reader)
+    reader.rest()
+    return body
+
+
+@lru_cache(maxsize=256)
+def _known_body(record: bytes) -> Body:
+    reader = _Reader(record, "body")
+    body = _new_body(reader)
+    reader.end()
+    return body
+
+
+def _new_body(reader: _Reader) -> Body:
     instructions, parameters, variables, output_ranges, reduce_ranges, reductions, zero = reader.take(_BODY)
     reader.zero(zero)
     read_parameters = []

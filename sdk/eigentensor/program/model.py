@@ -58,6 +58,14 @@ class Body:
     output_ranges: tuple[int, ...] = ()
     reduce_ranges: tuple[ReduceRange, ...] = ()
     variables: tuple[Bounds, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.parameters, self.instructions, self.output_ranges, self.reduce_ranges, self.variables)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash  # computed once: proofs and costs of a body are looked up by it
 
     @property
     def reductions(self) -> int:
