@@ -1,0 +1,76 @@
+"""Models of real shapes: every call has the bits of the reference, on every device."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from eigentensor import reference
+from eigentensor.merkle import results_root
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Program
+from eigentensor.testing.agreement import Calls, calls_of, differences
+from eigentensor.testing.backends import backends
+from eigentensor.testing.programs import Example
+
+pytestmark = pytest.mark.slow
+BACKENDS = {backend.name: backend for backend in backends()}
+MODELS = {
+    "digits": models.digits,
+    "ResNet-18": models.resnet18,
+    "BERT of MiniLM's sizes": models.bert,
+    "GPT-2-small step": models.gpt2_step,
+    "Adam step": models.adam_step,
+}
+STEPS = 100
+
+
+@lru_cache(maxsize=1)
+def expected(name: str) -> tuple[Example, Calls]:
+    """A model on its inputs, with states that are not zero, and what the reference computes in each call."""
+    model, random = MODELS[name](), np.random.default_rng(9)
+    graph = model.captured()
+    states = {n: s if s.any() else random.standard_normal(s.shape, dtype=np.float32) for n, s in graph.states.items()}
+    variables = {v.name: (v.minimum + v.maximum) // 2 for v in graph.program.variables}
+    example = Example(graph.program, {**graph.weights, **states, **model.inputs}, variables, 1)
+    return example, calls_of(example)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_call_of_a_model_has_the_bits_of_the_reference(name: str, backend: str) -> None:
+    example, calls = expected(name)
+    assert differences(example, BACKENDS[backend].way(), calls) == []
+
+
+@lru_cache(maxsize=1)
+def trained() -> tuple[Example, list[bytes]]:
+    """A hundred steps of training with Adam, and the hash of loss and states after each, by the reference."""
+    model = models.adam_step()
+    graph = model.captured()
+    program = replace(graph.program, max_repeat=STEPS)
+    first = {**graph.weights, **graph.states, **model.inputs}
+    return Example(program, first, {}, STEPS), hashes(program, first, partial(reference.execute, program))
+
+
+def hashes(program: Program, first: Mapping[str, Any], run: Callable[[dict[str, Any]], Results]) -> list[bytes]:
+    """Of loss and states after each step."""
+    tensors, found = dict(first), []
+    for _ in range(STEPS):
+        results = run(tensors)
+        found.append(results_root(program, results))
+        tensors |= results.states
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hundred_steps_of_training_have_the_hashes_of_the_reference(backend: str) -> None:
+    example, expected = trained()
+    program, first, variables, repeat = example.program, example.tensors, example.variables, example.repeat
+    run = BACKENDS[backend].way()(program)
+    assert hashes(program, first, lambda tensors: run(tensors, variables, 1)) == expected
+    assert results_root(program, run(first, variables, repeat)) == expected[-1]
