@@ -110,6 +110,27 @@ def test_it_starts_no_process_and_no_thread() -> None:
     refused(attack("import threading; threading.Thread(target=print).start()"), "can't start new thread")
 
 
+def test_threads_that_were_there_before_are_sealed_as_well() -> None:
+    code = PRELUDE.format(memory=2 << 30, cpu_seconds=20).replace("confine.seal()", "")
+    code += textwrap.dedent("""
+        import threading
+        sealed, said = threading.Event(), []
+        def attack():
+            sealed.wait()
+            try:
+                said.append(socket.socket())
+            except OSError as error:
+                said.append(error)
+        thread = threading.Thread(target=attack)
+        thread.start()
+        confine.seal()
+        sealed.set()
+        thread.join()
+        raise said[0] if isinstance(said[0], OSError) else SystemExit(0)
+    """)
+    refused(bubblewrap.run(bubblewrap.confined([], {}), 60, [sys.executable, "-c", code]), "Operation not permitted")
+
+
 def test_it_writes_no_file_but_its_results_and_of_these_no_more_than_allowed(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.touch()

@@ -32,6 +32,7 @@ CALLS = {
         "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
     }),
 }  # fmt: skip
+SECCOMP = {"x86_64": 317, "aarch64": 277}  #: the number of the call that installs a filter
 FILES = 64  #: open at a time
 INTERPRETER = 1 << 30  #: bytes of addresses that Python and its libraries take, and a thread besides
 THREAD = 16 << 20
@@ -63,7 +64,7 @@ def limit(limits: Limits, file_bytes: int) -> None:
 
 
 def seal() -> None:
-    """From now on this process starts no process or thread, opens no socket, signals nobody: such calls fail.
+    """From now on no thread of this process starts a process or thread, opens a socket, signals anybody: that fails.
 
     Raises NoSandbox where the kernel or the processor is not known to allow it.
     """
@@ -76,12 +77,15 @@ def seal() -> None:
     # struct sock_fprog: length in instructions, then a pointer
     description = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(code))
     _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
-    _prctl(22, 2, description)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-
-
-def _prctl(option: int, first: int, second: int | bytes = 0) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, first, second, 0, 0):
+    # SECCOMP_SET_MODE_FILTER for all threads (SECCOMP_FILTER_FLAG_TSYNC): those that run kernels are there already
+    if libc.syscall(SECCOMP[machine], 1, 1, description):
+        raise NoSandbox(f"this process cannot be sealed: {errno.errorcode.get(ctypes.get_errno(), 'a thread is not')}")
+
+
+def _prctl(option: int, first: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, first, 0, 0, 0):
         raise NoSandbox(f"this process cannot be confined: {errno.errorcode[ctypes.get_errno()]}")
 
 
