@@ -94,7 +94,7 @@ class OpenCL:
                 check(cl.clReleaseProgram(program))
             return binary.raw
 
-    def kernel(self, code: bytes) -> Any:
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
         with told():
             size, bytes_ = (ctypes.c_size_t * 1)(len(code)), ctypes.create_string_buffer(code, len(code))
             binary = (ctypes.POINTER(ctypes.c_ubyte) * 1)(ctypes.cast(bytes_, ctypes.POINTER(ctypes.c_ubyte)))
@@ -102,7 +102,7 @@ class OpenCL:
             context, device = self.device.context, self.device.cl_dev
             program = checked(cl.clCreateProgramWithBinary(context, 1, device, size, binary, each, status), status)
             self._build(program)
-            return _Owned(program, cl.clReleaseProgram)
+            return _Owned(program, cl.clReleaseProgram, name)
 
     def _build(self, program: Any) -> None:
         if cl.clBuildProgram(program, 1, self.device.cl_dev, OPTIONS, BP_CB(), None):
@@ -159,7 +159,7 @@ class OpenCL:
     def _ready(self, launch: Launch) -> tuple["_Owned", Any, Any]:
         with told():
             status = ctypes.c_int32()
-            made = checked(cl.clCreateKernel(launch.kernel.opaque, NAME.encode(), status), status)
+            made = checked(cl.clCreateKernel(launch.kernel.opaque, launch.kernel.name.encode(), status), status)
             kernel = _Owned(made, cl.clReleaseKernel)
             arguments = [*(b.opaque for b in launch.buffers), *map(ctypes.c_int32, launch.numbers)]
             for number, argument in enumerate(arguments):
@@ -173,10 +173,10 @@ class OpenCL:
 
 
 class _Owned:
-    """Something of OpenCL's that is given back when nothing refers to it any more."""
+    """Something of OpenCL's that is given back when nothing refers to it any more; of a program the kernel's name."""
 
-    def __init__(self, opaque: Any, release: Callable[[Any], Any]) -> None:
-        self.opaque, self.release = opaque, release
+    def __init__(self, opaque: Any, release: Callable[[Any], Any], name: str = "") -> None:
+        self.opaque, self.release, self.name = opaque, release, name
 
     def __del__(self) -> None:
         self.release(self.opaque)
