@@ -146,15 +146,15 @@ def files() -> dict[Path, str]:
     """What has to be written where."""
     programs = {"layer": worked_examples.layer(), "session": worked_examples.session()}
     vectors = {name: program_vector(example) for name, example in programs.items()}
-    readme = _between(README.read_text(), *RULES, rules())
+    readme = between(README.read_text(), *RULES, rules())
     return {
         VECTORS / "program.json": json.dumps(vectors, indent=2) + "\n",
         VECTORS / "merkle.json": json.dumps(merkle_vectors(), indent=2, ensure_ascii=False) + "\n",
-        README: _between(readme, *EXAMPLE, worked_example(programs["layer"].program, vectors["layer"])),
+        README: between(readme, *EXAMPLE, worked_example(programs["layer"].program, vectors["layer"])),
     }
 
 
-def _between(document: str, start: str, end: str, content: str) -> str:
+def between(document: str, start: str, end: str, content: str) -> str:
     before, _, rest = document.partition(start)
     return before + start + content + end + rest.partition(end)[2]
 

@@ -1,0 +1,122 @@
+"""tinygrad's passes from a scheduled kernel to lines that a renderer writes: those of release 0.14.0, guarded.
+
+Left out are passes that only change data: its simplifier on floats and integers, the sums of constants made products,
+choices moved into loads, divisions made multiplications, casts that were found needless. Reductions are own.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from tinygrad.codegen import (
+    build_range_map,
+    devectorizer2,
+    ew_devectorizer,
+    expander2,
+    indexing_simplify,
+    line_rewrite,
+    linearize,
+    memory_coalescing,
+    pm_add_control_flow,
+    pm_add_loads,
+    pm_cast_weak,
+    pm_casted_consts,
+    pm_commit_weak,
+    pm_expand_broadcast,
+    pm_linearize_cleanups,
+    pm_lower_index_dtype,
+    pm_move_gates_from_index,
+    pm_number_params,
+    pm_split_ends,
+)
+from tinygrad.codegen.decomp.op import get_simplifying_rewrite_patterns
+from tinygrad.codegen.late.linearizer import CFGContext
+from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
+from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.codegen.simplify import pm_flatten_range
+from tinygrad.dtype import AddrSpace, dtypes
+from tinygrad.renderer import Renderer
+from tinygrad.uop.movement import mop_cleanup
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, graph_rewrite
+from tinygrad.uop.symbolic import pm_clean_up_group_sink, pm_remove_invalid, sym, symbolic_simple
+
+from eigentensor.testing.guarded.floats import rounded
+from eigentensor.testing.guarded.guard import Guard, Together
+from eigentensor.testing.guarded.uops import float32, integer, larger, uop
+
+_simple, _sym, _indexing = Guard(symbolic_simple), Guard(sym), Guard(indexing_simplify)
+#: The gate of an index becomes that of its load. The matcher's last two rules would cast what a WHERE chooses instead
+#: to the type in memory, and lose it if it does not fit.
+_gates = PatternMatcher(pm_move_gates_from_index.patterns[:-2])
+
+
+def lines(kernel: Any, renderer: Renderer, opts: Sequence[Opt] = ()) -> list[Any]:
+    """A kernel in the order in which it is written; raises KernelOptError for opts that it does not admit."""
+    scheduler = Scheduler(kernel, renderer)
+    for opt in opts:
+        scheduler.apply_opt(opt)
+    sink = scheduler.get_optimized_ast(kernel.arg.name)
+    sink = graph_rewrite(sink, Together(_sym, pm_flatten_range))
+    sink = graph_rewrite(sink, expander2, ctx=build_range_map(sink))
+    sink = graph_rewrite(sink, Together(mop_cleanup, _accumulators, pm_clean_up_group_sink), ctx=[0])
+    sink = graph_rewrite(sink, Together(_simple, pm_expand_broadcast, pm_add_loads))
+    sink = graph_rewrite(sink, Together(_simple, devectorizer2, _indexing), ctx=renderer)
+    sink = graph_rewrite(sink, _sym)
+    sink = memory_coalescing(sink, renderer)
+    sink = graph_rewrite(sink, Together(_simple, ew_devectorizer), bottom_up=True)
+    sink = graph_rewrite(sink, Together(_sym, _indexing))
+    # from here on indices are machine integers, no longer told from data: nothing is simplified any more
+    sink = graph_rewrite(sink, pm_lower_index_dtype, ctx={})
+    decompositions = get_simplifying_rewrite_patterns(tuple(renderer.code_for_op))
+    sink = graph_rewrite(sink, Together(pm_commit_weak, decompositions), ctx=renderer)
+    sink = graph_rewrite(sink, _gates)
+    last = Together(pm_commit_weak, pm_cast_weak, decompositions, pm_split_ends, pm_remove_invalid)
+    sink = graph_rewrite(sink, last, ctx=renderer)
+    sink = graph_rewrite(sink, pm_casted_consts, walk=True)
+    sink = graph_rewrite(sink, pm_add_control_flow, ctx=CFGContext(sink), bottom_up=True)
+    last_slot = max(u.arg.slot for u in sink.toposort() if u.op is Ops.PARAM)
+    sink = graph_rewrite(sink, pm_number_params, ctx=[last_slot + 1], walk=True)
+    return list(line_rewrite(linearize(sink), pm_linearize_cleanups))
+
+
+def _accumulate(numbers: list[int], r: Any) -> Any:
+    """A REDUCE as a register that takes one term after the other, in the order of the loops."""
+    term, loops = r.src[0], r.src[1:]
+    total = UOp.placeholder_like(r, numbers[0], AddrSpace.REG)
+    numbers[0] += 1
+    inside = term.toposort()
+    ended = {loop for u in inside if u.op is Ops.END for loop in u.ended_ranges}
+    around = tuple(u for u in inside if u.op is Ops.RANGE and u not in loops and u not in ended)
+    start = total.after(*around).store(_identity(r.arg[0], r.dtype))
+    before = total.after(start, *loops)
+    return total.after(before.store(_step(r, before, term)).end(*loops))
+
+
+def _step(r: Any, total: Any, term: Any) -> Any:
+    kind = r.arg[0]
+    if kind is Ops.MULACC:
+        return uop(Ops.MULACC, *term.src[:2], total)
+    if kind is Ops.MAX:
+        return larger(total, term)
+    found = uop(kind, total, term)
+    return found if r.tag is None else rounded(r.tag, found)
+
+
+def _identity(kind: Any, dtype: Any) -> Any:
+    number = {Ops.ADD: 0, Ops.MULACC: 0, Ops.MUL: 1, Ops.MAX: dtype.min}[kind]
+    return float32(127 << 23 if number else 0) if dtype is dtypes.float32 else integer(number, dtype)
+
+
+_accumulators = PatternMatcher([(UPat(Ops.REDUCE, name="r"), lambda ctx, r: _accumulate(ctx, r))])
+
+
+def order_preserving(kernel: Any, renderer: Renderer, random: Random) -> list[Opt]:
+    """Up to three opts, drawn at random, that compute parts of output loops side by side."""
+    scheduler, chosen = Scheduler(kernel, renderer), list[Opt]()
+    for _ in range(3):
+        opt = Opt(OptOps.UPCAST, random.randrange(max(1, scheduler.shape_len)), random.choice((2, 3, 4, 5, 7, 8)))
+        with suppress(KernelOptError):
+            scheduler.apply_opt(opt)
+            chosen.append(opt)
+    return chosen

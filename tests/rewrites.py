@@ -1,0 +1,356 @@
+"""Every rewrite of tinygrad 0.14.0 that was found to change a bit of a result, and what is done about each.
+
+A formula takes tensors and UOps alike: a row is a function to capture, and a kernel for tinygrad's own passes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tinygrad.codegen import pm_add_loads
+from tinygrad.codegen.decomp.op import get_late_rewrite_patterns, get_simplifying_rewrite_patterns
+from tinygrad.codegen.late.coalesce import pm_simplify_add_image
+from tinygrad.codegen.late.gater import pm_move_gates_from_index
+from tinygrad.codegen.opt import Opt, OptOps
+from tinygrad.codegen.simplify import pm_reduce_simplify
+from tinygrad.dtype import dtypes
+from tinygrad.renderer.llvmir import LLVMRenderer
+from tinygrad.tensor import Tensor
+from tinygrad.uop.ops import AxisType, KernelInfo, Ops, PatternMatcher, UOp, graph_rewrite
+from tinygrad.uop.symbolic import pm_move_where_on_load, sym, symbolic, symbolic_simple
+
+from eigentensor.capture.convert import DTYPES
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.testing.edges import edges, held
+from uop_meaning import meaning
+
+CASES, STEPS = 3009, 6
+CODE = tuple(LLVMRenderer.code_for_op)
+MATCHERS = {
+    "symbolic_simple": symbolic_simple,
+    "symbolic": symbolic,
+    "sym": sym,
+    "decompositions": get_simplifying_rewrite_patterns(CODE) + get_late_rewrite_patterns(CODE, False),
+    "pm_simplify_add_image": PatternMatcher(pm_simplify_add_image.patterns[-1:]),
+    "pm_reduce_simplify": pm_reduce_simplify,
+    "pm_move_where_on_load": pm_move_where_on_load,
+    "pm_move_gates_from_index": pm_add_loads + pm_move_gates_from_index,
+}
+TYPES = {
+    "f": DType.FLOAT32, "h": DType.FLOAT16, "b": DType.BOOL, "i": DType.INT32, "u": DType.UINT32, "B": DType.UINT8,
+}  # fmt: skip
+STRONG = {ours: theirs for theirs, ours in DTYPES.items()}
+
+
+DIFFERS, AGREES, NAN, CRASHES = "other bits", "the same", "other NaNs", "SIGFPE"
+SAID = "in the program"
+NOT_REACHED = "not reached; guarded"
+OWN_ORDER = "not reached; loops stay in order"
+OWN_TEXT = "own text; own renderers"
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One row.
+
+    `takes` are the types of the formula's arguments; `over` says that they have a second axis, which is summed. `rule`
+    is the matcher, or who else does it; `cut` says that the scheduler does it already. `stock` is what becomes of the
+    kernel in tinygrad's own hands, on a CPU with 512-bit vectors.
+    """
+
+    name: str
+    rule: str
+    formula: Callable[..., Any]
+    takes: str = "f"
+    cut: bool = False
+    over: bool = False
+    kernel: Callable[..., Any] | None = None
+    opts: tuple[Opt, ...] = ()
+    stock: str = DIFFERS
+    here: str = ""
+
+    @property
+    def is_rule(self) -> bool:
+        return self.rule in MATCHERS
+
+    @property
+    def answer(self) -> str:
+        """What is done about it."""
+        return self.here or (SAID if self.cut else NOT_REACHED)
+
+    def function(self, **tensors: Tensor) -> Tensor:
+        """The formula, of tensors."""
+        value = self.formula(*tensors.values())
+        return value.sum(-1) if self.over and value.ndim > 1 else value
+
+    @cached_property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The arguments, cases by steps if the row reduces."""
+        shape = (CASES, STEPS) if self.over else (CASES,)
+        return [cases(TYPES[t], number, shape) for number, t in enumerate(self.takes)]
+
+    @cached_property
+    def before(self) -> Any:
+        """The value that is stored, as the scheduler would have it if it changed nothing."""
+        outer, inner = UOp.range(CASES, 0, AxisType.WEAK), UOp.range(STEPS, 1, AxisType.REDUCE)
+        place = outer * STEPS + inner if self.over else outer
+        params = [UOp.param(1 + n, STRONG[TYPES[t]], (a.size,)) for n, (t, a) in enumerate(self.inputs)]
+        values = [p.index(place) for p in params]
+        if self.kernel is None:
+            return summed(self.formula(*values), inner) if self.over else self.formula(*values)
+        return self.kernel(*params, outer)
+
+    @property
+    def inputs(self) -> list[tuple[str, NDArray[Any]]]:
+        return list(zip(self.takes, self.arrays, strict=True))
+
+    @property
+    def ast(self) -> Any:
+        """The kernel for tinygrad's code generation."""
+        outer = UOp.range(CASES, 0, AxisType.WEAK)
+        target = UOp.param(0, self.before.dtype, (CASES,)).index(outer)
+        return target.store(self.before).end(outer).sink(arg=KernelInfo(name="stock", opts_to_apply=self.opts))
+
+    @property
+    def rewritten(self) -> Any:
+        return graph_rewrite(self.before, MATCHERS[self.rule], ctx={})
+
+    def mean(self, value: Any, fused: bool = False) -> NDArray[Any]:
+        """The values of a node for the cases of this row, flat."""
+        found = meaning(value, [np.zeros(1), *(a.reshape(-1) for a in self.arrays)], fused)
+        return np.ascontiguousarray(np.broadcast_to(found, (CASES, 1, 1)).reshape(-1))
+
+    @cached_property
+    def share(self) -> float:
+        """The share of cases whose bits the rule changes."""
+        before, after = self.mean(self.before), self.mean(self.rewritten)
+        return float(np.mean(bits(before) != bits(after)))
+
+
+def bits(a: NDArray[Any]) -> NDArray[Any]:
+    return a.view(f"u{a.dtype.itemsize}")
+
+
+def cases(dtype: DType, seed: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Two thirds are values at borders, in all mixtures; the same for ever."""
+    random, count = np.random.default_rng(seed), int(np.prod(shape))
+    border = random.choice(held(dtype, edges(dtype)), count)
+    if dtype.is_float:
+        plain = random.standard_normal(count).astype(np.float32).astype(STORAGE[dtype])
+    else:
+        plain = random.integers(0, 2 if dtype is DType.BOOL else 100, count).astype(STORAGE[dtype])
+    return np.where(random.random(count) < 2 / 3, border, plain).reshape(shape)
+
+
+def summed(term: Any, *loops: Any) -> Any:
+    return term.reduce(*loops, arg=Ops.ADD)
+
+
+def _steps(param: Any, outer: Any) -> Any:
+    return param.index(outer * STEPS + UOp.range(STEPS, 1, AxisType.REDUCE))
+
+
+def _factor_outside(x: Any, y: Any, outer: Any) -> Any:
+    return summed(_steps(x, outer) * y.index(outer * STEPS), UOp.range(STEPS, 1, AxisType.REDUCE))
+
+
+def _same_term(x: Any, outer: Any) -> Any:
+    return summed(x.index(outer), UOp.range(100, 1, AxisType.REDUCE))
+
+
+def _two_loops(x: Any, outer: Any) -> Any:
+    first, second = UOp.range(3, 1, AxisType.REDUCE), UOp.range(2, 2, AxisType.REDUCE)
+    return summed(x.index(outer * STEPS + second * 3 + first), first, second)
+
+
+def _negative_zero(x: Any, outer: Any) -> Any:
+    return (outer < CASES // 2).where(x.index(outer), UOp.const(-0.0, dtypes.float32))
+
+
+def _gated(x: Any, outer: Any) -> Any:
+    gate = outer < CASES // 2
+    return gate.where(x.index(outer.valid(gate)).cast(dtypes.int32), UOp.const(1000, dtypes.int32))
+
+
+def _first_half() -> Tensor:
+    return Tensor.arange(CASES) < CASES // 2
+
+
+def rows() -> list[Rewrite]:
+    """The table, in the order in which tinygrad comes to the rules."""
+    r = Rewrite
+    return [
+        # what the scheduler does
+        r("x·0 → 0", "symbolic_simple", lambda x: x * 0, cut=True),
+        r("x + 0 → x", "symbolic_simple", lambda x: x + 0, cut=True),
+        r("(x·y) / y → x", "symbolic_simple", lambda x, y: (x * y) / y, "ff", True),
+        r("x / x → 1", "symbolic_simple", lambda x: x / x, cut=True),
+        r("i // i → 1", "symbolic_simple", lambda i: i // i, "i", True),
+        r(
+            "constants of 16 bits folded without wrapping",
+            "symbolic_simple",
+            lambda i: (i.cast(dtypes.uint16) * 0 + 65535 + 7).cast(dtypes.int32),
+            "i",
+            True,
+        ),
+        r("x·c₁·c₂ → x·(c₁·c₂)", "symbolic", lambda x: x * 0.1 * 0.3, cut=True),
+        r("x + c₁ + c₂ → x + (c₁ + c₂)", "symbolic", lambda x: x + 0.1 + 0.3, cut=True),
+        r("x·c₁ + x·c₂ → x·(c₁ + c₂)", "symbolic", lambda x: x * 0.1 + x * 0.3, cut=True),
+        r("x + x·c → x·(c + 1)", "symbolic", lambda x: x + x * 0.1, cut=True),
+        r("(y + x) + x → y + 2·x", "symbolic", lambda x, y: (y + x) + x, "ff", True),
+        r("(x + c) + y → (x + y) + c", "symbolic", lambda x, y: (x + 0.1) + y, "ff", True),
+        r("(x·c)·y → (x·y)·c", "symbolic", lambda x, y: (x * 0.1) * y, "ff", True),
+        r(
+            "(y + (b ? x : c₁)) + (b ? y : c₂) → y + (b ? x + y : c₁ + c₂)",
+            "symbolic",
+            lambda x, y, b: (y + b.where(x, 1.0)) + b.where(y, 0.1),
+            "ffb",
+            True,
+        ),
+        r(
+            "(b ? x : 0) + (b ? 0 : y) → b ? x : y",
+            "symbolic",
+            lambda x, y, b: b.where(x, 0.0) + b.where(0.0, y),
+            "ffb",
+            True,
+        ),
+        r("(i + c₁) < c₂ → i < c₂ − c₁, as if i + c₁ never wrapped", "symbolic", lambda i: (i + 5) < 7, "i", True),
+        r(
+            "(i // c₁) // c₂ → i // (c₁·c₂), and the product wraps",
+            "symbolic",
+            lambda i: (i // 100000) // 100000,
+            "i",
+            True,
+            stock=AGREES,
+        ),
+        r("a comparison decided by bounds that ignore wrapping", "symbolic", lambda u: ((u & 15) - 16) < 5, "u", True),
+        r(
+            "Σ x → x·n, the same x n times",
+            "pm_reduce_simplify",
+            lambda x: x.reshape(-1, 1).expand(-1, 100).sum(1),
+            cut=True,
+            kernel=_same_term,
+        ),
+        # what its code generation does
+        r("1 / (x·x) → (1/x)·(1/x)", "sym", lambda x: (x * x).reciprocal()),
+        r("1 / (x·x·x) → (1/x)·(1/x)·(1/x)", "sym", lambda x: (x * x * x).reciprocal()),
+        r("1 / (x·c) → (1/x)·(1/c)", "sym", lambda x: (x * 0.1).reciprocal()),
+        r("x·(1/(1 + x)) → 1 − 1/(1 + x)", "sym", lambda x: x * (1 + x).reciprocal()),
+        r("Σ x·c → (Σ x)·c", "sym", lambda x: x * 0.1, over=True),
+        r(
+            "Σ x·y → (Σ x)·y, y the same in all steps",
+            "sym",
+            lambda x, y: x * y[:, :1],
+            "ff",
+            over=True,
+            kernel=_factor_outside,
+        ),
+        r(
+            "b ? load : −0 → a load that is +0 where b is false",
+            "pm_move_where_on_load",
+            lambda x: _first_half().where(x, -0.0),
+            kernel=_negative_zero,
+        ),
+        r(
+            "b ? load : c → a load that is c where b is false, in the narrower type of memory",
+            "pm_move_gates_from_index",
+            lambda x: _first_half().where(x.cast(dtypes.int32), 1000),
+            "B",
+            kernel=_gated,
+        ),
+        r(
+            "float32 → float16 → float32 dropped",
+            "pm_simplify_add_image",
+            lambda x: x.cast(dtypes.float16).cast(dtypes.float32) * 1.5,
+        ),
+        r("x·(1/y) → x / y", "decompositions", lambda x, y: x * y.reciprocal(), "ff"),
+        r("max(x, y) → x < y ? y : x", "decompositions", lambda x, y: x.maximum(y), "ff"),
+        r("−i < c → −c < i", "decompositions", lambda i: (i * -1) < 5, "i"),
+        r(
+            "loops of one sum joined in another order",
+            "simplify_merge_adjacent",
+            lambda x: x.reshape(-1, 2, 3).permute(0, 2, 1).sum((1, 2)),
+            over=True,
+            kernel=_two_loops,
+            here=OWN_ORDER,
+        ),
+        r(
+            "terms of several steps added before they are accumulated",
+            "reduce_ranges_to_acc",
+            lambda x: x,
+            over=True,
+            opts=(Opt(OptOps.UNROLL, 0, 3),),
+            here=OWN_ORDER,
+            stock=AGREES,
+        ),
+        # what its renderers, and the compilers as it calls them, do
+        r("x·(y·z) → (x·y)·z: parentheses dropped", "C renderers", lambda x, y, z: x * (y * z), "fff", here=OWN_TEXT),
+        r(
+            "x + (y + z) → (x + y) + z: parentheses dropped",
+            "C renderers",
+            lambda x, y, z: x + (y + z),
+            "fff",
+            here=OWN_TEXT,
+        ),
+        r(
+            "x·y + z rounded once",
+            "clang, LLVM, OpenCL",
+            lambda x, y, z: x * y + z,
+            "fff",
+            here="`-ffp-contract=off`, no flags in LLVM; `MULACC` where it is meant",
+        ),
+        r(
+            "float16 kept as float32 between operations",
+            "C renderers",
+            lambda x, y: (x * y) + y,
+            "hh",
+            here="rounded after each operation",
+        ),
+        r(
+            "integers of 8 and 16 bits not wrapped between operations",
+            "C renderers",
+            lambda x, y, z: (x + y) < z,
+            "BBB",
+            here="typed registers; the second way wraps",
+        ),
+        r(
+            "signed integers taken never to wrap",
+            "LLVM renderer, clang",
+            lambda i, j: (i + j) < i,
+            "ii",
+            here="`-fwrapv`; no `nsw`",
+        ),
+        r(
+            "NaN with whatever bits the processor leaves",
+            "clang, LLVM, OpenCL",
+            lambda x, y: x + y,
+            "ff",
+            stock=NAN,
+            here="canonical at stores and bit casts",
+        ),
+        r(
+            "float → integer undefined beyond its range",
+            "clang, LLVM, OpenCL",
+            lambda x: x.cast(dtypes.int32),
+            here="saturating",
+        ),
+        r(
+            "i // 0, and the smallest // −1",
+            "clang, LLVM",
+            lambda i, j: i // j,
+            "ii",
+            stock=CRASHES,
+            here="chosen away before dividing",
+        ),
+        r(
+            "shifts by the width or more undefined",
+            "clang, LLVM, OpenCL",
+            lambda u, v: u << v,
+            "uu",
+            stock=AGREES,
+            here="chosen away before shifting",
+        ),
+    ]
