@@ -107,6 +107,9 @@ def run(
     password_file: PasswordFile = None,
     address: Annotated[str | None, typer.Option("--address", help="The operator; by default the signer.")] = None,
     data_dir: DataDir = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Executes programs: CPU (the default), CPU:LLVM, CL or CUDA.")
+    ] = None,
     min_price: Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay.")] = None,
     price_per_giga: Annotated[
         str | None, typer.Option("--price-per-giga", help="Tokens for 10^9 instruction evaluations.")

@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     password_file: Path | None = None
     address: Address = ""
     data_dir: Path = Field(default_factory=lambda: platformdirs.user_data_path("eigentensor") / "operator")
+    device: str = "CPU"
     unsafe_no_sandbox: bool = False
 
     min_price: Tokens = "0"

@@ -18,14 +18,15 @@ SELFTEST = 300.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What one task may use: `memory` bytes for its buffers. `unsafe` does without the sandbox."""
+    """What a task may use: the device of this name, `memory` bytes for its buffers; `unsafe` is without the sandbox."""
 
     memory: int
     unsafe: bool = False
+    name: str = "CPU"
 
     def compile(self, program: Program) -> None:
         """Everything that can be done before an acceptance. Raises ExecutionError."""
-        compile_sandboxed(program, unsafe=self.unsafe)
+        compile_sandboxed(program, device=self.name, unsafe=self.unsafe)
 
     def execute(self, bound: Bound, seconds: float, seed: bytes) -> Results:
         """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
@@ -33,16 +34,18 @@ class Device:
         Raises ExecutionError when the program fails or exceeds its limits, WrongBits when the device does not compute
         what the reference computes.
         """
-        return rechecked.execute(bound, rechecked.limits(self.memory, seconds), seed, unsafe=self.unsafe)
+        return rechecked.execute(
+            bound, rechecked.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
+        )
 
     def execution(self, policy: Policy) -> Execute:
         """What executes a program again for a game, so that every call can be observed. Raises ExecutionError."""
         seconds = policy.parameters.max_exec * policy.block_seconds
-        return rechecked.observing(rechecked.limits(self.memory, seconds), unsafe=self.unsafe)
+        return rechecked.observing(rechecked.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
 
     def _run(self, program: Program, tensors: Tensors) -> Results:
         limits = rechecked.limits(self.memory, SELFTEST)
-        return run_sandboxed(encode(program), tensors, limits=limits, unsafe=self.unsafe)
+        return run_sandboxed(encode(program), tensors, limits=limits, device=self.name, unsafe=self.unsafe)
 
     def check(self) -> None:
         """The conformance self-test, confined like a task; raises ExecutionError unless every bit is right.

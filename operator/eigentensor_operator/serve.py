@@ -31,7 +31,7 @@ def serve(settings: Settings) -> None:
     account = settings.account()
     if not settings.unsafe_no_sandbox:
         available()
-    device = Device(settings.max_memory, settings.unsafe_no_sandbox)
+    device = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
     device.check()
     log.info("the device passed its self-test")
 
@@ -51,7 +51,7 @@ def serve(settings: Settings) -> None:
 
     metrics.selftest.labels(AVS).set(1)
     metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
-    node = NodeServer(node_app(lambda: services_of(daemon), metrics), settings.host, settings.port)
+    node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
 
     def end(number: int, _: FrameType | None) -> None:
         log.info("ending", signal=signal.Signals(number).name)
@@ -70,12 +70,12 @@ def serve(settings: Settings) -> None:
         log.info("ended")
 
 
-def services_of(daemon: Daemon) -> list[Service]:
+def services_of(daemon: Daemon, device: str) -> list[Service]:
     trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
     return [
         Service("chain-rpc", "Chain", "Reads events, sends transactions", daemon.chain_pulse.status),
         Service("blob-store", "Gateway", "Inputs in, results out", daemon.gateway_pulse.status, vital=False),
-        Service("device-0", "Device CPU", "Executes programs", trusted),
+        Service("device-0", f"Device {device}", "Executes programs", trusted),
     ]
 
 

@@ -21,7 +21,7 @@ def limits(memory: int, seconds: float) -> Limits:
     return Limits(memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)
 
 
-def execute(bound: Bound, within: Limits, seed: bytes, *, unsafe: bool = False) -> Results:
+def execute(bound: Bound, within: Limits, seed: bytes, *, device: str = "CPU", unsafe: bool = False) -> Results:
     """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
 
     Raises ExecutionError when the program fails or exceeds its limits, WrongBits when the device does not compute what
@@ -29,18 +29,18 @@ def execute(bound: Bound, within: Limits, seed: bytes, *, unsafe: bool = False) 
     """
     chosen = sample.choose(bound.program, bound.repeat, seed)
     observed = encode(sample.observed(bound.program, chosen))
-    results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, within, unsafe=unsafe)
+    results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, within, device=device, unsafe=unsafe)
     sample.recheck(bound, chosen, results, seed)
     return sample.separate(bound.program, results)
 
 
-def observing(within: Limits, *, unsafe: bool = False) -> Execute:
+def observing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> Execute:
     """What executes a program again for a game, so that every call can be observed; each run has these limits.
 
     It raises ExecutionError.
     """
 
     def run(program: Program, tensors: Tensors, variables: Mapping[str, int]) -> Results:
-        return run_sandboxed(encode(program), tensors, variables, 1, within, unsafe=unsafe)
+        return run_sandboxed(encode(program), tensors, variables, 1, within, device=device, unsafe=unsafe)
 
     return observed_by(run)

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from eigentensor.cache import Cache
-from eigentensor.errors import BindingError, ExecutionError, LimitError, RuleError, SandboxError
+from eigentensor.errors import BindingError, ExecutionError, LimitError, NoSandbox, RuleError, SandboxError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.codec import encode, to_bytes
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import bubblewrap
-from eigentensor.runtime.sandbox import Limits, available, read_results, run_sandboxed
+from eigentensor.runtime import bubblewrap, toolchain
+from eigentensor.runtime.opencl import NEEDS
+from eigentensor.runtime.sandbox import SCRATCH, Limits, available, read_results, run_sandboxed
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 MIB = 1 << 20
@@ -227,6 +228,64 @@ def test_results_of_another_size_are_refused() -> None:
     for size in (0, 19, 21):
         with pytest.raises(SandboxError, match="bytes of results"):
             read_results(bytes(size), doubled())
+
+
+@pytest.mark.parametrize("device", ["CPU:LLVM", "CL"])
+def test_other_devices_for_the_processor_run_in_the_same_sandbox(device: str) -> None:
+    x = np.arange(5, dtype=np.float32)
+    assert run_sandboxed(encode(doubled()), {"x": x}, device=device).outputs["output"].tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.fixture
+def unconfinable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a GPU: nothing confines what drives it."""
+    free = replace(toolchain.of("CL"), command=())
+    monkeypatch.setattr("eigentensor.runtime.toolchain.of", lambda device: free)
+
+
+@pytest.mark.usefixtures("unconfinable")
+def test_what_cannot_be_confined_is_refused() -> None:
+    with pytest.raises(NoSandbox, match="CL cannot be confined"):
+        run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32)}, device="CL")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unconfinable")
+def test_what_cannot_be_confined_runs_where_all_clients_are_trusted() -> None:
+    given = run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32)}, device="CL", unsafe=True)
+    assert given.outputs["output"].tolist() == [0, 2, 4, 6, 8]
+
+
+OPENCL = """
+import os, socket, sys
+from eigentensor.runtime import confine
+from eigentensor.runtime.opencl import queue
+confine.limit(confine.Limits(memory=4 << 30), file_bytes=8 << 20)
+queue().allocate(64)
+confine.seal()
+for attack in sys.argv[1:]:
+    try:
+        print(eval(attack))
+    except OSError as error:
+        print(error.strerror)
+"""
+ATTACKS = {
+    "socket.socket()": "Operation not permitted",
+    "os.fork()": "Operation not permitted",
+    "os.execv('/bin/sh', ['sh'])": "Operation not permitted",
+    "os.kill(1, 9)": "Operation not permitted",
+    "open('/etc/passwd')": "No such file or directory",
+    "open('/proc/self/environ')": "No such file or directory",
+    "open('/etc/OpenCL/vendors/mine.icd', 'w')": "Read-only file system",
+    "open('/tmp/large', 'wb', 0).write(bytes(16 << 20)) <= 8 << 20": "True",
+    "[open(f'/tmp/{n}', 'wb').write(bytes(8 << 20)) for n in range(40)]": "No space left on device",
+}
+
+
+def test_code_that_a_driver_for_the_processor_runs_reaches_nothing_either() -> None:
+    front = bubblewrap.confined([(path, path) for path in NEEDS], {}, SCRATCH)
+    ended = bubblewrap.run(front, 60, [sys.executable, "-c", OPENCL, *ATTACKS])
+    assert dict(zip(ATTACKS, ended.output.decode().splitlines(), strict=True)) == ATTACKS
 
 
 def test_without_bubblewrap_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

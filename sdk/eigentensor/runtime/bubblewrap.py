@@ -36,11 +36,12 @@ def available() -> None:
         )
 
 
-def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path]) -> list[str]:
+def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], scratch: int = 0) -> list[str]:
     """The command in front of a command that confines it. `seen` and `written` say which path is where outside.
 
     Inside there are the system's libraries and compiler, Python with this package and what it needs, and these files;
-    everything is read-only but the files of `written`. There is no network, no other process, no environment.
+    everything is read-only but the files of `written` and, with `scratch`, a /tmp of so many bytes. There is no
+    network, no other process, no environment.
     """
     found = shutil.which("bwrap")
     if found is None:
@@ -66,6 +67,8 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path]) ->
         command += ["--ro-bind", str(outside.resolve()), str(inside)]
     for inside, outside in written.items():
         command += ["--bind", str(outside.resolve()), str(inside)]
+    if scratch:
+        command += ["--size", str(scratch), "--tmpfs", "/tmp", "--setenv", "POCL_CACHE_DIR", "/tmp"]
     return [*command, "--remount-ro", "/", "--chdir", "/", "--"]
 
 

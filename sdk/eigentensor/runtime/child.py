@@ -15,9 +15,12 @@ from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Kind
 from eigentensor.runtime import confine
+from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.device import start_threads
 from eigentensor.runtime.executable import Executable
+from eigentensor.runtime.gridded import Gridded
+from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.store.tensors import load_safetensors
 
@@ -27,7 +30,7 @@ FAILED = 3
 def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
     limits = Limits(**job["limits"])
-    confine.limit(limits, job["result_bytes"])
+    confine.limit(limits, job["file_bytes"])
     program_bytes = (folder / "program").read_bytes()
     tensors = {}
     for name in job["tensors"]:
@@ -35,23 +38,38 @@ def main(folder: Path) -> None:
             if key in tensors:
                 raise BindingError(f"tensor {key!r} is in two files")
             tensors[key] = array
-    start_threads(limits.threads)
+    processor = job["device"].partition(":")[0] == "CPU"
+    if processor:
+        start_threads(limits.threads)
     with open(folder / "results", "r+b", buffering=0) as out:
-        if job["sealed"]:
+        if job["sealed"] and processor:
             confine.seal()
         program = decode(program_bytes)
-        toolchain = replace(Toolchain.from_json(job["toolchain"]), command=())  # nothing can be started in here
-        cache = Cache(folder / "kernels")
-        # A sealed process cannot ask how much memory there is: it is told.
         executable = Executable(
-            program, threads=limits.threads, cache=cache, toolchain=toolchain, memory_limit=limits.memory
+            program,
+            device=job["device"],
+            threads=limits.threads,
+            cache=Cache(folder / "kernels"),
+            toolchain=_toolchain(job["device"], job["toolchain"]),
+            memory_limit=limits.memory,  # a sealed process cannot ask how much there is
         )
+        if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
+            confine.seal()
         results = executable.run(tensors, job["variables"], job["repeat"])
         for r in program.results:
             data = (results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name].reshape(-1).view("u1").data
             written = 0
             while written < len(data):
                 written += out.write(data[written:])
+
+
+def _toolchain(device: str, text: str) -> Compiler:
+    """What finds the kernels: nothing can be compiled in here."""
+    if device.partition(":")[0] == "CPU":
+        return replace(Toolchain.from_json(text), command=())
+    here = toolchains.of(device)
+    assert isinstance(here, Gridded)
+    return here.found(text)
 
 
 def report(error: BaseException) -> None:

@@ -1,12 +1,15 @@
 """What compiles for devices with work items, and how these run a program: launches of kernels on its own memory."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.grid import Grid, Many, candidate_grids, choose_grid, groups
@@ -19,16 +22,23 @@ from eigentensor.runtime.tuning.grids import grid_features
 
 @dataclass(frozen=True)
 class Gridded(Build[Grid]):
-    """A compiler for a device with work items, and the device; `header` says what its language calls things."""
+    """A compiler for a device with work items, and the device; `header` says what its language calls things.
+
+    `build` compiles a text; without it this names and finds what is compiled. `command` is a process that does the same
+    from standard input to output: where there is one, strangers' programs can be confined; they see what files the
+    driver `needs`.
+    """
 
     target: Many
     header: str
-    build: Callable[[str], bytes]
+    build: Callable[[str], bytes] | None
     queue: Callable[[], "Queue"]
+    command: tuple[str, ...] = ()
+    needs: tuple[Path, ...] = ()
 
     @property
     def can_compile(self) -> bool:
-        return True
+        return self.build is not None
 
     @property
     def driver(self) -> str:
@@ -50,7 +60,17 @@ class Gridded(Build[Grid]):
         return with_headers(write(body, self.schedule(body)), (self.header, "semantics.h"))
 
     def compile(self, text: str) -> bytes:
+        if self.build is None:
+            raise ExecutionError(f"nothing is compiled for {self.device} here")
         return self.build(text)
+
+    def to_json(self) -> str:
+        return json.dumps({"identity": self.identity, "target": asdict(self.target), "schedules": self.schedules})
+
+    def found(self, text: str) -> "Gridded":
+        """What finds the code of the one that `to_json` describes, and compiles nothing."""
+        fields = json.loads(text)
+        return replace(self, **fields | {"target": Many(**fields["target"]), "build": None})
 
 
 class Launch(NamedTuple):

@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -21,7 +23,9 @@ from eigentensor.runtime.toolchain import check_release
 OPTIONS = b"-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
 #: What the arithmetic of float32 must be able to do, by the bits of OpenCL's table.
 NEEDED = {"subnormal numbers": 1, "infinity and NaN": 2, "rounding to nearest": 4, "rounded division and sqrt": 128}
-CHANGEABLE = BufferSpec(nolru=True)
+#: What a driver for the processor looks at, besides libraries.
+NEEDS = tuple(map(Path, ("/etc/OpenCL", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system")))
+KEPT = BufferSpec(nolru=True)
 
 
 @contextmanager
@@ -56,7 +60,9 @@ def toolchain() -> Gridded:
     if lacking:
         raise ExecutionError(f"the OpenCL device {here.name} cannot do {', '.join(lacking)}", fix="Use another device.")
     target = Many(units * (1 if is_processor else 4), items, shared)
-    return Gridded(f"{here.name}\n{OPTIONS!r}\n{target}", target, "opencl.h", here.build, queue, device="CL")
+    identity = f"{here.name}\n{OPTIONS!r}\n{target}"
+    command = (sys.executable, "-m", __name__) if is_processor else ()
+    return Gridded(identity, target, "opencl.h", here.build, queue, command, NEEDS, device="CL")
 
 
 class OpenCL:
@@ -116,8 +122,8 @@ class OpenCL:
         with told():
             size = max(size, 16)
             allocator = self.device.allocator
-            opaque = allocator.alloc(size, CHANGEABLE)
-            return _Owned(opaque, lambda opaque: allocator.free(opaque, size, CHANGEABLE))
+            opaque = allocator.alloc(size, KEPT)
+            return _Owned(opaque, lambda opaque: allocator.free(opaque, size, KEPT))
 
     def part(self, buffer: "_Owned", start: int, size: int) -> "_Owned":
         with told():
@@ -180,3 +186,9 @@ class _Owned:
 
     def __del__(self) -> None:
         self.release(self.opaque)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(queue().build(sys.stdin.read()))
+    sys.stdout.buffer.flush()
+    os._exit(0)  # the driver's threads end with the process

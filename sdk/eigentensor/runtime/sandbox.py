@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from eigentensor import errors
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import ExecutionError, LimitError, SandboxError
+from eigentensor.errors import ExecutionError, LimitError, NoSandbox, SandboxError
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode
@@ -28,6 +28,7 @@ from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
 from eigentensor.runtime.child import FAILED
 from eigentensor.runtime.confine import Limits
+from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import refuse_over
 from eigentensor.runtime.toolchain import SECONDS, Toolchain
@@ -36,6 +37,7 @@ from eigentensor.store.tensors import save_safetensors
 __all__ = ["Limits", "available", "compile_sandboxed", "run_sandboxed"]
 
 TASK = Path("/task")
+SCRATCH = 256 << 20  #: bytes of files that a driver writes before it loads them
 COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
 #: Errors that a child may report; anything else that it says is an ExecutionError.
 REPORTED = {"BindingError", "LimitError", "ExecutionError", "NoSandbox", "TensorFileError"}
@@ -48,6 +50,7 @@ def run_sandboxed(
     repeat: int = 1,
     limits: Limits | None = None,
     *,
+    device: str = "CPU",
     cache: Cache | None = None,
     unsafe: bool = False,
 ) -> Results:
@@ -55,17 +58,19 @@ def run_sandboxed(
 
     Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
     if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
-    it, and ExecutionError for other failures. `unsafe` runs the child without a sandbox, bounded by limits only.
+    it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM or CL; what drives a GPU needs
+    more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits only.
     """
     limits, cache = limits or Limits(), cache or Cache(default_folder())
     decoded = decode(program)
-    refuse_over(limits.memory, decoded, repeat=repeat)
+    refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = toolchains.local().settled(decoded.bodies)  # the child finds the kernels by the same schedules
+    here = _build(device, unsafe).settled(decoded.bodies)  # the child finds the kernels by the same schedules
     _prepare(decoded, here, limits.seconds, cache, unsafe)
+    written = OUTPUT if here.needs else MESSAGE
     job = {
-        "limits": asdict(limits), "result_bytes": max(sum(_sizes(decoded)), MESSAGE), "sealed": not unsafe,
-        "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
+        "limits": asdict(limits), "file_bytes": max(sum(_sizes(decoded)), written), "sealed": not unsafe,
+        "device": device, "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="eigentensor-") as name:
         folder = Path(name)
@@ -76,42 +81,61 @@ def run_sandboxed(
         cache.folder.mkdir(parents=True, exist_ok=True)
         seen = {"job.json": folder / "job.json", "program": folder / "program", "kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
-        front, child = _command(folder, seen, unsafe)
+        seen |= {str(path): path for path in here.needs}
+        front, child = _command(folder, seen, SCRATCH if here.needs else 0, unsafe)
         _check(run(front, end - monotonic(), child))
         return read_results((folder / "results").read_bytes(), decoded)
 
 
 def compile_sandboxed(
-    program: Program, seconds: float = 300.0, *, cache: Cache | None = None, unsafe: bool = False
+    program: Program,
+    seconds: float = 300.0,
+    *,
+    device: str = "CPU",
+    cache: Cache | None = None,
+    unsafe: bool = False,
 ) -> None:
     """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
-    _prepare(program, toolchains.local(), seconds, cache or Cache(default_folder()), unsafe)
+    _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
 
 
-def _prepare(program: Program, here: Toolchain, seconds: float, cache: Cache, unsafe: bool) -> None:
+def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
+    build = toolchains.of(device)
+    assert isinstance(build, Toolchain | Gridded)
+    if not build.command and not unsafe:
+        raise NoSandbox(
+            f"programs on {device} cannot be confined: what drives it needs more of the system than a sandbox gives",
+            fix="Use the device CPU; or, where all clients are trusted, do without the sandbox.",
+        )
+    return build
+
+
+def _prepare(program: Program, here: Toolchain | Gridded, seconds: float, cache: Cache, unsafe: bool) -> None:
     end = monotonic() + seconds
 
     def compiler(text: str) -> bytes:
-        return _compile(text, here.command, end - monotonic(), unsafe)
+        return _compile(text, here, end - monotonic(), unsafe)
 
     prepare(program.bodies, cache, here, compiler)
 
 
-def _command(folder: Path, seen: Mapping[str, Path], unsafe: bool) -> tuple[list[str], list[str]]:
+def _command(folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool) -> tuple[list[str], list[str]]:
     """What is in front of the child's command, and the command."""
     child = [sys.executable, "-m", "eigentensor.runtime.child"]
     if not unsafe:
-        front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"})
+        front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"}, scratch)
         return front, [*child, str(TASK)]
     for name, path in seen.items():
-        if path != folder / name:
+        if path != folder / name:  # an absolute path is itself
             (folder / name).symlink_to(path.resolve())
     return [], [*child, str(folder)]
 
 
-def _compile(text: str, command: Sequence[str], seconds: float, unsafe: bool) -> bytes:
-    front = [] if unsafe else confined([], {})
-    bounded = ["/bin/sh", "-c", COMPILER, "sh", *command]
+def _compile(text: str, here: Toolchain | Gridded, seconds: float, unsafe: bool) -> bytes:
+    if not here.command:
+        return here.compile(text)
+    front = [] if unsafe else confined([(p, p) for p in here.needs], {}, SCRATCH if here.needs else 0)
+    bounded = ["/bin/sh", "-c", COMPILER, "sh", *here.command]
     ended = run(front, min(SECONDS, max(0.0, seconds)), bounded, text.encode())
     if ended.code != 0:
         raise failure(ended, "the compiler")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,7 @@ class Toolchain(Build[Schedule]):
 
     target: Target
     command: tuple[str, ...]
+    needs: ClassVar[tuple[Path, ...]] = ()  #: files besides libraries
 
     @property
     def can_compile(self) -> bool:
