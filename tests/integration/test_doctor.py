@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,10 +84,9 @@ def test_the_state_of_the_process_is_told_exactly(bits: int, says: str, tmp_path
     assert says in done.stdout
 
 
-@X86
-def test_an_operator_does_not_start_where_results_could_not_be_rechecked(
-    library: Path, network: Network, tmp_path: Path
-) -> None:
+@pytest.fixture
+def operator_run(network: Network, tmp_path: Path) -> list[str]:
+    """The words that start an operator."""
     keystore, password = tmp_path / "signer.key", tmp_path / "password"
     save_account(anvil_account(1), keystore, "local", iterations=1)
     password.write_text("local")
@@ -94,11 +94,35 @@ def test_an_operator_does_not_start_where_results_could_not_be_rechecked(
         "network": network.save(tmp_path / "network.json"), "keystore": keystore, "password-file": password,
         "data-dir": tmp_path / "data", "port": 0,
     }  # fmt: skip
-    words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-    done = eigentensor("operator", "run", *words, LD_PRELOAD=str(library))
+    return ["operator", "run", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
+
+
+@X86
+def test_an_operator_does_not_start_where_results_could_not_be_rechecked(
+    library: Path, operator_run: list[str]
+) -> None:
+    done = eigentensor(*operator_run, LD_PRELOAD=str(library))
     assert done.returncode == 7
     assert "flushes subnormal results to zero" in done.stderr
     assert "`eigentensor doctor`" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_device_that_contracts_is_refused_and_no_operator_starts_on_it(
+    operator_run: list[str], tmp_path: Path
+) -> None:
+    folder, real = tmp_path / "bin", shutil.which("clang")
+    folder.mkdir()
+    (folder / "clang").write_text(f'#!/bin/sh\nexec {real} "$@" -ffp-contract=fast\n')
+    (folder / "clang").chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = eigentensor("doctor", "CPU", "--json", **environment)
+    device = findings(done)["device", "CPU"]
+    assert (done.returncode, json.loads(done.stdout)["admitted"], device["state"]) == (7, [], "refused")
+    assert "float32_product_and_sum" in device["says"]
+    ended = eigentensor(*operator_run, "--unsafe-no-sandbox", **environment)  # in the sandbox there is no such compiler
+    assert ended.returncode == 7
+    assert "float32_product_and_sum" in ended.stderr and "`eigentensor doctor`" in ended.stderr
 
 
 def test_without_a_compiler_no_device_of_the_processor_is_admitted(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def doctor(
     findings = []
     with screen.work() as bar:
         for finding in examine(devices or ()):
-            bar(f"{finding.what} {finding.name}".strip())
+            bar(f"{finding.state.value} {finding.what} {finding.name}".rstrip())
             findings.append(finding)
     rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
     fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]

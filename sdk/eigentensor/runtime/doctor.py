@@ -24,6 +24,7 @@ from eigentensor.runtime import bubblewrap, llvm, nvrtc, selftest, toolchain
 from eigentensor.runtime.executable import execute
 
 GIB = 1 << 30
+CACHE = "Set XDG_CACHE_HOME to a folder of yours."
 #: Code of x86 that stores the control register, sets DAZ and FTZ, and loads it: libraries have it from -ffast-math.
 FLUSHING = re.compile(rb"(?s)\x0f\xae[\x18-\x1f\x58-\x5f\x98-\x9f].{1,24}?\x40\x80\x00\x00.{0,24}?\x0f\xae")
 
@@ -121,8 +122,9 @@ def _device(device: str) -> Finding:
         return opened
     try:
         selftest.check(partial(execute, device=device))
-    except ExecutionError as error:
-        return Finding("device", device, State.REFUSED, str(error), error.fix)
+    except Exception as error:  # a driver may fail in any way
+        fix = error.fix if isinstance(error, ExecutionError) else "Its driver fails: use another device."
+        return Finding("device", device, State.REFUSED, f"{type(error).__name__}: {error}", fix)
     return replace(opened, says=f"admitted, every bit is the reference's: {opened.says}")
 
 
@@ -160,14 +162,15 @@ def _hashing() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = default_folder()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = f"{folder}: {shutil.disk_usage(there).free / GIB:.1f} GiB free"
+    try:
+        folder = default_folder()
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(there).free / GIB
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        return Finding("cache", "kernels", State.REFUSED, str(error), CACHE)
     if os.access(there, os.W_OK | os.X_OK):
-        return Finding("cache", "kernels", State.OK, free)
-    return Finding(
-        "cache", "kernels", State.REFUSED, f"{folder} cannot be written", "Set XDG_CACHE_HOME to a folder of yours."
-    )
+        return Finding("cache", "kernels", State.OK, f"{folder}: {free:.1f} GiB free")
+    return Finding("cache", "kernels", State.REFUSED, f"{folder} cannot be written", CACHE)
 
 
 @contextmanager
