@@ -72,6 +72,7 @@ def test_times_come_back_the_fastest_first_and_only_where_they_hold(database: Da
     assert database.times(HERE.place, body)[1] == Time(str(choose(body, TARGET)), 2e-6, 9, True)
     assert database.times(THERE.place, body) == database.times(HERE.place, product(8, 9, 11)) == []
     assert database.count() == 2
+    assert database.places() == {HERE.place: 1}
 
 
 def test_a_new_time_replaces_the_old_one(database: Database) -> None:
@@ -92,7 +93,7 @@ def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         list(pool.map(write, range(2, 8)))
     with Database(tmp_path / "times.sqlite") as database:
         assert database.count() == 6 * 10 * 2
-        assert len(database.neighbours(HERE.place, structure(product(8, 9, 10)))) == 60
+        assert len(database.measured(HERE.place, structure(product(8, 9, 10)))) == 60
 
 
 def test_a_database_of_a_later_version_is_refused_and_named(tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_estimates_of_unseen_shapes_follow_the_law(database: Database) -> None:
     learn(database)
     body = product(100, 120, 32)
     schedules = candidates(body, TARGET)
-    logs, deviation = log_seconds(HERE, body, schedules, database.neighbours(HERE.place, structure(body)))
+    logs, deviation = log_seconds(HERE, body, schedules, database.measured(HERE.place, structure(body)))
     errors = np.abs(logs - [log(law(body, s)) for s in schedules])
     assert np.median(errors) < 0.1 and errors.max() < 0.5
     assert deviation < 0.2

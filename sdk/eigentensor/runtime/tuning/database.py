@@ -122,11 +122,12 @@ class Database:
         )
         return [Time(schedule, seconds, samples, bool(heuristic)) for schedule, seconds, samples, heuristic in rows]
 
-    def neighbours(self, place: Place, kind: str) -> list[tuple[Body, list[Time]]]:
-        """The measured bodies of a structure, with their times."""
+    def measured(self, place: Place, kind: str | None = None) -> list[tuple[Body, list[Time]]]:
+        """The measured bodies, of a structure if one is given, with their times."""
         rows = self._connection.execute(
             "SELECT name, record, schedule, seconds, samples, heuristic FROM times JOIN bodies ON body = name"
-            " WHERE structure = ? AND device = ? AND build = ? AND samples > 0 ORDER BY name, schedule",
+            " WHERE structure = COALESCE(?, structure) AND device = ? AND build = ? AND samples > 0"
+            " ORDER BY name, heuristic DESC, schedule",
             (kind, place.device, place.build),
         )
         found: dict[str, tuple[Body, list[Time]]] = {}
@@ -135,6 +136,14 @@ class Database:
                 found[key] = read_record("body", record), []
             found[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
         return list(found.values())
+
+    def places(self) -> dict[Place, int]:
+        """Where something was measured, with the number of bodies; most first."""
+        rows = self._connection.execute(
+            "SELECT device, build, COUNT(DISTINCT body) AS bodies FROM times WHERE samples > 0"
+            " GROUP BY device, build ORDER BY bodies DESC"
+        )
+        return {Place(device, build): bodies for device, build, bodies in rows}
 
     def count(self) -> int:
         """How many measurements there are, of all devices and builds."""

@@ -42,7 +42,7 @@ def decide(database: Database, build: "Build[S]", body: Body) -> "S | None":
     """
     known = database.times(build.place, body)
     if not known:
-        neighbours = database.neighbours(build.place, structure(body))
+        neighbours = database.measured(build.place, structure(body))
         if sum(len(times) for _, times in neighbours) < LEAST:
             return None
         known = [estimate(build, body, neighbours)]
