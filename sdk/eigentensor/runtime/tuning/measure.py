@@ -114,7 +114,7 @@ class Arena(Generic[S]):
     def _least(self) -> float:
         """Seconds of a call, roughly: nothing makes a run shorter than it is."""
         first = self._seconds(self.heuristic, 1)
-        return min([first, *(self._seconds(self.heuristic, 1) for _ in range(4 if first < SAMPLE else 0))])
+        return min(first, *(self._seconds(self.heuristic, 1) for _ in range(4))) if first < SAMPLE else first
 
     def _seconds(self, loaded: devices.Loaded, times: int) -> float:
         start = self.clock()

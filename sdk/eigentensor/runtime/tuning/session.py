@@ -111,8 +111,9 @@ class Session(Generic[S]):
         if usual is None:
             text = str(self.toolchain.heuristic(arena.body))
             usual = Time(text, arena.seconds, len(arena.samples), True)
-        found = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
-        self.database.record(self.toolchain.place, arena.body, [*found, usual])
+        times = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
+        times.append(usual)
+        self.database.record(self.toolchain.place, arena.body, times)
 
 
 def shape(body: Body) -> str:
