@@ -32,7 +32,7 @@ RECORD = ROOT / "tests" / "vectors" / "fuzz.json"
 FAILURES = ROOT / ".scratch" / "fuzz"
 Line = dict[str, Any]
 #: Programs for one process, and of these so many whose kernels are compiled together.
-BLOCK, TOGETHER = 64, 8
+BLOCK, TOGETHER = 16, 8
 
 
 def main() -> int:

@@ -7,9 +7,10 @@ from typing import Any
 from eigentensor.program.model import Program
 from eigentensor.runtime import Executable, toolchain
 from eigentensor.runtime.devices import devices
-from eigentensor.runtime.toolchain import Build, Toolchain
+from eigentensor.runtime.toolchain import Build
+from eigentensor.testing import guarded
 from eigentensor.testing.agreement import Way
-from eigentensor.testing.together import Together
+from eigentensor.testing.together import Together, loading
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,15 @@ class Backend:
     def way(self, programs: Sequence[Program] = ()) -> Way:
         """Compiles programs as the device does for everybody, those that are given here sooner."""
         cache, build = Together(), self.build()
-        if isinstance(build, Toolchain):
-            cache.fill({body for program in programs for body in program.bodies}, build)
-        return lambda program: Executable(program, device=self.device, cache=cache, toolchain=build).run
+        cache.fill({body for program in programs for body in program.bodies}, build)
+        loader = loading(build)
+        return lambda program: Executable(program, device=self.device, cache=cache, toolchain=loader).run
 
 
 def backends() -> list[Backend]:
-    """Each device that is here, as it serves."""
-    return [Backend(name, name, _build(name)) for name, reason in devices().items() if not reason]
+    """Each device that is here, as it serves; and the CPU by the second way, with loops taken apart at random."""
+    serving = [Backend(name, name, _build(name)) for name, reason in devices().items() if not reason]
+    return [*serving, Backend("CPU, second way", "CPU", lambda: guarded.clang(seed=1), every=4)]
 
 
 def _build(name: str) -> Callable[[], Build[Any]]:

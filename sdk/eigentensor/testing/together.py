@@ -5,18 +5,26 @@ semantics are put into one text, each in a section of its own, and the object is
 code that it has alone.
 """
 
+import re
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.gridded import Gridded
+from eigentensor.runtime.opencl import OpenCL
+from eigentensor.runtime.simt import NAME
+from eigentensor.runtime.toolchain import Build, Toolchain
 
 #: Kernels in one text.
 MOST = 32
-HEAD = "i64 kernel("
+#: Where a kernel begins in its text, behind the scalar semantics; the last words are its name.
+HEADS = {Toolchain: re.compile(r"^i64 kernel\b", re.M), Gridded: re.compile(r"^KERNEL\(\d+\) void compute\b", re.M)}
 SECTION = np.dtype(
     [("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"), ("size", "<u8"),
      ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry", "<u8")]
@@ -24,7 +32,8 @@ SECTION = np.dtype(
 SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
-CODE, SYMBOLS, RELOCATIONS, NAMES = 1, 2, 4, 3  # types of sections
+RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+CODE, SYMBOLS, RELOCATIONS = 1, 2, 4  # types of sections
 
 
 class Together(Cache):
@@ -42,29 +51,63 @@ class Together(Cache):
     def prune(self, most: int = 0) -> None:
         """Nothing is dropped but with the whole."""
 
-    def fill(self, bodies: Iterable[Body], toolchain: Toolchain) -> None:
-        """Compile what is not there."""
-        texts = {toolchain.key(body): toolchain.source(body) for body in bodies if body.parameters[0].elements}
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for key, text in texts.items():
-            if key not in self.codes and HEAD in text:
-                start = text.rindex(HEAD)
-                groups.setdefault(text[:start], []).append((key, text[start:]))
+    def fill(self, bodies: Iterable[Body], build: Build[Any]) -> None:
+        """Compile what is not there. The code is for `loading(build)`."""
+        head = HEADS.get(type(build))
+        groups: dict[str, list[tuple[str, str, str]]] = {}
+        for body in sorted(bodies, key=repr):
+            text = build.source(body) if head and body.parameters[0].elements else ""
+            if head and (found := head.search(text)):
+                kernel = build.key(body), text[found.start() : found.end()], text[found.end() :]
+                groups.setdefault(text[: found.start()], []).append(kernel)
         for semantics, kernels in groups.items():
             for first in range(0, len(kernels), MOST):
-                some = dict(kernels[first : first + MOST])
-                codes = compiled(semantics, list(some.values()), toolchain)
-                self.codes |= zip(some, codes, strict=True)
+                keys, heads, rests = zip(*kernels[first : first + MOST], strict=True)
+                named = [f"{h}{n}{rest}" for n, (h, rest) in enumerate(zip(heads, rests, strict=True))]
+                self.codes |= zip(keys, compiled(semantics, named, build), strict=True)
 
 
-def compiled(semantics: str, kernels: Sequence[str], toolchain: Toolchain) -> list[bytes]:
-    """The object code of each kernel."""
-    named = (
-        f'__attribute__((section("{_section(n)}"))) {text.replace(HEAD, f"i64 kernel{n}(", 1)}'
-        for n, text in enumerate(kernels)
-    )
-    code = toolchain.compile(semantics + "".join(named))
+def compiled(semantics: str, kernels: Sequence[str], build: Build[Any]) -> list[bytes]:
+    """The code of each kernel; they are named by their number."""
+    if isinstance(build, Gridded):
+        code = build.compile(semantics + "".join(kernels))
+        return [b"compute%d\0" % n + code for n in range(len(kernels))]
+    named = (f'__attribute__((section("{_section(n)}"))) {text}' for n, text in enumerate(kernels))
+    code = build.compile(semantics + "".join(named))
     return [cut(code, _section(n)) for n in range(len(kernels))]
+
+
+def loading(build: Build[Any]) -> Build[Any]:
+    """What loads the code: for OpenCL, one kernel of the program of many."""
+    return replace(build, queue=_queue) if isinstance(build, Gridded) and build.device == "CL" else build
+
+
+@cache
+def _queue() -> "_OfMany":
+    return _OfMany()
+
+
+class _OfMany(OpenCL):
+    """Finds a kernel by name in the program of many, which is loaded once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = lru_cache(maxsize=2 * MOST)(super().kernel)
+
+    def kernel(self, code: bytes, name: str = NAME) -> Any:
+        named = re.match(rb"(compute\d+)\0", code)
+        if not named:
+            return super().kernel(code, name)
+        return _Kernel(self.loaded(code[named.end() :]), named[1].decode())
+
+
+class _Kernel(NamedTuple):
+    program: Any
+    name: str
+
+    @property
+    def opaque(self) -> Any:
+        return self.program.opaque
 
 
 def _section(number: int) -> str:
@@ -74,7 +117,7 @@ def _section(number: int) -> str:
 def cut(code: bytes, section: str) -> bytes:
     """An object with one section of code, first, and the data that it may refer to."""
     offset, count, names = *struct.unpack_from("<Q", code, 0x28), *struct.unpack_from("<HH", code, 0x3C)
-    sections = np.frombuffer(code, SECTION, count, offset)
+    sections = np.frombuffer(code, SECTION, count, offset).copy()
     start = int(sections[names]["offset"])
     called = [code[start + int(s["name"]) : code.index(0, start + int(s["name"]))].decode() for s in sections]
     first = called.index(section)
@@ -88,6 +131,10 @@ def cut(code: bytes, section: str) -> bytes:
     moved = {old: new for new, old in enumerate(order)}
     contents = {n: code[int(s["offset"]) : int(s["offset"] + s["size"])] for n, s in enumerate(sections)}
     symbols = np.frombuffer(contents[table], SYMBOL).copy()
+    for n in (n for n in kept if sections[n]["type"] == RELOCATIONS):  # tables of other kernels refer to their code
+        entries = np.frombuffer(contents[n], RELOCATION)
+        known = np.isin(symbols["section"][entries["symbol"]], list(moved))
+        contents[n], sections["size"][n] = entries[known].tobytes(), RELOCATION.itemsize * known.sum()
     symbols["section"] = [moved.get(int(n), 0) for n in symbols["section"]]
     contents[table] = symbols.tobytes()
     new = sections[order].copy()
