@@ -1,18 +1,17 @@
 """`eigentensor tune`: which schedules run a program fastest here, by measuring."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.program.codec import decode
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.tuning.database import Database, default_path
-from eigentensor.runtime.tuning.session import Line, Session
 from eigentensor_client.files import existing
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from eigentensor.runtime.tuning.session import Line
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -28,6 +27,11 @@ def tune(
 
     The results have the same bits as before. Ctrl-C keeps what was measured; call it again to go on.
     """
+    from eigentensor.program.codec import decode
+    from eigentensor.runtime import toolchain
+    from eigentensor.runtime.tuning.database import Database, default_path
+    from eigentensor.runtime.tuning.session import Session
+
     screen, here, interrupted = Screen(as_json=json), toolchain.of(device), False
     decoded = decode(existing(program).read_bytes())
     with Database(default_path()) as database:
@@ -47,32 +51,32 @@ def tune(
         raise typer.Exit(130)
 
 
-def _fields(line: Line) -> dict[str, Any]:
+def _fields(line: "Line") -> dict[str, Any]:
     return {
         "body": line.body, "calls": line.calls, "shape": line.shape, "heuristic_seconds": line.heuristic,
         "best_seconds": line.best, "schedule": line.schedule, "tried": line.tried, "possible": line.possible,
     }  # fmt: skip
 
 
-def _totals(lines: list[Line]) -> dict[str, float]:
+def _totals(lines: list["Line"]) -> dict[str, float]:
     return {
         "heuristic_seconds": sum(line.calls * line.heuristic for line in lines),
         "best_seconds": sum(line.calls * line.best for line in lines),
     }
 
 
-def _table(lines: list[Line]) -> Any:
+def _table(lines: list["Line"]) -> Any:
     head = ("body", "calls", "shape", "heuristic", "best", "times", "tried", "schedule")
     return table(head, [_row(line) for line in lines])
 
 
-def _row(line: Line) -> list[str]:
+def _row(line: "Line") -> list[str]:
     times = [f"{seconds * 1e6:,.1f} µs" for seconds in (line.heuristic, line.best)]
     tried = f"{line.tried} of {line.possible}"
     return [str(line.body), str(line.calls), line.shape, *times, f"{line.ratio:.2f}", tried, line.schedule]
 
 
-def _summary(lines: list[Line]) -> str:
+def _summary(lines: list["Line"]) -> str:
     before, after = _totals(lines).values()
     if not after:
         return "nothing was measured"
