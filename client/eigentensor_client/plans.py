@@ -10,13 +10,15 @@ from eigentensor_client.results import Plan
 
 def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: int | None) -> Plan:
     """A valid work on valid terms, for an account with these wei in the market and in its wallet."""
+    from eigentensor.runtime.memory import estimate_memory_requirements  # with tinygrad: most verbs do without
+
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
     return Plan(
         program=merkle.program_root(encoded).hex(),
         calls=cost.calls * work.repeat,
         evaluations=cost.evaluations * work.repeat,
         upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
-        memory=cost.all_bytes,
+        memory=estimate_memory_requirements(work.program, repeat=work.repeat)["CPU"],
         results=cost.result_bytes,
         repeat=work.repeat,
         min_price=terms.max_price if terms.min_price is None else terms.min_price,
