@@ -17,7 +17,7 @@ from eigentensor.testing.backends import Backend, backends
 from eigentensor.testing.together import Together
 from eigentensor.testing.trials import Trial, trial
 
-SOME = range(4)
+SOME = range(3)
 BACKENDS = {backend.name: backend for backend in backends()}
 
 
@@ -27,7 +27,7 @@ def generated(seed: int) -> Trial:
 
 
 def agree(seeds: range, backend: Backend) -> None:
-    chosen = [generated(seed) for seed in seeds]
+    chosen = [generated(seed) for seed in seeds if seed % backend.every == 0]
     way = backend.way([t.program for t in chosen])
     for t in chosen:
         failing = first_failure(t, rows_of(t), way)
