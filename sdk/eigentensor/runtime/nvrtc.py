@@ -1,4 +1,8 @@
-"""CUDA C++ to PTX by NVRTC, which needs no GPU. PTX that could round otherwise than the text says is refused."""
+"""CUDA C++ to object code by NVRTC, which needs no GPU.
+
+On the way there is PTX, and PTX that could round otherwise than the text says is refused. Kept is the code for one
+architecture: a driver need not be as new as the compiler, and has nothing left to compile.
+"""
 
 import ctypes
 import re
@@ -6,11 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from tinygrad.device import CompileError
+from tinygrad.helpers import to_char_p_p
 from tinygrad.runtime.autogen import nvrtc
 from tinygrad.runtime.support.c import DLL
-from tinygrad.runtime.support.compiler_cuda import NVRTCCompiler
+from tinygrad.runtime.support.compiler_cuda import _get_bytes, nvrtc_check
 
 from eigentensor.errors import ExecutionError
 from eigentensor.runtime.grid import Many
@@ -33,26 +39,39 @@ def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gri
     """
     check_release()
     target = Many(groups, 256, SHARED)
-    compiler = _compiler(architecture)
 
     def build(text: str) -> bytes:
-        try:
-            ptx: bytes = compiler.compile(text)
-        except Exception as error:  # tinygrad's CompileError derives from nothing narrower
-            raise ExecutionError(f"NVRTC failed: {str(error)[-2000:]}") from None
-        return checked(ptx, text)
+        return compiled(architecture, text).code
 
-    return Gridded(f"NVRTC {release()} {architecture} {FLAGS}\n{target}", target, "cuda.h", build, queue, device="CUDA")
+    identity = f"NVRTC {release()} {architecture} {FLAGS}\n{target}"
+    return Gridded(identity, target, "cuda.h", build, queue, device="CUDA")
 
 
-def checked(ptx: bytes, text: str) -> bytes:
-    """The PTX of a text. Raises ExecutionError if an instruction of it may round otherwise than the text says."""
-    found = INEXACT.search(ptx.decode(errors="replace").rstrip("\0"))
-    if found:
+class Compiled(NamedTuple):
+    """What NVRTC made of a text, for people to read and for the device."""
+
+    ptx: str
+    code: bytes
+
+
+def compiled(architecture: str, text: str) -> Compiled:
+    """Raises ExecutionError if it does not compile, or if an instruction may round otherwise than the text says."""
+    _load()
+    program, options = nvrtc.nvrtcProgram(), [f"--gpu-architecture={architecture}", *FLAGS]
+    try:
+        nvrtc_check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel", 0, None, None))
+        flags = to_char_p_p([option.encode() for option in options])
+        nvrtc_check(nvrtc.nvrtcCompileProgram(program, len(options), flags), program)
+        ptx = _get_bytes(program, nvrtc.nvrtcGetPTX, nvrtc.nvrtcGetPTXSize, nvrtc_check).rstrip(b"\0").decode()
+        code: bytes = _get_bytes(program, nvrtc.nvrtcGetCUBIN, nvrtc.nvrtcGetCUBINSize, nvrtc_check)
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    except CompileError as error:
+        raise ExecutionError(f"NVRTC failed: {str(error)[-2000:]}") from None
+    if found := INEXACT.search(ptx):
         raise ExecutionError(f"NVRTC made an instruction that is not exact: {found[0].strip()}")
-    if b"fma.rn.f32" in ptx and "mulacc(" not in text.partition(" ix;")[2]:
+    if "fma.rn.f32" in ptx and "mulacc(" not in text.partition(" ix;")[2]:
         raise ExecutionError("NVRTC contracted a product and a sum")
-    return ptx
+    return Compiled(ptx, code)
 
 
 def release() -> str:
@@ -61,14 +80,6 @@ def release() -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"{major.value}.{minor.value}"
-
-
-@cache
-def _compiler(architecture: str) -> Any:
-    _load()
-    compiler = NVRTCCompiler(architecture)
-    compiler.compile_options += FLAGS
-    return compiler
 
 
 @cache
