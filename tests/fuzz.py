@@ -21,6 +21,7 @@ import numpy as np
 from eigentensor.errors import EigenTensorError
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.text import listing
+from eigentensor.runtime.toolchain import generator
 from eigentensor.testing.agreement import Way, differences, first_failure, rows_of
 from eigentensor.testing.backends import backends
 from eigentensor.testing.programs import Example
@@ -198,10 +199,10 @@ class Record:
         RECORD.write_text(json.dumps(self.content, indent=1) + "\n")
 
     def _run(self) -> dict[str, Any]:
-        """The entry of today on these devices."""
-        same = {"backends": self.backends, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        """The entry of today, of this runtime on these devices."""
+        same = {"backends": self.backends, "runtime": generator()[:12], "date": f"{datetime.now(UTC):%Y-%m-%d}"}
         runs = self.content["runs"]
-        if not runs or {name: runs[-1][name] for name in same} != same:
+        if not runs or any(runs[-1][name] != value for name, value in same.items()):
             runs.append({"from": self.next, "to": self.next, "programs": 0, "kernels": 0, "sets": 0, **same})
         found: dict[str, Any] = runs[-1]
         return found

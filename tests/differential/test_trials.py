@@ -1,6 +1,7 @@
 """Larger generated programs, each on many sets of tensors: every device gives the bits of the reference."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
 from eigentensor.runtime import toolchain
 from eigentensor.testing.agreement import differences, first_failure, rows_of
 from eigentensor.testing.backends import Backend, backends
+from eigentensor.testing.shrink import shrunk
 from eigentensor.testing.together import Together
 from eigentensor.testing.trials import Trial, trial
 
@@ -44,6 +46,21 @@ def test_generated_programs_have_the_bits_of_the_reference(name: str) -> None:
 @pytest.mark.parametrize("first", range(1_000_000, 1_000_200, 20))
 def test_many_more_generated_programs(first: int, name: str) -> None:
     agree(range(first, first + 20), BACKENDS[name])
+
+
+@pytest.mark.slow
+def test_a_compiler_that_contracts_is_found_and_shown() -> None:
+    here = toolchain.local()
+    command = (*here.command[:-3], "-ffp-contract=fast", *here.command[-3:])
+    wrong = Backend("contracting", "CPU", lambda: replace(here, identity="contracting", command=command))
+    trials = [generated(seed) for seed in range(8)]
+    way = wrong.way([t.program for t in trials])
+    failing = next(found for t in trials if (found := first_failure(t, rows_of(t), way)))
+    small = shrunk(failing, lambda example: bool(differences(example, way)))
+    (body,) = small.program.bodies
+    assert {Op.MUL, Op.ADD} <= {i.op for i in body.instructions} or Op.REDUCE_ADD in {i.op for i in body.instructions}
+    assert len(body.instructions) <= 8
+    assert "expected" in str(differences(small, way)[0])
 
 
 @pytest.mark.parametrize("seed", SOME)
