@@ -1,12 +1,14 @@
 """Shapes that no tile divides, values packed for all rows, reads along every axis: the same bits for all schedules."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
@@ -25,8 +27,10 @@ from eigentensor.program.expression import (
 )
 from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import toolchain
+from eigentensor.runtime import Executable, toolchain
 from eigentensor.runtime.choice import candidates
+from eigentensor.runtime.device import start_threads
+from eigentensor.runtime.joining import join
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
@@ -61,16 +65,18 @@ def program(value: Node, axes: tuple[Axis, ...], **inputs: tuple[DType, int]) ->
     return assemble([("result", to_body(value, axes))], buffers, {(Kind.OUTPUT, "output"): ("result", shape)})
 
 
-def product(dtype: DType, left_turned: bool, right_turned: bool) -> Program:
-    axes = (Axis(0, M), Axis(1, N), Axis(2, K, True))
+def product(dtype: DType, left_turned: bool, right_turned: bool, size: int = 0) -> Program:
+    """Of odd sizes, or of one size."""
+    m, n, inner = (size or extent for extent in (M, N, K))
+    axes = (Axis(0, m), Axis(1, n), Axis(2, inner, True))
     i, j, k = map(counter, axes)
-    a = load(Array("a", dtype, M * K), index((k, M), (i, 1)) if left_turned else index((i, K), (k, 1)))
-    b = load(Array("b", dtype, K * N), index((j, K), (k, 1)) if right_turned else index((k, N), (j, 1)))
+    a = load(Array("a", dtype, m * inner), index((k, m), (i, 1)) if left_turned else index((i, inner), (k, 1)))
+    b = load(Array("b", dtype, inner * n), index((j, inner), (k, 1)) if right_turned else index((k, n), (j, 1)))
     if dtype is F32:
         total = reduction(Op.REDUCE_MULACC, axes[2:], a, b)
     else:
         total = reduction(Op.REDUCE_ADD, axes[2:], binary(Op.MUL, a, b))
-    return program(total, axes[:2], a=(dtype, M * K), b=(dtype, K * N))
+    return program(total, axes[:2], a=(dtype, m * inner), b=(dtype, inner * n))
 
 
 def convolution() -> Program:
@@ -144,15 +150,79 @@ def test_the_widest_schedules_give_the_bits_of_the_reference(case: str, tmp_path
     here, of = toolchain.local(), CASES[case]()
     for target in (Target(16, 32), Target(8, 16), Target(4, 16)):
         possible = candidates(of.bodies[0], target)
-        schedules = {max(possible, key=rank) for rank in (_packed, _tile, _last_axis)}
+        schedules = {max(possible, key=rank) for rank in (_packed, _tile, _last_axis, _inner)}
         for schedule in schedules:
             kind = Chosen(here.identity, target, here.command, schedule)
             assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
 
 
+@pytest.mark.parametrize("case", ["product_float32_nn", "product_float32_nt", "product_int8_nn", "convolution"])
+@pytest.mark.parametrize(("panel", "blocks"), [(1, 2), (7, 1), (16, 3), (19, 100)])
+def test_accumulators_wait_between_panels(case: str, panel: int, blocks: int, tmp_path: Path) -> None:
+    """Panels that divide the steps or do not, that are longer than a square or shorter, than the reduction or not."""
+    here, of = toolchain.local(), CASES[case]()
+    in_panels = (s for s in candidates(of.bodies[0], here.target) if s.packed and s.inner is None)
+    schedule = next(in_panels)
+    schedule = replace(schedule, panel=panel, block=blocks * schedule.rows)
+    kind = Chosen(here.identity, here.target, here.command, only=schedule)
+    assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    x, y = (random.standard_normal((200, 200), dtype=np.float32) for _ in range(2))
+    of = product(F32, False, True, 200)
+    together, alone = (
+        Executable(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path)) for n in (threads, 1)
+    )
+    together.loaded.table["grain"] = 1  # type: ignore[attr-defined]
+    start_threads(threads)
+    together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]
+    expected = alone.run({}).outputs["output"]
+    assert together.loaded.read(of.outputs["output"]).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_joined_axes_give_the_same_elements(case: str) -> None:
+    of = CASES[case]()
+    given = tensors(of)
+    expected = reference.execute(of, given).outputs["output"]
+    axes = range(1, len(of.bodies[0].output_ranges))
+    for joined in (tuple(chosen) for n in range(len(axes) + 1) for chosen in combinations(axes, n)):
+        same = replace(of, bodies=(join(of.bodies[0], joined),))
+        assert reference.execute(same, given).outputs["output"].tobytes() == expected.tobytes(), joined
+
+
+def test_indices_that_are_taken_apart_are_found_to_be_one() -> None:
+    """((f // 9)·3 + f // 3 % 3)·3 + f % 3 is f: read side by side."""
+    axes = (Axis(0, M), Axis(1, 3 * N))
+    f = counter(axes[1])
+    number = {n: const(INDEX, n) for n in (3, 9)}
+    high, middle = binary(Op.FLOORDIV, f, number[9]), binary(Op.FLOORDIV, f, number[3])
+    parts = (high, 9), (binary(Op.FLOORMOD, middle, number[3]), 3), (binary(Op.FLOORMOD, f, number[3]), 1)
+    of = program(load(Array("x", F32, 3 * N + 6), index(*parts)), axes, x=(F32, 3 * N + 6))
+    body = join(of.bodies[0], ())
+    assert not {Op.FLOORDIV, Op.FLOORMOD}.intersection(i.op for i in body.instructions)
+    given = tensors(of)
+    same = replace(of, bodies=(body,))
+    expected = reference.execute(of, given).outputs["output"]
+    assert reference.execute(same, given).outputs["output"].tobytes() == expected.tobytes()
+
+
+def test_a_schedule_is_its_text() -> None:
+    for case in CASES.values():
+        for schedule in candidates(case().bodies[0], Target(16, 32)):
+            assert Schedule.parse(str(schedule)) == schedule
+    assert str(Schedule()) == "plain"
+    for text in ("", "lanes=1", "lanes=16 vector=1", "vector=1,2", "vector=None", "tiles=3", "plain plain", "rows"):
+        with pytest.raises(ValueError, match=r"schedule|unpack|int\(\)"):
+            Schedule.parse(text)
+
+
 def test_products_pack_what_all_rows_use() -> None:
-    for case in ("product_float32_nn", "product_float32_nt", "product_float16_nt"):
-        assert toolchain.local().schedule(CASES[case]().bodies[0]).packed
+    for dtype, left, right in ((F32, False, False), (F32, False, True), (DType.FLOAT16, False, True)):
+        assert toolchain.local().schedule(product(dtype, left, right, 192).bodies[0]).packed
 
 
 def _packed(schedule: Schedule) -> tuple[int, int, int]:
@@ -161,6 +231,10 @@ def _packed(schedule: Schedule) -> tuple[int, int, int]:
 
 def _tile(schedule: Schedule) -> tuple[int, int, int]:
     return schedule.rows * schedule.columns, schedule.lanes, len(schedule.packed)
+
+
+def _inner(schedule: Schedule) -> tuple[bool, int, int]:
+    return schedule.inner is not None, len(schedule.packed), schedule.rows * schedule.columns
 
 
 def _last_axis(schedule: Schedule) -> tuple[int, int, int]:

@@ -172,6 +172,20 @@ class Analysis:
                 return 0
         return None
 
+    def is_even(self, element: int, ranges: tuple[int, ...]) -> bool:
+        """Whether an index grows by a constant from step to step of nested loops, also where an outer one moves."""
+        strides = [self.strides(r)[element] for r in ranges]
+        sizes = [prod(self.extents[r] for r in ranges[i + 1 :]) for i in range(len(ranges))]
+        last = strides[-1]
+        return last is not None and strides == [last * size for size in sizes]
+
+    def run(self, element: int, ranges: tuple[int, ...]) -> int:
+        """For how many steps of nested loops an index grows by one."""
+        inner = (i for i in range(len(ranges)) if self.is_even(element, ranges[i:]))
+        if not ranges or self.strides(ranges[-1])[element] != 1:
+            return 0
+        return prod(self.extents[r] for r in ranges[next(inner) :])
+
 
 def signed(instruction: Instruction) -> int:
     """The integer that a CONST of an integer, bool or index type stands for."""

@@ -17,9 +17,10 @@ class Schedule:
 
     `joined` are output axes, ascending, that become one loop with the axis before them; axes and values below are those
     of the body that `joining.join` makes. Where an extent is no multiple of the tile, the last tile
-    overlaps the one before and computes the same again. `packed` are values kept for several steps of their reduction
-    while the loop over rows runs: for all, or for `panel` steps of its outermost loop, between which accumulators wait
-    in memory. `block` is how many rows one thread takes at least; 0 stands for all.
+    overlaps the one before and computes the same again. The innermost loop around the tile is that over rows, or that
+    over the axis `inner`. `packed` are values kept for several steps of their reduction while the innermost loop runs:
+    for all, or for `panel` steps of the reduction's outermost loop, between which accumulators wait in memory; then the
+    innermost loop is that over rows. `block` is how many rows one thread takes at least; 0 stands for all.
 
     `str(schedule)` is its only text, which `parse` reads: it names what differs from the plain loops, as in
     `vector=1 lanes=16 columns=4 row=0 rows=6 packed=12 panel=256`.
@@ -31,6 +32,7 @@ class Schedule:
     columns: int = 1
     row: int | None = None
     rows: int = 1
+    inner: int | None = None
     packed: frozenset[int] = frozenset()
     panel: int = 0
     block: int = 0

@@ -1,6 +1,7 @@
 """The text of every value in a tile of elements: its name, its operands, how it is loaded."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
@@ -10,13 +11,35 @@ from eigentensor.runtime.expressions import MEMORY, apply, literal, register
 from eigentensor.runtime.schedule import Schedule
 
 
+class Text:
+    """Lines of C, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(f"{head} {{".lstrip())
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
 class Tile:
     """A body under a schedule: rows × columns of vectors, with an instance of a value wherever it varies."""
 
-    def __init__(self, body: Body, schedule: Schedule) -> None:
+    def __init__(self, body: Body, schedule: Schedule, analysis: Analysis | None = None) -> None:
         self.body = body
         self.schedule = schedule
-        self.analysis = Analysis(body)
+        self.analysis = analysis or Analysis(body)
         self.strides = self.analysis.strides(-1 if schedule.vector is None else schedule.vector)
 
     def is_vector(self, number: int) -> bool:
@@ -76,16 +99,17 @@ class Tile:
         s = self.schedule
         return min(column * s.lanes, self.body.output_ranges[s.vector] - s.lanes) if s.vector is not None else 0
 
-    def load(self, instruction: Instruction, row: int, column: int, vector: bool) -> str:
+    def load(self, instruction: Instruction, row: int, column: int, vector: bool, further: str = "") -> str:
+        """The text of a load, of an element `further` than the one that the instruction names."""
         kind = MEMORY[instruction.dtype]
         guarded = instruction.c != NO_GUARD
         if not vector:
             guard = f", {self.value(instruction.c, row, column, False)}" if guarded else ""
-            return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{guard})"
+            return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{further}{guard})"
         stride = self.strides[instruction.b]
         lanes = guarded and (stride != 1 or self.is_vector(instruction.c))
         guard = f", {self.value(instruction.c, row, column, lanes)}" if guarded else ""
-        element = self.value(instruction.b, row, column, stride is None)
+        element = self.value(instruction.b, row, column, stride is None) + further
         if stride is None:
             return f"gather_{kind}(p{instruction.a}, {element}{guard})"
         if stride == 1:

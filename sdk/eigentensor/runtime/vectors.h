@@ -108,6 +108,21 @@ FROM_WIDE(u64, u64_to_bf16)
 #define ENTER_bv(a) ne(a, (u8v)0)
 #define LEAVE_bv(a) CONVERT((a)&1, u8v)
 typedef INDEX xv __attribute__((ext_vector_type(LANES)));
+/* Two vectors merged like a deck of cards: the lower halves, the upper halves. Done to all rows of a square, the first
+   with the middle one, as often as the number of lanes has bits, it turns the square. */
+#if LANES == 16
+#define LOWER(a, c) __builtin_shufflevector(a, c, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define UPPER(a, c) __builtin_shufflevector(a, c, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif LANES == 8
+#define LOWER(a, c) __builtin_shufflevector(a, c, 0, 8, 1, 9, 2, 10, 3, 11)
+#define UPPER(a, c) __builtin_shufflevector(a, c, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif LANES == 4
+#define LOWER(a, c) __builtin_shufflevector(a, c, 0, 4, 1, 5)
+#define UPPER(a, c) __builtin_shufflevector(a, c, 2, 6, 3, 7)
+#else
+#define LOWER(a, c) __builtin_shufflevector(a, c, 0, 2)
+#define UPPER(a, c) __builtin_shufflevector(a, c, 1, 3)
+#endif
 #define AT(p, i, S) ((const S *)((uintptr_t)(p) + (uintptr_t)(i) * sizeof(S)))
 #define MEMORY_VECTOR(S, T, NAME, ENTER, LEAVE) \
   typedef S##v S##_##NAME __attribute__((aligned(sizeof(S)), may_alias)); \
@@ -120,6 +135,15 @@ typedef INDEX xv __attribute__((ext_vector_type(LANES)));
   FN T##v gather_##NAME(const S *p, xv i, bv m) { S##v r; EACH r[l] = m[l] ? *AT(p, i[l], S) : 0; return ENTER(r); } \
   FN T##v stride_##NAME(const S *p, i64 i, i64 s, bv m) { \
     S##v r; EACH r[l] = m[l] ? *AT(p, i + l * s, S) : 0; return ENTER(r); \
+  } \
+  FN void turn_##NAME(const S *p, i64 i, i64 s, T##v *r) { \
+    S##v x[LANES], y[LANES]; \
+    EACH x[l] = *(const S##_##NAME *)(p + i + l * s); \
+    _Pragma("clang loop unroll(full)") for (int half = 1; half < LANES; half *= 2) { \
+      EACH y[l] = l & 1 ? UPPER(x[l / 2], x[l / 2 + LANES / 2]) : LOWER(x[l / 2], x[l / 2 + LANES / 2]); \
+      EACH x[l] = y[l]; \
+    } \
+    EACH r[l] = ENTER(x[l]); \
   } \
   FN void put_##NAME(S *p, i64 i, T##v a) { *(S##_##NAME *)(p + i) = LEAVE(a); } \
   FN void scatter_##NAME(S *p, i64 i, i64 s, T##v a) { S##v r = LEAVE(a); EACH p[i + l * s] = r[l]; }

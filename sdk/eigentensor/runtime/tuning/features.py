@@ -11,13 +11,17 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.analysis import Analysis
+from eigentensor.runtime.joining import join
 from eigentensor.runtime.schedule import Schedule
 
-#: Kinds of work that are counted; `chain` are steps of which each waits for the one before it.
-KINDS = ("scalar", "vector", "slow", "broadcast", "row", "gather", "chain", "loop", "store")
-#: The logarithms of how often each kind of work is done by a call, then of bytes, elements, steps and the tile.
+#: Kinds of work that are counted, and roughly the nanoseconds of each. `chain` are steps that wait for the one before.
+KINDS = {
+    "scalar": 0.03, "vector": 0.2, "slow": 0.4, "broadcast": 0.02, "row": 0.2, "gather": 0.35, "chain": 0.03,
+    "loop": 0.05, "store": 0.1, "written": 0.08, "call": 100,
+}  # fmt: skip
+#: Logarithms: of the time by these, of how often each kind of work is done, of bytes, elements, steps, and the tile.
 FEATURES = (
-    *KINDS, "read", "written", "elements", "steps", "largest", "lanes", "rows", "columns", "packed", "panel", "waste",
+    "reckoned", *KINDS, "read", "elements", "steps", "largest", "lanes", "rows", "columns", "packed", "panel", "waste",
 )  # fmt: skip
 SLOW = frozenset({Op.DIV, Op.SQRT, Op.RECIPROCAL, Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD, Op.REDUCE_MUL})
 LATENCY = 8  #: accumulators that keep a processor busy while each waits for its last step
@@ -28,30 +32,22 @@ def features(body: Body, schedules: Sequence[Schedule]) -> NDArray[np.float64]:
     analyses: dict[tuple[int, ...], Analysis] = {}
     for schedule in schedules:
         if schedule.joined not in analyses:
-            analyses[schedule.joined] = Analysis(_joined(body, schedule.joined))
+            analyses[schedule.joined] = Analysis(join(body, schedule.joined))
     return np.array([_row(analyses[schedule.joined], schedule) for schedule in schedules])
 
 
-def _joined(body: Body, axes: tuple[int, ...]) -> Body:
-    if not axes:
-        return body
-    from eigentensor.runtime.joining import join
-
-    return join(body, axes)
-
-
 def _row(a: Analysis, schedule: Schedule) -> list[float]:
-    counts = _Work(a, schedule).counts()
     elements = a.body.parameters[0].elements
     sizes = [p.elements * p.dtype.size for p in a.body.parameters]
+    counts = _Work(a, schedule).counts() | {"written": sizes[0], "call": 1}
     padded = prod(_trips(a, schedule, axis) * _step(a, schedule, axis) for axis in range(a.outputs))
     numbers = (
-        *(counts[kind] for kind in KINDS),
-        sum(sizes[1:]), sizes[0], elements, max(a.steps, default=1), max(sizes),
+        *(counts[kind] for kind in KINDS), sum(sizes[1:]), elements, max(a.steps, default=1), max(sizes),
         schedule.lanes, schedule.rows, schedule.columns, len(schedule.packed), schedule.panel,
         padded / max(1, elements),
     )  # fmt: skip
-    return [log(1 + number) for number in numbers]
+    reckoned = sum(nanoseconds * counts[kind] for kind, nanoseconds in KINDS.items())
+    return [log(reckoned), *(log(1 + number) for number in numbers)]
 
 
 def _step(a: Analysis, s: Schedule, axis: int) -> int:
