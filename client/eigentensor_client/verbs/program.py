@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eigentensor import merkle
-from eigentensor.errors import CaptureError
+from eigentensor.errors import BindingError, CaptureError
 from eigentensor.program import Kind, Program
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
@@ -20,37 +20,56 @@ from eigentensor_client.verbs.options import Json
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
 
-app = typer.Typer(help="Program files: capture, check, show.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Program files: capture, import, check, show.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file.")]
+
+
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Where to write the program [the name of FILE, with .program].")
+]
 
 
 @app.command()
 def capture(
     source: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="A Python file and a name in it [program].")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the program [FILE.program].")
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights", "-w", help="A .safetensors or .gguf file: the function is given its tensors by name."
+        ),
     ] = None,
+    output: Output = None,
     json: Json = False,
 ) -> None:
     """Run your Python file and write the captured program that a name in it stands for, and beside it its weights
     and the first values of its states.
 
-    The name is a GraphProgram, or a function without arguments that returns one.
+    The name is a GraphProgram, or a function that returns one: without arguments, or of the tensors of --weights.
     """
-    screen = Screen(as_json=json)
     file, _, name = source.partition(":")
-    graph = _captured(Path(file), name or "program")
-    target = output or Path(Path(file).stem).with_suffix(".program")
-    target.write_bytes(encode(graph.program))
-    written = [target]
-    dtypes = {b.name: b.dtype for b in graph.program.buffers}
-    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
-        if tensors:
-            written.append(target.with_suffix(f".{word}.safetensors"))
-            save_safetensors(written[-1], tensors, {name: dtypes[name] for name in tensors})
-    fields = _facts(graph.program) | {"files": [str(path) for path in written]}
-    screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
+    graph = _captured(Path(file), name or "program", weights)
+    _write(graph, output or Path(Path(file).stem).with_suffix(".program"), None, Screen(as_json=json))
+
+
+@app.command("import")
+def import_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX model.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,3,224,224", help="The shape of an input that the model leaves open."),
+    ] = None,
+    output: Output = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", help="Where to write its weights [beside the program].")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the program that an ONNX model is, and beside it its weights."""
+    from eigentensor.capture import import_onnx
+
+    graph = import_onnx(existing(model), _shapes(shape))
+    _write(graph, output or Path(model.stem).with_suffix(".program"), weights, Screen(as_json=json))
 
 
 @app.command()
@@ -71,12 +90,40 @@ def show(program: File, json: Json = False) -> None:
     )
 
 
-def _captured(file: Path, name: str) -> "GraphProgram":
-    from eigentensor.capture import GraphProgram
+def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Screen) -> None:
+    """The program, and beside it what its author has: the weights, and the first values of its states."""
+    target.write_bytes(encode(graph.program))
+    written = [target]
+    dtypes = {b.name: b.dtype for b in graph.program.buffers}
+    for word, tensors, place in (("weights", graph.weights, weights), ("states", graph.states, None)):
+        if tensors:
+            written.append(place or target.with_suffix(f".{word}.safetensors"))
+            save_safetensors(written[-1], tensors, {name: dtypes[name] for name in tensors})
+    fields = _facts(graph.program) | {"files": [str(path) for path in written]}
+    screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
+
+
+def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """`name=1,3,224,224` as a shape each."""
+    shapes = {}
+    for word in words or ():
+        name, equals, extents = word.rpartition("=")
+        try:
+            shapes[name] = tuple(int(extent) for extent in extents.split(",") if extents)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BindingError(f"cannot read shape {word!r}", fix="Write name=1,3,224,224.")
+    return shapes
+
+
+def _captured(file: Path, name: str, weights: Path | None) -> "GraphProgram":
+    from eigentensor.capture import GraphProgram, load_weights
 
     names = runpy.run_path(str(existing(file)), run_name="__eigentensor__")
     found = names.get(name)
-    graph = found() if callable(found) and not isinstance(found, GraphProgram) else found
+    given = [] if weights is None else [load_weights(weights)]
+    graph = found(*given) if callable(found) and not isinstance(found, GraphProgram) else found
     if not isinstance(graph, GraphProgram):
         raise CaptureError(
             f"{file} has no program named {name!r}",

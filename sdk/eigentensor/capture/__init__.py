@@ -1,7 +1,12 @@
-"""A tinygrad function → a program and its weights. Nothing but this package and the runtime imports tinygrad."""
+"""A tinygrad function, or a model of others → a program and its weights.
+
+Nothing but this package and the runtime imports tinygrad.
+"""
 
 from eigentensor.capture.context import TensorContext
 from eigentensor.capture.function import capture
 from eigentensor.capture.graph import GraphProgram
+from eigentensor.capture.onnx import import_onnx
+from eigentensor.capture.weights import load_weights
 
-__all__ = ["GraphProgram", "TensorContext", "capture"]
+__all__ = ["GraphProgram", "TensorContext", "capture", "import_onnx", "load_weights"]

@@ -212,6 +212,10 @@ def contents(tensor: Tensor) -> bytes:
     """The elements of a tensor, which is computed if it is not yet."""
     if not tensor.numel():
         return b""
+    u = tensor.uop
+    while u.op in (Ops.RESHAPE, Ops.BITCAST):  # the same bytes, and not every compiler knows bfloat16
+        u = u.src[0]
+    tensor = Tensor(u)
     if is_host(tensor):
         tensor = tensor.to(DEVICE)
     tensor.realize()

@@ -11,6 +11,7 @@ from tinygrad.uop.ops import Ops
 from eigentensor.capture import functions
 from eigentensor.capture.adapter import origin
 from eigentensor.capture.affine import affine, interval
+from eigentensor.capture.compositions import Compositions
 from eigentensor.capture.constants import constant
 from eigentensor.capture.kernel import INT32_MAX, add, bitcast, cast, index, located, where
 from eigentensor.capture.transcendental import Meant, meant
@@ -74,6 +75,7 @@ class Conversion:
 
     def __init__(self, sources: Mapping[int, Source]) -> None:
         self.sources = sources
+        self.compositions = Compositions()
         self.done: dict[tuple[Any, DType | None], Node] = {}
 
     def __call__(self, u: Any, want: DType | None = None) -> Node:
@@ -114,7 +116,7 @@ class Conversion:
             return bitcast(dtype, self(u.src[0]))
         if u.op is Ops.WHERE:
             return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
-        if dtype.is_float and (call := meant(u)):
+        if dtype.is_float and (call := meant(u) or self.compositions.meant(u)):
             return self._function(call, dtype)
         if u.op in _UNARY:
             value = self(u.src[0], dtype)

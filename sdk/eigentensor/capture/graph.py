@@ -77,15 +77,15 @@ def static_shape(tensor: Tensor, name: str) -> tuple[int, ...]:
 
 def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str], Tensor]:
     """Each result in a buffer of its own. To be called while recording; what is not computed yet is recorded."""
-    for (_, name), tensor in results.items():
-        static_shape(tensor, name)
-        refuse_unsupported(tensor.uop)
-    clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
-    computed = [tensor for tensor in clones.values() if tensor.numel()]
     try:
+        for (_, name), tensor in results.items():
+            static_shape(tensor, name)
+            refuse_unsupported(tensor.uop)
+        clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
+        computed = [tensor for tensor in clones.values() if tensor.numel()]
         if computed:
             Tensor.realize(*computed)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, IndexError, ValueError) as error:
         raise CaptureError(f"tinygrad cannot schedule this: {error}", fix="try it with .realize() first") from error
     return clones
 

@@ -1,4 +1,4 @@
-"""Which function is meant: tinygrad writes exp, log, cos and tanh with exp2, log2 and sin, and loses accuracy by it."""
+"""Which function is meant: tinygrad writes exp, log, cos, tanh, sigmoid with exp2, log2 and sin, less accurately."""
 
 from math import e, log, log2, pi
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ def meant(u: Any) -> Meant | None:
     """The function that `u` computes, None if it is no transcendental function."""
     if u.op is Ops.EXP2:
         argument, factor = _pop_factor(u.src[0])
-        multiple = _clean(factor / log2(e))
+        multiple = short(factor / log2(e))
         return Meant("exp2", u.src[0]) if multiple is None else Meant("exp", argument, multiple)
     if u.op is Ops.LOG2:
         return Meant("log2", u.src[0])
@@ -27,22 +27,42 @@ def meant(u: Any) -> Meant | None:
         return _cosine(u.src[0]) or Meant("sin", u.src[0])
     if u.op is Ops.MUL:
         argument, factor = _pop_factor(u)
-        multiple = _clean(factor / log(2))
+        multiple = short(factor / log(2))
         if argument.op is Ops.LOG2 and multiple is not None:
             return Meant("log", argument.src[0], scale=multiple)
+    if u.op is Ops.RECIPROCAL:
+        return _sigmoid(u)
     return _tanh(u) if u.op is Ops.ADD else None
+
+
+def _sigmoid(u: Any) -> Meant | None:
+    """1/(1 + exp2(-x/log 2)) is the sigmoid of x."""
+    exponent = _above_one(u.src[0])
+    if exponent is None:
+        return None
+    argument, factor = _pop_factor(exponent)
+    return Meant("sigmoid", argument, short(factor / -log2(e)) or factor / -log2(e))
+
+
+def _above_one(u: Any) -> Any:
+    """The exponent of 1 + exp2(exponent); None if it is not that."""
+    if u.op is Ops.ADD:
+        for one, power in (u.src, u.src[::-1]):
+            if _is(one, 1) and power.op is Ops.EXP2:
+                return power.src[0]
+    return None
 
 
 def _tanh(u: Any) -> Meant | None:
     """2/(1 + exp2(-2x/log 2)) - 1 is tanh(x)."""
     for minus_one, twice in (u.src, u.src[::-1]):
         inverse, two = _pop_factor(twice)
-        if _is(minus_one, -1) and two == 2 and inverse.op is Ops.RECIPROCAL and inverse.src[0].op is Ops.ADD:
-            for one, power in (inverse.src[0].src, inverse.src[0].src[::-1]):
-                if _is(one, 1) and power.op is Ops.EXP2:
-                    argument, factor = _pop_factor(power.src[0])
-                    multiple = _clean(factor / (-2 * log2(e)))
-                    return None if multiple is None else Meant("tanh", argument, multiple)
+        if _is(minus_one, -1) and two == 2 and inverse.op is Ops.RECIPROCAL:
+            exponent = _above_one(inverse.src[0])
+            if exponent is not None:
+                argument, factor = _pop_factor(exponent)
+                multiple = factor / (-2 * log2(e))
+                return Meant("tanh", argument, short(multiple) or multiple)
     return None
 
 
@@ -69,7 +89,7 @@ def _pop_factor(u: Any) -> tuple[Any, float]:
     return u, 1.0
 
 
-def _clean(k: float) -> float | None:
+def short(k: float, tolerance: float = 1e-7) -> float | None:
     """k if it is a short number up to the rounding of a constant, so that nothing is lost by multiplying with it."""
-    short = round(k * 4096) / 4096
-    return short if short and abs(k / short - 1) < 1e-7 else None
+    found = round(k * 4096) / 4096
+    return found if found and abs(k / found - 1) < tolerance else None

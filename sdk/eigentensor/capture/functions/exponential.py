@@ -40,25 +40,43 @@ def clamped(x: Node, low: float, high: float) -> Node:
     return where(less(x, real(low)), real(low), x)
 
 
-def scaled(value: Node, magic: Node) -> Node:
-    """value·2ⁿ, rounded once, for magic = MAGIC + n and |n| < 252: in two factors that neither over- nor underflow."""
+def factors(magic: Node) -> tuple[Node, Node]:
+    """Two powers of two whose product is 2ⁿ, for magic = MAGIC + n and |n| < 252: they neither over- nor underflow."""
     n = subtract(bitcast(magic, DType.INT32), whole(MAGIC_PATTERN))
     half = shift_right(n, 1)
-    for part in (half, subtract(n, half)):
-        value = multiply(value, bitcast(add(shift_left(part, 23), whole(0x3F800000)), DType.FLOAT32))
-    return value
+    first, second = (
+        bitcast(add(shift_left(part, 23), whole(0x3F800000)), DType.FLOAT32) for part in (half, subtract(n, half))
+    )
+    return first, second
+
+
+def scaled(value: Node, magic: Node) -> Node:
+    """value·2ⁿ, rounded once, for magic = MAGIC + n and |n| < 252."""
+    first, second = factors(magic)
+    return multiply(multiply(value, first), second)
+
+
+def split_exp(x: Node, rest: Node | None = None) -> tuple[Node, Node]:
+    """(u, magic) with e^(x + rest) = (1 + u)·2ⁿ for magic = MAGIC + n, √½ < 1 + u < √2, and rest far below 1."""
+    magic = fused(x, real(1 / log(2)), real(MAGIC))
+    n = subtract(magic, real(MAGIC))
+    high = fused(n, real(-LN2_HIGH), x)
+    low = multiply(n, real(-LN2_LOW)) if rest is None else fused(n, real(-LN2_LOW), rest)
+    r = add(high, low)
+    q = polynomial(r, *EXP)
+    return add(fused(multiply(r, r), q, low), high), magic
 
 
 @in_float32
 def exp(x: Node) -> Node:
     """eˣ. NaN gives NaN, -∞ gives +0; overflow is +∞, underflow is gradual."""
-    x = clamped(x, -104.0, 89.0)
-    magic = fused(x, real(1 / log(2)), real(MAGIC))
-    n = subtract(magic, real(MAGIC))
-    high, low = fused(n, real(-LN2_HIGH), x), multiply(n, real(-LN2_LOW))
-    r = add(high, low)
-    q = polynomial(r, *EXP)
-    return scaled(add(add(fused(multiply(r, r), q, low), high), real(1)), magic)
+    return expanded(clamped(x, -104.0, 89.0))
+
+
+def expanded(x: Node) -> Node:
+    """eˣ for -112 ≤ x ≤ 89, or NaN."""
+    u, magic = split_exp(x)
+    return scaled(add(u, real(1)), magic)
 
 
 @in_float32

@@ -1,0 +1,42 @@
+"""erf: an odd polynomial near zero, 1 - exp(polynomial) elsewhere."""
+
+from eigentensor.capture.functions.exponential import expanded
+from eigentensor.capture.functions.nodes import (
+    bitcast,
+    fused,
+    in_float32,
+    less,
+    magnitude,
+    multiply,
+    polynomial,
+    real,
+    subtract,
+    where,
+    whole,
+)
+from eigentensor.program.expression import Node, binary
+from eigentensor.program.ops import DType, Op
+
+#: (erf(x) - x)/x as a polynomial of x², for |x| ≤ NEAR
+NEAR = 0.92
+ODD = (
+    0.12837915122509003, -0.3761250078678131, 0.11281877011060715, -0.026768580079078674, 0.004995853174477816,
+    -0.0006003795424476266,
+)  # fmt: skip
+#: log(1 - erf(x)) for NEAR ≤ x ≤ 4
+LOG = (
+    -0.000195670552784577, -1.1276756525039673, -0.6371821761131287, -0.10393170267343521, 0.022227002307772636,
+    -0.0030432480853050947, 0.00019594158220570534,
+)  # fmt: skip
+
+
+@in_float32
+def erf(x: Node) -> Node:
+    """The error function. ±∞ gives ±1, -0 gives -0."""
+    size = magnitude(x)
+    square = multiply(size, size)
+    near = fused(size, polynomial(square, *ODD), size)
+    far = subtract(real(1), expanded(polynomial(binary(Op.MIN, size, real(4)), *LOG)))
+    value = where(less(size, real(NEAR)), near, far)
+    sign = binary(Op.AND, bitcast(x, DType.INT32), whole(-(1 << 31)))
+    return bitcast(binary(Op.XOR, bitcast(value, DType.INT32), sign), DType.FLOAT32)

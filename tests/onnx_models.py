@@ -1,0 +1,140 @@
+"""Small ONNX models, written with onnx's own helpers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+_random = np.random.default_rng(20261121)
+
+
+def normal(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return _random.standard_normal(shape).astype(np.float32)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
+    outputs: Mapping[str, int],
+    weights: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> onnx.ModelProto:
+    """A model; inputs have a type and a shape, outputs a type."""
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()],
+        [helper.make_tensor_value_info(name, dtype, None) for name, dtype in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def saved(made: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+node = helper.make_node
+FLOAT, INT32, INT64, INT8, HALF, BOOL = (
+    TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.FLOAT16, TensorProto.BOOL,
+)  # fmt: skip
+
+
+def mlp() -> tuple[onnx.ModelProto, Arrays]:
+    nodes = [
+        node("Gemm", ["x", "net/0/weight", "net/0/bias"], ["h"], transB=1),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", "net/1/weight"], ["m"]),
+        node("Add", ["m", "net/1/bias"], ["logits"]),
+        node("Softmax", ["logits"], ["p"], axis=-1),
+    ]
+    weights = {"net/0/weight": normal(32, 16), "net/0/bias": normal(32), "net/1/weight": normal(32, 5)}
+    weights["net/1/bias"] = normal(5)
+    return model(nodes, {"x": (FLOAT, ("batch", 16))}, {"p": FLOAT, "logits": FLOAT}, weights), {"x": normal(3, 16)}
+
+
+def convolutions() -> tuple[onnx.ModelProto, Arrays]:
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["n1"]),
+        node("Relu", ["n1"], ["r1"]),
+        node("MaxPool", ["r1"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["p1", "w2"], ["c2"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=2),
+        node("Add", ["c2", "p1"], ["s"]),
+        node("GlobalAveragePool", ["s"], ["g"]),
+        node("Flatten", ["g"], ["y"]),
+    ]
+    weights = {"w1": normal(4, 3, 3, 3), "b1": normal(4), "w2": normal(4, 2, 3, 3), "scale": normal(4)}
+    weights |= {"shift": normal(4), "mean": normal(4), "var": np.abs(normal(4))}
+    return model(nodes, {"x": (FLOAT, (2, 3, 12, 12))}, {"y": FLOAT}, weights), {"x": normal(2, 3, 12, 12)}
+
+
+def transformer() -> tuple[onnx.ModelProto, Arrays]:
+    """An embedding, a block with attention of two heads, and a Gelu; the shapes are computed in the model."""
+    width, heads = 8, 2
+    nodes = [
+        node("Gather", ["table", "tokens"], ["e"]),
+        node("Gather", ["places", "first"], ["at"]),
+        node("Add", ["e", "at"], ["x"]),
+        node("LayerNormalization", ["x", "ln.weight", "ln.bias"], ["n"], axis=-1, epsilon=1e-5),
+        node("Shape", ["n"], ["shape"], end=2),
+        node("Concat", ["shape", "split"], ["split_shape"], axis=0),
+    ]
+    for part in "qkv":
+        nodes += [
+            node("MatMul", ["n", f"{part}.weight"], [f"{part}m"]),
+            node("Reshape", [f"{part}m", "split_shape"], [f"{part}r"]),
+            node("Transpose", [f"{part}r"], [part], perm=[0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "kt"], ["scores"]),
+        node("Mul", ["scores", "scale"], ["scaled"]),
+        node("Softmax", ["scaled"], ["weights"], axis=-1),
+        node("MatMul", ["weights", "v"], ["mixed"]),
+        node("Transpose", ["mixed"], ["together"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["together", "joined"], ["a"]),
+        node("Add", ["x", "a"], ["y"]),
+        node("MatMul", ["y", "up"], ["u"]),
+        node("Gelu", ["u"], ["g"]),
+        node("Gelu", ["u"], ["t"], approximate="tanh"),
+        node("Erf", ["t"], ["f"]),
+        node("Add", ["g", "f"], ["z"]),
+    ]
+    weights = {"table": normal(20, width), "places": normal(6, width), "first": np.arange(5, dtype=np.int64)}
+    weights |= {f"{part}.weight": normal(width, width) for part in "qkv"}
+    weights |= {"ln.weight": normal(width), "ln.bias": normal(width), "up": normal(width, 16)}
+    weights |= {"split": np.array([heads, width // heads]), "joined": np.array([0, -1, width])}
+    weights["scale"] = np.array(0.5, np.float32)
+    tokens = _random.integers(0, 20, (2, 5))
+    return model(nodes, {"tokens": (INT64, ("batch", "length"))}, {"z": FLOAT}, weights), {"tokens": tokens}
+
+
+def integers() -> tuple[onnx.ModelProto, Arrays]:
+    nodes = [
+        node("Add", ["a", "b"], ["sum"]),
+        node("Div", ["a", "b"], ["quotient"]),
+        node("Cast", ["small"], ["wide"], to=INT32),
+        node("MatMulInteger", ["small", "kernel"], ["product"]),
+        node("Greater", ["a", "b"], ["greater"]),
+        node("Where", ["greater", "a", "b"], ["larger"]),
+        node("ReduceSum", ["a", "axes"], ["total"], keepdims=0),
+        node("ArgMax", ["a"], ["place"], axis=1, keepdims=0),
+        node("Cast", ["a"], ["half"], to=HALF),
+    ]
+    outputs = {"sum": INT32, "quotient": INT32, "wide": INT32, "product": INT32, "greater": BOOL, "larger": INT32}
+    outputs |= {"total": INT32, "place": INT64, "half": HALF}
+    weights = {"kernel": _random.integers(-128, 128, (6, 3)).astype(np.int8), "axes": np.array([1])}
+    inputs: Arrays = {name: _random.integers(-50, 50, (4, 6)).astype(np.int32) for name in "ab"}
+    inputs["b"][inputs["b"] == 0] = 7
+    inputs["small"] = _random.integers(-128, 128, (2, 6)).astype(np.int8)
+    types = {"a": (INT32, (4, 6)), "b": (INT32, (4, 6)), "small": (INT8, (2, 6))}
+    return model(nodes, types, outputs, weights), inputs
+
+
+MODELS = {"mlp": mlp, "convolutions": convolutions, "transformer": transformer, "integers": integers}

@@ -1,0 +1,82 @@
+"""Functions that tinygrad composes of several are recognised, and only these: what is captured has their accuracy."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+from eigentensor import reference
+from eigentensor.capture import capture
+from eigentensor.testing.accuracy import EXACT, program_of
+
+X = np.random.default_rng(8).standard_normal((4, 6)).astype(np.float32)
+BIAS = np.random.default_rng(9).standard_normal(6).astype(np.float32)
+#: Where the formulas of tinygrad, in float32, have lost all digits.
+TAILS = np.array([-87, -20, -9, -7, -5.5, -1e-4, -1e-9, 1e-9, 1e-4, 0.3, 9, 87], np.float32)
+METHODS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": lambda x: x.sigmoid(), "silu": lambda x: x.silu(), "softplus": lambda x: x.softplus(),
+    "gelu_tanh": lambda x: x.gelu(), "gelu": lambda x: x.gelu(approximate="none"), "erf": lambda x: x.erf(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_the_function_alone(name: str) -> None:
+    graph = capture(METHODS[name], {"x": X.ravel()}, {}, fingerprint=False)
+    assert graph.program.bodies == program_of(name, X.size).bodies
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_function_of_an_expression_is_recognised(name: str) -> None:
+    """After a layer with a bias, negated, scaled, in a half type, and before other steps."""
+    method = METHODS[name]
+    longer = program_of(name, X.size).bodies[0].instructions
+    around: list[Callable[[Tensor], Tensor]] = [
+        lambda x: method(x @ Tensor(X.T) + Tensor(X[:, 0].copy())),
+        lambda x: method(-x),
+        lambda x: method(x * 0.3),
+        lambda x: method(x.half()),
+        lambda x: method(x + Tensor(BIAS)) * 2 + 1,
+        lambda x: method(x).relu(),
+        lambda x: method(x + x.sum(1, keepdim=True)),
+    ]
+    for function in around:
+        bodies = capture(function, {"x": X}, {}, fingerprint=False).program.bodies
+        assert max(len(body.instructions) for body in bodies) <= len(longer) + 12
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_recognised_function_keeps_its_relative_accuracy_in_the_tails(name: str) -> None:
+    graph = capture(lambda x: METHODS[name](x * 1), {"x": TAILS}, {}, fingerprint=False)
+    found = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
+    np.testing.assert_allclose(found, EXACT[name](TAILS.astype(np.float64)), rtol=3e-7, atol=1e-44)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x < -3).where(0, x * x.sigmoid()),
+        lambda x: (x * 1.7).gelu() * x,
+        lambda x: 0.5 * x * (1 + (0.8 * (x + 0.05 * x * x * x)).tanh()),
+        lambda x: (x.gelu() - x.silu()).maximum(-0.1),
+        lambda x: x * (x + 0.01).sigmoid(),
+        lambda x: (x.exp() + 1.001).log(),
+    ],
+)
+def test_what_is_almost_such_a_function_stays_itself(function: Callable[[Tensor], Tensor]) -> None:
+    x = np.concatenate([X.ravel(), TAILS[2:-2]])
+    graph = capture(function, {"x": x}, {}, fingerprint=False)
+    found = reference.execute(graph.program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(found, function(Tensor(x)).numpy(), rtol=1e-5, atol=2e-6)
+
+
+def test_gradients_go_through_recognised_functions() -> None:
+    def gradients(x: Tensor) -> Tensor:
+        y = x.gelu() + x.silu() + x.softplus() + x.erf() + x.sigmoid()
+        return y.sum().gradient(x)[0]
+
+    x = np.linspace(-6, 6, 48, dtype=np.float32)  # without zero, where tinygrad's erf has no slope
+    found = reference.execute(capture(gradients, {"x": x}, {}).program, {"x": x}).outputs["output"]
+    h = 1e-4
+    up, down = (sum(EXACT[n](x.astype(np.float64) + d) for n in EXACT if n not in ("rsqrt", "gelu")) for d in (h, -h))
+    np.testing.assert_allclose(found, (up - down) / (2 * h), atol=5e-6)
