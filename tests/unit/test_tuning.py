@@ -182,7 +182,7 @@ def test_a_model_of_a_smooth_law_errs_less_than_the_nearest_row() -> None:
     distances = ((rows[120:, None] - rows[None, :120]) ** 2).sum(axis=2)
     nearest = np.abs(np.log(seconds[:120][distances.argmin(axis=1)]) - np.log(seconds[120:]))
     assert np.median(errors) < np.median(nearest) / 4
-    assert model.deviation == pytest.approx(np.median(errors), rel=1.0)
+    assert errors.mean() / 3 < model.deviation < errors.mean() * 3
 
 
 def test_every_candidate_has_finite_features_that_tell_it_from_others() -> None:

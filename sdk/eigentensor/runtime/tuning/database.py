@@ -72,7 +72,6 @@ class Database:
             if version > VERSION:
                 raise ConfigError(f"{path} was written by a later version", fix="Upgrade, or delete the file.")
             if version < VERSION:
-                self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.executescript(_SCHEMA)
             self._connection.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.DatabaseError as error:

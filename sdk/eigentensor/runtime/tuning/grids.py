@@ -11,9 +11,11 @@ from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.grid import Grid, groups
 
+WAIT = 100  #: evaluations for which a chain of steps waits, by and large
+
 
 def grid_features(body: Body, grids: Sequence[Grid]) -> NDArray[np.float64]:
-    """A row for each grid: logarithms of groups, of their size and tile, of reads, other work, chains, and bytes."""
+    """A row for each grid: logarithms of a reckoned time, of groups, their size and tile, of reads, work and bytes."""
     analysis = Analysis(body)
     return np.array([_row(analysis, grid) for grid in grids])
 
@@ -40,4 +42,5 @@ def _row(a: Analysis, grid: Grid) -> list[float]:
         count, grid.tall, grid.wide, grid.high, grid.broad, grid.chunk, reads, staged, work, chain, count * chain,
         sum(sizes), sizes[0], max(sizes), a.body.parameters[0].elements,
     )  # fmt: skip
-    return [log(1 + number) for number in numbers]
+    reckoned = work + 4 * reads + staged + WAIT * chain
+    return [log(1 + reckoned), *(log(1 + number) for number in numbers)]

@@ -14,11 +14,11 @@ WIDTHS, PENALTIES = (0.5, 1.0, 2.0, 4.0), (0.003, 0.01, 0.03, 0.1, 0.3)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Log seconds as a function of features: linear, and a smooth rest. `deviation` is the mean error of it.
+    """Log seconds as a function of features, of which the first is the logarithm of a reckoned time.
 
-    The estimate is `level` plus the weighted sum of the kernel between the features and each row of those it was fitted
-    to: of their scalar product, and of a Gaussian of their distance (Saunders, Gammerman, Vovk: Ridge regression
-    learning algorithm in dual variables, 1998).
+    The estimate is that, plus `level`, plus the weighted sum of the kernel between the features and each row of those
+    that it was fitted to: of their scalar product, and of a Gaussian of their distance (Saunders, Gammerman, Vovk:
+    Ridge regression learning algorithm in dual variables, 1998). `deviation` is its mean error.
     """
 
     rows: Matrix
@@ -30,14 +30,15 @@ class Model:
 
     def log_seconds(self, features: Matrix) -> Vector:
         """For one row of features for each schedule."""
-        estimated: Vector = self.level + _kernel(features - self.mean, self.rows, self.width) @ self.weights
-        return estimated
+        rest: Vector = self.level + _kernel(features - self.mean, self.rows, self.width) @ self.weights
+        return features[:, 0] + rest
 
 
 def fit(features: Matrix, seconds: Vector) -> Model:
     """A model of at least LEAST rows, whose width and penalty err least on rows that are left out in turn."""
-    mean, level = features.mean(axis=0), float(np.log(seconds).mean())
-    rows, rest = features - mean, np.log(seconds) - level
+    mean, rest = features.mean(axis=0), np.log(seconds) - features[:, 0]
+    level = float(np.median(rest))
+    rows, rest = features - mean, rest - level
     best: Model | None = None
     for width in WIDTHS:
         values, vectors = np.linalg.eigh(_kernel(rows, rows, width))
