@@ -39,8 +39,7 @@ def build(draft: Draft) -> Program:
     if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
-    kernels = [part for kernel in kernels for part in _admitted(kernel)]
-    calls = [(kernel.result.key, lowered(kernel)) for kernel in kernels]
+    calls = [(part.result.key, lowered(part)) for kernel in kernels for part in _admitted(kernel)]
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
     try:

@@ -1,6 +1,6 @@
 """Kernels that the format admits: guards where no proof is found, several kernels where one is too large."""
 
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 
 from eigentensor.capture.kernel import Kernel, index, less
@@ -9,7 +9,7 @@ from eigentensor.errors import CaptureError
 from eigentensor.program import limits
 from eigentensor.program.bounds import prove
 from eigentensor.program.cost import body_cost, record_bytes
-from eigentensor.program.expression import Lowered, Node, conjunction, load, rewrite, to_body, walk
+from eigentensor.program.expression import Axis, Lowered, Node, conjunction, load, rewrite, to_body, walk
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 
@@ -17,7 +17,12 @@ PARTS = 32  #: into how many kernels one of tinygrad's is cut at most, at each l
 
 
 def lowered(kernel: Kernel) -> Lowered:
-    return to_body(kernel.value, kernel.axes)
+    return _lowered(kernel.value, kernel.axes)
+
+
+@lru_cache(maxsize=8)  # a kernel is lowered for its guards, its size and its call, one soon after the other
+def _lowered(value: Node, axes: tuple[Axis, ...]) -> Lowered:
+    return to_body(value, axes)
 
 
 def guard(kernel: Kernel) -> Kernel:
