@@ -22,7 +22,7 @@ from eigentensor.runtime.simt import NAME
 from eigentensor.runtime.toolchain import Build, Toolchain
 
 #: Kernels in one text.
-MOST = 32
+MOST = 128
 #: Where a kernel begins in its text, behind the scalar semantics; the last words are its name.
 HEADS = {Toolchain: re.compile(r"^i64 kernel\b", re.M), Gridded: re.compile(r"^KERNEL\(\d+\) void compute\b", re.M)}
 SECTION = np.dtype(
@@ -92,7 +92,7 @@ class _OfMany(OpenCL):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loaded = lru_cache(maxsize=2 * MOST)(super().kernel)
+        self.loaded = lru_cache(maxsize=8)(super().kernel)
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
         named = re.match(rb"(compute\d+)\0", code)
