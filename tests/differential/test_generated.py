@@ -1,4 +1,4 @@
-"""Generated programs: every device gives the reference's bits, for the schedule that is chosen and for every other."""
+"""Generated programs: the runtime gives the reference's bits, for the schedule that it chooses and for every other."""
 
 import ctypes
 import mmap
