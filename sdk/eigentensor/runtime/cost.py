@@ -275,7 +275,7 @@ class Choice:
                 and instruction.c == NO_GUARD
                 and self.analysis.run(instruction.b, loops) >= self.lanes
             ):
-                return TURNED
+                return TURNED * (1 if number in self.below_packed else max(1, self.columns / 2) ** 0.5)
             return PER_LANE * self.lanes * (2 if guarded else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
         if instruction.op in SLOW and self.strides[number] is None:
             return PER_LANE * self.lanes if self.analysis.constant(instruction.b) is None else 4.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eigentensor.errors import LimitError
 from eigentensor.program.model import Parameter, Program, Role
+from eigentensor.runtime.in_place import in_place
 
 ALIGNMENT = 64
 HOST = "CPU"
@@ -20,35 +21,57 @@ class Plan:
     size: int
 
 
-def plan(program: Program, alignment: int = ALIGNMENT) -> Plan:
-    """Results share bytes if one is read for the last time before the other is written. Those of the program stay."""
+def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) -> Plan:
+    """Results share bytes if one is read for the last time before the other is written. Those of the program stay.
+
+    With `over`, a call also writes over what it reads for the last time, where its body allows that.
+    """
     first = len(program.buffers)
+    bodies = [in_place(body) if over else frozenset[int]() for body in program.bodies]
     last_use = {argument: j for j, call in enumerate(program.calls) for argument in call.arguments}
     kept = {r.buffer for r in program.results}
     ending: dict[int, list[int]] = {}
     for buffer, j in last_use.items():
         if buffer >= first and buffer not in kept:
             ending.setdefault(j, []).append(buffer)
-    free: list[tuple[int, int]] = []  # (start, end), by start, never touching
-    offsets: list[int] = []
-    size = 0
-    for j in range(len(program.calls)):
-        need = _bytes(program, first + j, alignment)
-        hole = min((h for h in free if h[1] - h[0] >= need), key=lambda h: h[1] - h[0], default=None)
+    space, offsets = _Space(), list[int]()
+    for j, call in enumerate(program.calls):
+        dead = ending.get(j, [])
+        fixed = {b for n, b in enumerate(call.arguments, 1) if n not in bodies[call.body]}
+        under = next((b for b in dead if b not in fixed), None)
+        size = _bytes(program, first + j, alignment)
+        offsets.append(space.take(size) if under is None else offsets[under - first])
+        for buffer in dead:
+            if buffer != under:
+                start = offsets[buffer - first]
+                space.release(start, start + _bytes(program, buffer, alignment))
+    return Plan(tuple(offsets), space.size)
+
+
+class _Space:
+    """Bytes from 0 on, of which some are free: (start, end), by start, never touching."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[int, int]] = []
+        self.size = 0
+
+    def take(self, need: int) -> int:
+        """Where so many bytes were free: in the smallest hole, or at the end."""
+        hole = min((h for h in self.free if h[1] - h[0] >= need), key=lambda h: h[1] - h[0], default=None)
         if hole is None:
-            if free and free[-1][1] == size:
-                size = free.pop()[0]
-            offsets.append(size)
-            size += need
-        else:
-            free.remove(hole)
-            offsets.append(hole[0])
-            if hole[1] - hole[0] > need:
-                insort(free, (hole[0] + need, hole[1]))
-        for buffer in ending.get(j, ()):
-            start = offsets[buffer - first]
-            _release(free, start, start + _bytes(program, buffer, alignment))
-    return Plan(tuple(offsets), size)
+            start = self.free.pop()[0] if self.free and self.free[-1][1] == self.size else self.size
+            self.size = start + need
+            return start
+        self.free.remove(hole)
+        if hole[1] - hole[0] > need:
+            insort(self.free, (hole[0] + need, hole[1]))
+        return hole[0]
+
+    def release(self, start: int, end: int) -> None:
+        for hole in [h for h in self.free if h[1] == start or h[0] == end]:
+            self.free.remove(hole)
+            start, end = min(start, hole[0]), max(end, hole[1])
+        insort(self.free, (start, end))
 
 
 def estimate_memory_requirements(program: Program, device: str = "CPU", repeat: int | None = None) -> dict[str, int]:
@@ -66,7 +89,9 @@ def estimate_memory_requirements(program: Program, device: str = "CPU", repeat: 
     tensors = size(Parameter(b.dtype, b.elements) for b in program.buffers)
     states = size(Parameter(b.dtype, b.elements) for b in program.named(Role.STATE).values())
     results = size(program.parameter(r.buffer) for r in program.results)
-    computed = plan(program).size + (states if (repeat or program.max_repeat) > 1 else 0)
+    computed = plan(program, over=device.partition(":")[0] == HOST).size + (
+        states if (repeat or program.max_repeat) > 1 else 0
+    )
     if device.partition(":")[0] == HOST:
         return {device: tensors + computed + results}
     return {device: tensors + computed, HOST: tensors + results}
@@ -91,10 +116,3 @@ def installed() -> int:
 def _bytes(program: Program, buffer: int, alignment: int) -> int:
     dtype, elements = program.parameter(buffer)
     return -(-max(1, elements * dtype.size) // alignment) * alignment
-
-
-def _release(free: list[tuple[int, int]], start: int, end: int) -> None:
-    for hole in [h for h in free if h[1] == start or h[0] == end]:
-        free.remove(hole)
-        start, end = min(start, hole[0]), max(end, hole[1])
-    insort(free, (start, end))

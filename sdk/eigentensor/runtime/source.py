@@ -10,6 +10,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.expressions import MEMORY, STORED
+from eigentensor.runtime.in_place import apart, in_place
 from eigentensor.runtime.joining import join
 from eigentensor.runtime.reduction import Reductions
 from eigentensor.runtime.schedule import Schedule
@@ -26,7 +27,8 @@ def write(body: Body, schedule: Schedule) -> str:
     which computes the units first…last−1 of a call into buffers[0], from the buffers and variables of its parameters;
     with a negative `last` it only returns how many units there are.
     """
-    return _Writer(join(body, schedule.joined), schedule).kernel()
+    joined, over = join(body, schedule.joined), bool(in_place(body))
+    return _Writer(joined, apart(joined, schedule) if over else schedule, over).kernel()
 
 
 class _Loop(NamedTuple):
@@ -43,8 +45,9 @@ class _Loop(NamedTuple):
 
 
 class _Writer:
-    def __init__(self, body: Body, schedule: Schedule) -> None:
+    def __init__(self, body: Body, schedule: Schedule, in_place: bool) -> None:
         self.body = body
+        self.in_place = in_place
         self.schedule = schedule
         self.tile = Tile(body, schedule)
         self.analysis = self.tile.analysis
@@ -91,9 +94,9 @@ class _Writer:
         with block("i64 kernel(void *const *restrict buffers, const i64 *restrict variables, i64 first, i64 last)"):
             line(f"if (last < 0) return {prod(loop.trips for loop in self.loops[: self.shared])};")
             for number, parameter in enumerate(self.body.parameters):
-                const = "const " if number else ""
-                kind = STORED[parameter.dtype]
-                line(f"{const}{kind} *restrict const p{number} = ({const}{kind} *)buffers[{number}];")
+                kind = f"const {STORED[parameter.dtype]}" if number else STORED[parameter.dtype]
+                alone = "" if self.in_place else "restrict "
+                line(f"{kind} *{alone}const p{number} = ({kind} *)buffers[{number}];")
             if self.schedule.lanes > 1:
                 line(f"const xv lane = {{{', '.join(map(str, range(self.schedule.lanes)))}}};")
             self.level(0)

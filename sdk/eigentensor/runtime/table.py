@@ -27,7 +27,7 @@ class Table:
         self.program = program
         self.compiled = kernels.compiled
         self.threads = threads or len(os.sched_getaffinity(0))
-        self.plan = plan(program)
+        self.plan = plan(program, over=True)
         self.memory = memory(self.plan.size)
         self.codes = [None if code is None else load(code) for code in kernels.bodies]
         self.driver = Driver(load(kernels.driver))

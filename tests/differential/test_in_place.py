@@ -1,0 +1,110 @@
+"""Calls that write over what they read: only where that cannot be seen."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.cache import Cache
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.assemble import assemble
+from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
+from eigentensor.program.model import Buffer, Kind, Program, Role
+from eigentensor.program.ops import Op
+from eigentensor.runtime import toolchain
+from eigentensor.runtime.choice import candidates
+from eigentensor.runtime.in_place import apart, in_place
+from eigentensor.runtime.joining import join
+from eigentensor.runtime.memory import plan
+from eigentensor.testing.agreement import disagreements
+from eigentensor.testing.programs import generate
+
+F32, INDEX = DType.FLOAT32, DType.INDEX
+ROW, COLUMN = Axis(0, 6), Axis(1, 32)
+
+
+def at(*terms: tuple[Axis, int], offset: int = 0) -> Node:
+    total = const(INDEX, offset)
+    for axis, stride in terms:
+        total = binary(Op.ADD, total, binary(Op.MUL, counter(axis), const(INDEX, stride)))
+    return total
+
+
+def x(index: Node, elements: int = 192, dtype: DType = F32) -> Node:
+    return load(Array("x", dtype, elements), index)
+
+
+SAME, NEXT = at((ROW, 32), (COLUMN, 1)), at((ROW, 32), (COLUMN, 1), offset=1)
+
+
+def doubled(value: Node) -> Node:
+    return binary(Op.ADD, value, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "over"),
+    [
+        (doubled(x(SAME)), True),
+        (binary(Op.MUL, x(SAME), load(Array("bias", F32, 32), counter(COLUMN))), True),
+        (doubled(x(at((ROW, 32), (COLUMN, -1), offset=31))), False),
+        (binary(Op.ADD, x(SAME), x(at((COLUMN, 6), (ROW, 1)))), False),
+        (doubled(x(at((COLUMN, 1)), 32)), False),
+        (doubled(load(Array("x", F32, 192), NEXT, binary(Op.CMPLT, NEXT, const(INDEX, 192)))), False),
+        (node(Op.CAST, DType.FLOAT16, x(SAME)), False),
+        (reduction(Op.REDUCE_ADD, (Axis(2, 2, True),), binary(Op.MUL, x(SAME), x(SAME))), False),
+    ],
+)
+def test_a_body_may_write_over_what_it_reads_at_the_same_element_only(value: Node, over: bool) -> None:
+    assert bool(in_place(to_body(value, (ROW, COLUMN)).body)) is over
+
+
+@pytest.mark.parametrize("shape", [(6, 32), (3, 7, 48), (13, 5), (1000, 16), (16, 3, 3)])
+def test_no_schedule_computes_an_element_twice(shape: tuple[int, ...]) -> None:
+    axes = tuple(Axis(n, extent) for n, extent in enumerate(shape))
+    strides = [int(np.prod(shape[n + 1 :])) for n in range(len(shape))]
+    size = int(np.prod(shape))
+    last = load(Array("y", F32, shape[-1]), counter(axes[-1]))
+    body = to_body(binary(Op.ADD, x(at(*zip(axes, strides, strict=True)), size), last), axes).body
+    for schedule in candidates(body, toolchain.local().target):
+        joined = join(body, schedule.joined)
+        over = apart(joined, schedule)
+        tile = {over.vector: over.lanes * over.columns, over.row: over.rows}
+        assert all(extent % tile.get(axis, 1) == 0 for axis, extent in enumerate(joined.output_ranges))
+
+
+def chain(links: int) -> Program:
+    """Each call doubles what the one before has written, the first an input."""
+    calls, before = [], "x"
+    for number in range(links):
+        calls.append((f"y{number}", to_body(doubled(load(Array(before, F32, 192), SAME)), (ROW, COLUMN))))
+        before = f"y{number}"
+    buffers = {"x": Buffer(Role.INPUT, F32, (6, 32), "x")}
+    return assemble(calls, buffers, {(Kind.OUTPUT, "output"): (before, (6, 32))})
+
+
+def test_a_chain_needs_the_memory_of_one_link(tmp_path: Path) -> None:
+    program = chain(5)
+    assert plan(program).size > plan(program, over=True).size == 192 * 4
+    given = {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}
+    assert disagreements(program, given, cache=Cache(tmp_path)) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_only_what_is_read_for_the_last_time_is_written_over(seed: int) -> None:
+    program = generate(seed).program
+    layout, first = plan(program, over=True), len(program.buffers)
+    kept = {r.buffer for r in program.results}
+    for j, call in enumerate(program.calls):
+        later = {b for c in program.calls[j + 1 :] for b in c.arguments} | kept
+        over = {a for n, a in enumerate(call.arguments, 1) if n in in_place(program.bodies[call.body])}
+        over -= {a for n, a in enumerate(call.arguments, 1) if n not in in_place(program.bodies[call.body])}
+        live = {b for b in range(first, first + j) if b in later or b in call.arguments}
+        spans = sorted(span(program, layout.offsets, b) for b in {*live, first + j} - (over - later))
+        assert all(a[1] <= b[0] for a, b in pairwise(spans)), (j, call)
+        assert all(end <= layout.size for _, end in spans)
+
+
+def span(program: Program, offsets: tuple[int, ...], buffer: int) -> tuple[int, int]:
+    start, parameter = offsets[buffer - len(program.buffers)], program.parameter(buffer)
+    return start, start + parameter.elements * parameter.dtype.size
