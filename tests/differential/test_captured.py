@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from bench_runtime import Block, digits
 from captured_graphs import graphs, integers, normal
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.testing.agreement import disagreements
+from models import Digits, Layer
 from ops_vectors import TABLE, Row, captured, function_of
 from tensor_methods import EXAMPLES
 
@@ -45,7 +45,7 @@ def test_a_sort() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "length"), [(384, 128), (768, 1)])
 def test_a_transformer_layer(width: int, length: int) -> None:
-    layer, x = Block(width, 12), normal(1, length, width)
+    layer, x = Layer(width, 12), normal(1, length, width)
     agrees(capture(layer, {"x": x}, model=layer), {"x": x})
 
 
@@ -58,7 +58,7 @@ def test_convolutions() -> None:
             images = layer(images).relu()
         return images.mean((2, 3))
 
-    for model, images in ((network, normal(3, 3, 33, 35)), (digits(), normal(99, 1, 8, 8))):
+    for model, images in ((network, normal(3, 3, 33, 35)), (Digits(), normal(99, 1, 8, 8))):
         agrees(capture(model, {"images": images}), {"images": images})
 
 
