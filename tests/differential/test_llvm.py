@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from captured_graphs import graphs
+from differential import test_generated, test_tiles
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
@@ -103,6 +104,20 @@ def test_generated_programs_give_the_bits_of_the_reference(seed: int, tmp_path: 
 @pytest.mark.parametrize("seed", range(2000, 2200))
 def test_many_more_programs(seed: int, tmp_path: Path) -> None:
     test_generated_programs_give_the_bits_of_the_reference(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2000, 2050))
+def test_every_schedule_gives_the_same_bits(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "local", llvm.toolchain)
+    test_generated.test_every_schedule_gives_the_same_bits(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", test_tiles.CASES)
+def test_the_widest_schedules_give_the_same_bits(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "local", llvm.toolchain)
+    test_tiles.test_the_widest_schedules_give_the_bits_of_the_reference(case, tmp_path)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ choices moved into loads, divisions made multiplications, casts that were found 
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -32,18 +31,16 @@ from tinygrad.codegen import (
 )
 from tinygrad.codegen.decomp.op import get_simplifying_rewrite_patterns
 from tinygrad.codegen.late.linearizer import CFGContext
-from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
+from tinygrad.codegen.opt import Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.codegen.simplify import pm_flatten_range
-from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.renderer import Renderer
 from tinygrad.uop.movement import mop_cleanup
-from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, graph_rewrite
+from tinygrad.uop.ops import Ops, PatternMatcher, graph_rewrite
 from tinygrad.uop.symbolic import pm_clean_up_group_sink, pm_remove_invalid, sym, symbolic_simple
 
-from eigentensor.testing.guarded.floats import rounded
 from eigentensor.testing.guarded.guard import Guard, Together
-from eigentensor.testing.guarded.uops import float32, integer, larger, uop
+from eigentensor.testing.guarded.reductions import accumulators, unrolling
 
 _simple, _sym, _indexing = Guard(symbolic_simple), Guard(sym), Guard(indexing_simplify)
 #: The gate of an index becomes that of its load. The matcher's last two rules would cast what a WHERE chooses instead
@@ -58,8 +55,8 @@ def lines(kernel: Any, renderer: Renderer, opts: Sequence[Opt] = ()) -> list[Any
         scheduler.apply_opt(opt)
     sink = scheduler.get_optimized_ast(kernel.arg.name)
     sink = graph_rewrite(sink, Together(_sym, pm_flatten_range))
-    sink = graph_rewrite(sink, expander2, ctx=build_range_map(sink))
-    sink = graph_rewrite(sink, Together(mop_cleanup, _accumulators, pm_clean_up_group_sink), ctx=[0])
+    sink = graph_rewrite(sink, Together(unrolling, expander2), ctx=build_range_map(sink))
+    sink = graph_rewrite(sink, Together(mop_cleanup, accumulators, pm_clean_up_group_sink), ctx=[0])
     sink = graph_rewrite(sink, Together(_simple, pm_expand_broadcast, pm_add_loads))
     sink = graph_rewrite(sink, Together(_simple, devectorizer2, _indexing), ctx=renderer)
     sink = graph_rewrite(sink, _sym)
@@ -80,43 +77,21 @@ def lines(kernel: Any, renderer: Renderer, opts: Sequence[Opt] = ()) -> list[Any
     return list(line_rewrite(linearize(sink), pm_linearize_cleanups))
 
 
-def _accumulate(numbers: list[int], r: Any) -> Any:
-    """A REDUCE as a register that takes one term after the other, in the order of the loops."""
-    term, loops = r.src[0], r.src[1:]
-    total = UOp.placeholder_like(r, numbers[0], AddrSpace.REG)
-    numbers[0] += 1
-    inside = term.toposort()
-    ended = {loop for u in inside if u.op is Ops.END for loop in u.ended_ranges}
-    around = tuple(u for u in inside if u.op is Ops.RANGE and u not in loops and u not in ended)
-    start = total.after(*around).store(_identity(r.arg[0], r.dtype))
-    before = total.after(start, *loops)
-    return total.after(before.store(_step(r, before, term)).end(*loops))
-
-
-def _step(r: Any, total: Any, term: Any) -> Any:
-    kind = r.arg[0]
-    if kind is Ops.MULACC:
-        return uop(Ops.MULACC, *term.src[:2], total)
-    if kind is Ops.MAX:
-        return larger(total, term)
-    found = uop(kind, total, term)
-    return found if r.tag is None else rounded(r.tag, found)
-
-
-def _identity(kind: Any, dtype: Any) -> Any:
-    number = {Ops.ADD: 0, Ops.MULACC: 0, Ops.MUL: 1, Ops.MAX: dtype.min}[kind]
-    return float32(127 << 23 if number else 0) if dtype is dtypes.float32 else integer(number, dtype)
-
-
-_accumulators = PatternMatcher([(UPat(Ops.REDUCE, name="r"), lambda ctx, r: _accumulate(ctx, r))])
-
-
 def order_preserving(kernel: Any, renderer: Renderer, random: Random) -> list[Opt]:
-    """Up to three opts, drawn at random, that compute parts of output loops side by side."""
+    """Up to four opts, drawn at random: parts of output loops side by side, steps of an innermost loop of a reduction
+    one after the other in one go."""
     scheduler, chosen = Scheduler(kernel, renderer), list[Opt]()
-    for _ in range(3):
-        opt = Opt(OptOps.UPCAST, random.randrange(max(1, scheduler.shape_len)), random.choice((2, 3, 4, 5, 7, 8)))
-        with suppress(KernelOptError):
-            scheduler.apply_opt(opt)
-            chosen.append(opt)
+    ends = {max(r.src[1:], key=lambda loop: loop.arg) for r in kernel.toposort() if r.op is Ops.REDUCE}
+    for kind in random.choice(((OptOps.UPCAST,) * 3, (OptOps.UNROLL,), (OptOps.UPCAST, OptOps.UPCAST, OptOps.UNROLL))):
+        is_output = kind is OptOps.UPCAST
+        axes = scheduler.upcastable_dims if is_output else scheduler.unrollable_dims
+        possible = [
+            Opt(kind, axis if is_output else number, amount)
+            for number, axis in enumerate(axes)
+            for amount in range(2, 9)
+            if scheduler.full_shape[axis] % amount == 0 and (is_output or scheduler.rngs[axis] in ends)
+        ]
+        if possible:
+            chosen.append(random.choice(possible))
+            scheduler.apply_opt(chosen[-1])
     return chosen

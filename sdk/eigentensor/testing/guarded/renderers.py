@@ -87,7 +87,8 @@ _FLOATS = {
     Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.FDIV: "fdiv", Ops.CMPLT: "fcmp olt", Ops.CMPNE: "fcmp une",
     Ops.CMPEQ: "fcmp oeq",
 }  # fmt: skip
-_INTRINSICS = {Ops.SQRT: "llvm.sqrt.f32", Ops.TRUNC: "llvm.trunc.f32", Ops.MULACC: "llvm.fma.f32"}
+#: Names, and how many operands.
+_INTRINSICS = {Ops.SQRT: ("llvm.sqrt.f32", 1), Ops.TRUNC: ("llvm.trunc.f32", 1), Ops.MULACC: ("llvm.fma.f32", 3)}
 
 
 def _binary(r: dict[Any, str], x: Any) -> str:
@@ -98,12 +99,12 @@ def _binary(r: dict[Any, str], x: Any) -> str:
 
 def _call(r: dict[Any, str], x: Any) -> str:
     arguments = ", ".join(f"float {r[s]}" for s in x.src)
-    return f"  {r[x]} = call float @{_INTRINSICS[x.op]}({arguments})"
+    return f"  {r[x]} = call float @{_INTRINSICS[x.op][0]}({arguments})"
 
 
 def _in_memory(u: Any) -> str:
-    """The type of what an index points to, and how it lies there: like an element, even if it is a vector."""
-    return f"{ldt(u.dtype, u.max_numel())}"
+    """The type of what an index points to: an element, or as many as a vector has, which lie as elements do."""
+    return str(ldt(u.dtype, u.max_numel()))
 
 
 def _load(r: dict[Any, str], x: Any, place: Any) -> str:
@@ -159,15 +160,12 @@ class LLVM(CPULLVMRenderer):  # type: ignore[misc]
             f"ptr noalias %{text[1:]}" if u.addrspace is AddrSpace.GLOBAL else f"{ldt(u.dtype)} {text}"
             for text, u in args
         )
-        declared = [f"declare float @{n}({', '.join(['float'] * count)})" for n, count in _DECLARED]
+        declared = [f"declare float @{n}({', '.join(['float'] * count)})" for n, count in _INTRINSICS.values()]
         head = f"define internal void @{name}({pointers}) #0 {{"
         return "\n".join([*declared, head, *kernel, "  ret void\n}", _entry(name, args)])
 
     def render(self, uops: list[Any]) -> str:
         return f'target triple = "{self.triple}"\n{super().render(uops).lstrip()}'
-
-
-_DECLARED = (("llvm.sqrt.f32", 1), ("llvm.trunc.f32", 1), ("llvm.fma.f32", 3))
 
 
 def _entry(name: str, args: list[Any]) -> str:
