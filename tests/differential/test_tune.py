@@ -16,10 +16,12 @@ from eigentensor.errors import WrongBits
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Body, Program
 from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime.choice import choose
 from eigentensor.runtime.sandbox import run_sandboxed
+from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.runtime.tuning.database import Database, Time, default_path
-from eigentensor.runtime.tuning.measure import Arena
+from eigentensor.runtime.tuning.measure import Arena, alone
 from eigentensor.runtime.tuning.session import Session
 from eigentensor_client.cli import main
 
@@ -77,6 +79,23 @@ def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_wi
     assert cache.path(here.key(body)).exists()
     given = run_sandboxed(encode(of), {"x": X}, cache=cache, unsafe=True).outputs["output"]
     assert given.tobytes() == expected
+
+
+def test_a_body_is_planned_once_however_often_it_is_called_and_a_warm_run_plans_nothing(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Body] = []
+
+    def counted(body: Body, target: Target) -> Schedule:
+        planned.append(body)
+        return choose(body, target)
+
+    monkeypatch.setattr(toolchain, "choose", counted)
+    often = alone(program().bodies[0], calls=50)
+    Executable(often, cache=cache)
+    assert planned == [often.bodies[0]]
+    Executable(often, cache=cache)
+    assert len(planned) == 1
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from math import log
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.choice import candidates, choose
+from eigentensor.runtime.grid import Grid, Many, candidate_grids
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.runtime.tuning.database import Database, Time
 from eigentensor.runtime.tuning.decide import decide, log_seconds, tuned
 from eigentensor.runtime.tuning.features import FEATURES, features
+from eigentensor.runtime.tuning.grids import grid_features
 from eigentensor.runtime.tuning.model import fit
 from eigentensor.runtime.tuning.names import body_name, structure
 
@@ -41,15 +44,17 @@ def product(rows: int, columns: int, inner: int, op: Op = Op.REDUCE_MULACC) -> B
     return to_body(reduction(op, (k,), *terms), (i, j)).body
 
 
-def others(body: Body) -> list[Schedule]:
-    """Schedules that are not the heuristic's."""
-    return [schedule for schedule in candidates(body, TARGET) if schedule != choose(body, TARGET)]
+USUAL, OTHER = Schedule(vector=1, lanes=8), Schedule(vector=1, lanes=8, row=0, rows=4)
 
 
-def times(body: Body, usual: float, other: float, samples: int = 9) -> list[Time]:
-    return [
-        Time(str(choose(body, TARGET)), usual, samples, True), Time(str(others(body)[0]), other, samples, False),
-    ]  # fmt: skip
+def times(usual: float, other: float) -> list[Time]:
+    return [Time(str(USUAL), usual, 9, True), Time(str(OTHER), other, 9, False)]
+
+
+@cache
+def possible(body: Body) -> list[Schedule]:
+    """The candidates, the heuristic's first."""
+    return candidates(body, TARGET)
 
 
 @pytest.fixture
@@ -67,9 +72,9 @@ def test_bodies_that_differ_in_extents_alone_have_one_structure_also_where_exten
 
 def test_times_come_back_the_fastest_first_and_only_where_they_hold(database: Database) -> None:
     body = product(8, 9, 10)
-    database.record(HERE.place, body, times(body, 2e-6, 1e-6))
+    database.record(HERE.place, body, times(2e-6, 1e-6))
     assert [t.seconds for t in database.times(HERE.place, body)] == [1e-6, 2e-6]
-    assert database.times(HERE.place, body)[1] == Time(str(choose(body, TARGET)), 2e-6, 9, True)
+    assert database.times(HERE.place, body)[1] == Time(str(USUAL), 2e-6, 9, True)
     assert database.times(THERE.place, body) == database.times(HERE.place, product(8, 9, 11)) == []
     assert database.count() == 2
     assert database.places() == {HERE.place: 1}
@@ -78,7 +83,7 @@ def test_times_come_back_the_fastest_first_and_only_where_they_hold(database: Da
 def test_a_new_time_replaces_the_old_one(database: Database) -> None:
     body = product(8, 9, 10)
     for seconds in (1e-6, 3e-6):
-        database.record(HERE.place, body, times(body, 2e-6, seconds))
+        database.record(HERE.place, body, times(2e-6, seconds))
     assert [t.seconds for t in database.times(HERE.place, body)] == [2e-6, 3e-6]
 
 
@@ -87,7 +92,7 @@ def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         with Database(tmp_path / "times.sqlite") as own:
             for inner in range(2, 12):
                 body = product(rows, 9, inner)
-                own.record(HERE.place, body, times(body, 2e-6, 1e-6))
+                own.record(HERE.place, body, times(2e-6, 1e-6))
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(write, range(2, 8)))
@@ -114,6 +119,18 @@ def test_a_file_that_is_no_database_is_refused_for_tuning_and_ignored_for_runnin
     assert tuned(tmp_path / "times.sqlite", HERE, product(8, 9, 10)) is None
 
 
+def test_a_database_that_others_could_write_is_passed_over(tmp_path: Path) -> None:
+    body, path = product(8, 9, 10), tmp_path / "times.sqlite"
+    with Database(path) as database:
+        database.record(HERE.place, body, times(2e-6, 1e-6))
+    assert path.stat().st_mode & 0o077 == 0
+    path.chmod(0o620)
+    assert tuned(path, HERE, body) is None
+    path.chmod(0o600)
+    tuned.cache_clear()
+    assert tuned(path, HERE, body) == OTHER
+
+
 def test_running_makes_no_database(tmp_path: Path) -> None:
     assert tuned(tmp_path / "times.sqlite", HERE, product(8, 9, 10)) is None
     assert list(tmp_path.iterdir()) == []
@@ -121,10 +138,10 @@ def test_running_makes_no_database(tmp_path: Path) -> None:
 
 def test_the_best_measured_schedule_is_chosen_unless_it_gains_next_to_nothing(database: Database) -> None:
     fast, same, slow = product(8, 9, 10), product(8, 9, 11), product(8, 9, 12)
-    database.record(HERE.place, fast, times(fast, 2e-6, 1e-6))
-    database.record(HERE.place, same, times(same, 2e-6, 1.99e-6))
-    database.record(HERE.place, slow, times(slow, 2e-6, 3e-6))
-    assert decide(database, HERE, fast) == others(fast)[0]
+    database.record(HERE.place, fast, times(2e-6, 1e-6))
+    database.record(HERE.place, same, times(2e-6, 1.99e-6))
+    database.record(HERE.place, slow, times(2e-6, 3e-6))
+    assert decide(database, HERE, fast) == OTHER
     assert decide(database, HERE, same) is None
     assert decide(database, HERE, slow) is None
     assert decide(database, THERE, fast) is None
@@ -139,10 +156,7 @@ def law(body: Body, schedule: Schedule) -> float:
 def learn(database: Database) -> None:
     for rows, columns in [(40, 48), (64, 96), (80, 33), (128, 64), (50, 200), (33, 70), (90, 90), (70, 150)]:
         body = product(rows, columns, 32)
-        known = [
-            Time(str(s), law(body, s), 9, s == choose(body, TARGET))
-            for s in {choose(body, TARGET), *candidates(body, TARGET)}
-        ]
+        known = [Time(str(s), law(body, s), 9, not n) for n, s in enumerate(possible(body)[::3])]
         database.record(HERE.place, body, known)
 
 
@@ -151,14 +165,14 @@ def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_
 ) -> None:
     learn(database)
     body = product(77, 110, 32)
-    chosen = decide(database, HERE, body) or choose(body, TARGET)
-    assert law(body, chosen) == min(law(body, s) for s in candidates(body, TARGET))
+    chosen = decide(database, HERE, body) or possible(body)[0]
+    assert law(body, chosen) == min(law(body, s) for s in possible(body))
     (kept,) = database.times(HERE.place, body)
     assert kept.samples == 0
-    assert (decide(database, HERE, body) or choose(body, TARGET)) == chosen
+    assert (decide(database, HERE, body) or possible(body)[0]) == chosen
     count = database.count()
     near = product(76, 110, 32)
-    database.record(HERE.place, near, times(near, 2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
+    database.record(HERE.place, near, times(2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
     assert database.times(HERE.place, body) == []
     assert database.count() == count + 2
 
@@ -166,7 +180,7 @@ def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_
 def test_estimates_of_unseen_shapes_follow_the_law(database: Database) -> None:
     learn(database)
     body = product(100, 120, 32)
-    schedules = candidates(body, TARGET)
+    schedules = possible(body)
     logs, deviation = log_seconds(HERE, body, schedules, database.measured(HERE.place, structure(body)))
     errors = np.abs(logs - [log(law(body, s)) for s in schedules])
     assert np.median(errors) < 0.1 and errors.max() < 0.5
@@ -187,18 +201,30 @@ def test_a_model_of_a_smooth_law_errs_less_than_the_nearest_row() -> None:
 
 def test_every_candidate_has_finite_features_that_tell_it_from_others() -> None:
     body = product(53, 70, 300)
-    rows = features(body, candidates(body, TARGET))
-    assert rows.shape == (len(candidates(body, TARGET)), len(FEATURES))
+    rows = features(body, possible(body))
+    assert rows.shape == (len(possible(body)), len(FEATURES))
     assert np.isfinite(rows).all()
     assert len(np.unique(rows, axis=0)) > len(rows) // 2
+
+
+def test_grids_have_texts_and_features_too() -> None:
+    body = product(53, 70, 300)
+    grids = candidate_grids(body, Many(64, 256, 48 << 10))
+    assert [Grid.parse(str(grid)) for grid in grids] == grids
+    for wrong in ("", "rows=0", "rows=0 columns=1 tall=1 wide=1 high=1 broad=1 chunk=0 more=1"):
+        with pytest.raises(ValueError):
+            Grid.parse(wrong)
+    rows = grid_features(body, grids)
+    assert len(rows) == len(grids) > 1
+    assert np.isfinite(rows).all()
 
 
 def test_a_key_is_of_body_and_schedule_and_the_child_finds_it_without_a_database() -> None:
     body = product(8, 9, 10)
     plain = replace(toolchain.local(), schedules={})
-    other = replace(plain, schedules={body_name(body): str(others(body)[0])})
+    other = replace(plain, schedules={body_name(body): str(OTHER)})
     assert plain.key(body) != other.key(body)
-    assert other.schedule(body) == others(body)[0]
+    assert other.schedule(body) == OTHER
     assert plain.schedule(body) == choose(body, plain.target)
     child = Toolchain.from_json(other.settled([body, product(8, 9, 11)]).to_json())
     assert child == other

@@ -89,12 +89,10 @@ def estimate_memory_requirements(program: Program, device: str = "CPU", repeat: 
     tensors = size(Parameter(b.dtype, b.elements) for b in program.buffers)
     states = size(Parameter(b.dtype, b.elements) for b in program.named(Role.STATE).values())
     results = size(program.parameter(r.buffer) for r in program.results)
-    computed = plan(program, over=device.partition(":")[0] == HOST).size + (
-        states if (repeat or program.max_repeat) > 1 else 0
-    )
     if device.partition(":")[0] == HOST:
-        return {device: tensors + computed + results}
-    return {device: tensors + computed, HOST: tensors + results}
+        fed_back = states if (repeat or program.max_repeat) > 1 else 0  # what is given is not written
+        return {device: tensors + plan(program, over=True).size + fed_back + results}
+    return {device: tensors + plan(program, over=False).size, HOST: tensors + results}
 
 
 def refuse_over(limit: int | None, program: Program, device: str = HOST, repeat: int | None = None) -> None:

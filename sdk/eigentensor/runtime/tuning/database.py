@@ -65,6 +65,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Creates what is missing. Raises ConfigError if the file is of a later version, or none of ours."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
         self.path = path
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
         try:

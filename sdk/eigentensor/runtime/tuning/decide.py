@@ -1,5 +1,6 @@
 """Which schedule a body gets: the best that was measured, or what the times of its like make expect."""
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
@@ -26,12 +27,13 @@ NEIGHBOURS = 48  #: bodies of the same structure, those nearest in extents, that
 @lru_cache(maxsize=4096)
 def tuned(path: Path, build: "Build[S]", body: Body) -> "S | None":
     """What the database at `path` knows to be better than the heuristic; decided once in a process for each body."""
-    if not path.exists():
-        return None
     try:
+        status = path.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # who could write it could have kernels go astray
+            return None
         with Database(path) as database:
             return decide(database, build, body)
-    except (ConfigError, sqlite3.Error):  # without times everything runs, too
+    except (ConfigError, sqlite3.Error, OSError):  # without times everything runs, too
         return None
 
 
