@@ -9,7 +9,7 @@ import pytest
 from eigentensor.program.model import Body
 from eigentensor.runtime import devices
 from eigentensor.runtime.grid import Grid, Many, candidate_grids
-from eigentensor.runtime.gridded import Gridded
+from eigentensor.runtime.gridded import Gridded, simple
 
 
 def on_devices(cases: Iterable[Any], few: Collection[Any] = ()) -> list[Any]:
@@ -36,7 +36,7 @@ class AnyGrid(Gridded):
     def schedule(self, body: Body) -> Grid:
         random = Random(f"{self.identity} {body!r}")
         target = random.choice((self.target, Many(500, 64, 32 << 10), Many(4, 8, 4 << 10)))
-        return random.choice(candidate_grids(body, target))
+        return random.choice(candidate_grids(simple(body), target))
 
 
 class WidestGrid(Gridded):
@@ -44,7 +44,8 @@ class WidestGrid(Gridded):
 
     def schedule(self, body: Body) -> Grid:
         return max(
-            candidate_grids(body, Many(500, 64, 32 << 10)), key=lambda g: (g.chunk, len(g.rows), g.high * g.broad)
+            candidate_grids(simple(body), Many(500, 64, 32 << 10)),
+            key=lambda g: (g.chunk, len(g.rows), g.high * g.broad),
         )
 
 

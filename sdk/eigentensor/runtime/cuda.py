@@ -19,7 +19,6 @@ from eigentensor.runtime import nvrtc
 from eigentensor.runtime.gridded import Gridded, Launch
 from eigentensor.runtime.simt import NAME
 
-SIDE_BY_SIDE = 4  #: groups that a multiprocessor holds
 KEPT = BufferSpec(nolru=True)
 
 
@@ -43,7 +42,7 @@ def queue() -> "Cuda":
 def toolchain() -> Gridded:
     """The compiler for the GPU of this machine. Raises ExecutionError if there is none, or no NVRTC."""
     here = queue()
-    groups = SIDE_BY_SIDE * here.attribute(cuda.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+    groups = here.attribute(cuda.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     return nvrtc.toolchain(here.device.arch, groups, queue)
 
 

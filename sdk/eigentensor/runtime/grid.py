@@ -15,6 +15,7 @@ from eigentensor.runtime.analysis import Analysis
 #: What a work item computes, and how work items are grouped.
 TILES = ((1, 1), (2, 2), (4, 4), (8, 4), (8, 8))
 LINES = 400  #: instructions in a tile: longer ones compile slowly and spill
+NEAR, FAR, SHARED = 4.0, 12.0, 1.5  #: instructions that a read is worth: of neighbours, of others, of shared memory
 CHUNK = 16  #: steps of a reduction whose values are staged at a time
 
 
@@ -71,13 +72,13 @@ def choose_grid(body: Body, target: Many) -> Grid:
 def candidate_grids(body: Body, target: Many) -> list[Grid]:
     """Grids that fit the target, the most promising first."""
     analysis = Analysis(body)
-    most = max(1, LINES // len(body.instructions))
+    every = range(len(body.instructions))
     grids = {
         grid
         for rows, columns in _sides(analysis)
         for tile in (TILES if body.reduce_ranges else TILES[:3])
         for grid in _of(body, target, rows, columns, tile)
-        if grid.high * grid.broad <= most
+        if grid.high * grid.broad == 1 or sum(_instances(analysis, grid, n) for n in every) <= LINES
     }
     staged = {
         replace(g, chunk=CHUNK) for g in grids if 0 < shared_bytes(analysis, replace(g, chunk=CHUNK)) <= target.shared
@@ -158,7 +159,7 @@ def _sides(analysis: Analysis) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...], tile: tuple[int, int]) -> list[Grid]:
     high, broad = tile
     if not rows:
-        return [Grid((), columns, 1, target.items, 1, broad)]
+        return [Grid((), columns, 1, items, 1, broad) for items in {target.items, min(target.items, 64)}]
     shapes = [(1 << n, target.items >> n) for n in range(target.items.bit_length()) if target.items >> n]
     height = prod(body.output_ranges[a] for a in rows)
     return [
@@ -168,27 +169,35 @@ def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...
     ]
 
 
+def _instances(analysis: Analysis, grid: Grid, number: int) -> int:
+    """How often a tile has a value."""
+    depends = analysis.depends[number]
+    return (grid.high if depends.intersection(grid.rows) else 1) * (
+        grid.broad if depends.intersection(grid.columns) else 1
+    )
+
+
 def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
-    """Instructions of all items that one place of the device runs after each other, each with its share of reads."""
-    body = analysis.body
+    """Instructions of an item of all groups that one place of the device takes one after the other."""
     total = 0.0
-    for n, i in enumerate(body.instructions):
-        shared = 1
-        for axes, size in ((grid.rows, grid.high), (grid.columns, grid.broad)):
-            shared *= 1 if analysis.depends[n].intersection(axes) else size
-        steps = analysis.steps[n]
-        if i.op in REDUCTIONS:
-            steps = prod(analysis.extents[r] for r in analysis.ranges_of(i.c))
-        weight = 1.0
-        if i.op is Op.LOAD:
-            weight = 4.0 if _is_coalesced(analysis, grid, i.b) else 12.0
-            if grid.chunk and steps > 1:
-                weight = 1.5
-        total += weight * steps / shared
-    across, down, others = groups(body, grid)
-    rounds = -(-across * down * others // target.groups)
-    latency = (1 + 2 / (grid.high * grid.broad)) ** 0.5  # of items that have little to do side by side
-    return float(total * grid.high * grid.broad * rounds * latency)
+    kept = [v for n in _reductions(analysis) for v in staged(analysis, grid, n)]
+    below = {n for v in kept for n in cone_of(analysis, v) if analysis.scopes[n] is not None}
+    for n, instruction in enumerate(analysis.body.instructions):
+        instances, steps = _instances(analysis, grid, n), analysis.steps[n]
+        if instruction.op in REDUCTIONS:
+            steps = prod(analysis.extents[r] for r in analysis.ranges_of(instruction.c))
+        if n in kept:
+            total += SHARED * steps * instances
+        if n in below:  # the group shares the work, and reads along whatever lies side by side
+            span = grid.wide * grid.broad if analysis.depends[n].intersection(grid.columns) else grid.tall * grid.high
+            total += steps * span / grid.items * (NEAR if instruction.op is Op.LOAD else 1)
+        elif instruction.op is Op.LOAD:
+            total += steps * instances * (NEAR if _is_coalesced(analysis, grid, instruction.b) else FAR)
+        else:
+            total += steps * instances
+    rounds = -(-prod(groups(analysis.body, grid)) // target.groups)
+    latency = (1 + 2 / (grid.high * grid.broad)) ** 0.5  # which many chains hide
+    return float(total * rounds * latency * (1 + grid.items / target.items))
 
 
 def _is_coalesced(analysis: Analysis, grid: Grid, element: int) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.grid import Grid, Many, candidate_grids, choose_grid, groups
+from eigentensor.runtime.joining import join, simple_joins
 from eigentensor.runtime.kernels import Kernels
 from eigentensor.runtime.memory import plan
 from eigentensor.runtime.simt import write
@@ -45,19 +47,19 @@ class Gridded(Build[Grid]):
         return ""
 
     def heuristic(self, body: Body) -> Grid:
-        return choose_grid(body, self.target)
+        return choose_grid(simple(body), self.target)
 
     def candidates(self, body: Body) -> list[Grid]:
-        return candidate_grids(body, self.target)
+        return candidate_grids(simple(body), self.target)
 
     def parse(self, text: str) -> Grid:
         return Grid.parse(text)
 
     def features(self, body: Body, schedules: Sequence[Grid]) -> NDArray[np.float64]:
-        return grid_features(body, schedules)
+        return grid_features(simple(body), schedules)
 
     def source(self, body: Body) -> str:
-        return with_headers(write(body, self.schedule(body)), (self.header, "semantics.h"))
+        return with_headers(write(simple(body), self.schedule(body)), (self.header, "semantics.h"))
 
     def compile(self, text: str) -> bytes:
         if self.build is None:
@@ -71,6 +73,15 @@ class Gridded(Build[Grid]):
         """What finds the code of the one that `to_json` describes, and compiles nothing."""
         fields = json.loads(text)
         return replace(self, **fields | {"target": Many(**fields["target"]), "build": None})
+
+
+@lru_cache(maxsize=4096)
+def simple(body: Body) -> Body:
+    """The body with one axis for those that are one in memory: grids are over its axes."""
+    try:
+        return join(body, simple_joins(body))
+    except ValueError:
+        return body
 
 
 class Launch(NamedTuple):
@@ -140,7 +151,7 @@ class Launches:
                 buffers, numbers, at = (*buffers, self.values), (at,), at + len(call.variables)
             if codes[call.body] is not None:
                 body, grid = program.bodies[call.body], grids[call.body]
-                count = int(np.prod(groups(body, grid), dtype=object))
+                count = int(np.prod(groups(simple(body), grid), dtype=object))
                 launches.append(Launch(codes[call.body], buffers, numbers, count, grid.items))
         self.launch = queue.launcher(launches)
 

@@ -56,10 +56,10 @@ def toolchain() -> Gridded:
         is_processor = here.number(cl.CL_DEVICE_TYPE) & cl.CL_DEVICE_TYPE_CPU
         shared = 0 if here.number(cl.CL_DEVICE_LOCAL_MEM_TYPE) != 1 else here.number(cl.CL_DEVICE_LOCAL_MEM_SIZE)
         units = here.number(cl.CL_DEVICE_MAX_COMPUTE_UNITS)
-        items = 16 if is_processor else min(256, here.number(cl.CL_DEVICE_MAX_WORK_GROUP_SIZE))
+        items = 64 if is_processor else min(256, here.number(cl.CL_DEVICE_MAX_WORK_GROUP_SIZE))
     if lacking:
         raise ExecutionError(f"the OpenCL device {here.name} cannot do {', '.join(lacking)}", fix="Use another device.")
-    target = Many(units * (1 if is_processor else 4), items, shared)
+    target = Many(units, items, shared)
     identity = f"{here.name}\n{OPTIONS!r}\n{target}"
     command = (sys.executable, "-m", __name__) if is_processor else ()
     return Gridded(identity, target, "opencl.h", here.build, queue, command, NEEDS, device="CL")
