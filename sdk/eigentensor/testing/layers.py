@@ -41,8 +41,9 @@ class Layers(Expressions):
     def layer(self) -> tuple[Lowered, tuple[int, ...]]:
         """A body and the shape of what it writes."""
         self.loads = LOADS - 4  # the rest is for expressions around it
-        kinds = (self._product, self._product, self._rows, self._look_up, self._chosen, self._window, self._turned)
-        value, axes = self.random.choice((*kinds, self._running))()
+        often = (self._product, self._product, self._pointwise, self._pointwise)
+        others = (self._rows, self._look_up, self._chosen, self._window, self._turned, self._running)
+        value, axes = self.random.choice(often + others)()
         return to_body(value, axes), tuple(axis.extent for axis in axes)
 
     def replaced(self, old: Array, shape: tuple[int, ...]) -> Lowered:
@@ -151,6 +152,16 @@ class Layers(Expressions):
         op = self.random.choice([op for op in sorted(REDUCTIONS - {Op.REDUCE_MULACC}) if values.dtype in UNIFORM[op]])
         term = load(values, counter(k), binary(Op.CMPEQ, carried, counter(i)))
         return self._finished(reduction(op, (k,), term), (i,))
+
+    def _pointwise(self) -> Value:
+        """Each element of an array with others of the same place, and with anything."""
+        last = self.arrays[-1]  # of which nobody else may know: then the result may lie where it lay
+        x = last if last.elements and self.random.random() < 0.7 else self._large()
+        width = self.random.choice([e for e in (x.elements, *EXTENTS) if x.elements % e == 0])
+        axes = self._axis(x.elements // width), self._axis(width)
+        beside = self.random.choice([a for a in self.arrays if a.elements == x.elements])
+        value = self._combined(load(x, self._flat(axes)), load(beside, self._flat(axes)))
+        return self._finished(value, axes)
 
     def _turned(self) -> Value:
         """A transpose."""

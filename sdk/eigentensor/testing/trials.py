@@ -24,7 +24,23 @@ Tensors = dict[str, NDArray[Any]]
 CALLS, SETS = 8, 20
 #: Shapes of what goes in, and of results of random expressions.
 OUTSIDE = ((7,), (33,), (64,), (130,), (17, 31), (5, 64), (3, 7, 19), (1, 257), (23, 48), (2, 3, 16, 17), (), (1,))
-INSIDE = ((), (1,), (7,), (33,), (3, 5), (2, 3, 4), (65,), (17, 9), (130,), (4, 5, 16), (1, 1, 31), (19, 3), (2, 1, 70))
+INSIDE = (
+    (),
+    (1,),
+    (7,),
+    (33,),
+    (8, 48),
+    (160,),
+    (3, 5),
+    (2, 3, 4),
+    (65,),
+    (17, 9),
+    (130,),
+    (4, 5, 16),
+    (1, 1, 31),
+    (19, 3),
+    (2, 1, 70),
+)
 FAVOURED = (DType.FLOAT32,) * 6 + (DType.INT32,) * 2 + (DType.FLOAT16, DType.BFLOAT16)
 #: Evaluations of a body for one set of tensors, at most.
 EVALUATIONS = 400_000
@@ -112,7 +128,7 @@ class _Generator:
         results = {(Kind.STATE, str(key)): self._new_state(str(key)) for key in states}
         read = {array.key for _, lowered in self.calls for array in lowered.arrays}
         for key, _ in self.calls:
-            if key not in read or random.random() < 0.2:
+            if key not in read or random.random() < 0.1:
                 results[Kind.OUTPUT, f"output_{key}"] = key
         shaped = {name: (key, self.shapes[key]) for name, key in results.items()}
         return assemble(self.calls, self.externals, shaped, variables, repeat), repeat
