@@ -81,7 +81,8 @@ def order_preserving(kernel: Any, renderer: Renderer, random: Random) -> list[Op
     """Up to four opts, drawn at random: parts of output loops side by side, steps of an innermost loop of a reduction
     one after the other in one go."""
     scheduler, chosen = Scheduler(kernel, renderer), list[Opt]()
-    ends = {max(r.src[1:], key=lambda loop: loop.arg) for r in kernel.toposort() if r.op is Ops.REDUCE}
+    reductions = [r for r in kernel.toposort() if r.op is Ops.REDUCE and len(r.src) > 1]
+    ends = {max(r.src[1:], key=lambda loop: loop.arg) for r in reductions}
     for kind in random.choice(((OptOps.UPCAST,) * 3, (OptOps.UNROLL,), (OptOps.UPCAST, OptOps.UPCAST, OptOps.UNROLL))):
         is_output = kind is OptOps.UPCAST
         axes = scheduler.upcastable_dims if is_output else scheduler.unrollable_dims

@@ -51,6 +51,7 @@ class C(ClangRenderer):  # type: ignore[misc]
         + base_rewrite
     )
     extra_matcher = None
+    buffer_suffix = ""  # a result may lie over an operand
     kernel_typedef = "static inline __attribute__((always_inline)) void"
 
     def __init__(self) -> None:
@@ -157,8 +158,7 @@ class LLVM(CPULLVMRenderer):  # type: ignore[misc]
 
     def _render_fn(self, name: str, args: list[Any], kernel: list[str], prefix: list[str] | None = None) -> str:
         pointers = ", ".join(
-            f"ptr noalias %{text[1:]}" if u.addrspace is AddrSpace.GLOBAL else f"{ldt(u.dtype)} {text}"
-            for text, u in args
+            f"ptr {text}" if u.addrspace is AddrSpace.GLOBAL else f"{ldt(u.dtype)} {text}" for text, u in args
         )
         declared = [f"declare float @{n}({', '.join(['float'] * count)})" for n, count in _INTRINSICS.values()]
         head = f"define internal void @{name}({pointers}) #0 {{"
