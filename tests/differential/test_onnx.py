@@ -1,5 +1,6 @@
 """ONNX models as programs: what onnx's own evaluator computes up to rounding, the reference's bits when executed."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ from eigentensor.capture import GraphProgram, capture, import_onnx, load_weights
 from eigentensor.capture.names import names_for
 from eigentensor.errors import CaptureError, EigenTensorError, TensorFileError
 from eigentensor.program import DType, Role
-from eigentensor.store import save_safetensors
+from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor.testing.agreement import disagreements
+from eigentensor_client.cli import main
 from onnx_models import FLOAT, INT64, MODELS, model, node, normal, saved
+
+Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -91,6 +95,63 @@ def test_what_cannot_be_imported_is_refused_with_its_name(tmp_path: Path) -> Non
         with pytest.raises(CaptureError, match=why) as refused:
             import_onnx(saved(made, tmp_path))
         assert "\n" not in str(refused.value) and refused.value.fix
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command, in a folder of its own: its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return (int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def test_the_command_writes_the_program_and_beside_it_its_weights(tmp_path: Path, command: Command) -> None:
+    path = saved(MODELS["mlp"]()[0], tmp_path)
+    code, out, _ = command("program", "import", "model.onnx", "--shape", "x=3,16")
+    assert code == 0 and out.startswith("model.program")
+    graph = import_onnx(path, {"x": (3, 16)})
+    assert (tmp_path / "model.program").read_bytes() == graph.to_bytes()
+    written = load_safetensors(tmp_path / "model.weights.safetensors")
+    assert {name: array.tobytes() for name, array in written.items()} == {
+        name: array.tobytes() for name, array in graph.weights.items()
+    }
+    code, _, _ = command("program", "import", "model.onnx", "--shape", "x=3,16", "-o", "p", "--weights", "w")
+    assert code == 0 and (tmp_path / "p").exists() and load_safetensors(tmp_path / "w").keys() == graph.weights.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["model.onnx"], 7, "has the open shape (batch, 16)"),
+        (["model.onnx", "--shape", "x"], 2, "cannot read shape 'x'"),
+        (["model.onnx", "--shape", "x=a"], 2, "cannot read shape 'x=a'"),
+        (["nowhere.onnx"], 4, "cannot read nowhere.onnx"),
+        (["model.bin"], 7, "model.bin is not an ONNX model"),
+    ],
+)
+def test_a_mistake_is_said_in_a_line(tmp_path: Path, command: Command, words: list[str], code: int, said: str) -> None:
+    saved(MODELS["mlp"]()[0], tmp_path)
+    (tmp_path / "model.bin").write_bytes(b"PK\x03\x04")
+    found, out, err = command("program", "import", *words)
+    assert (found, out) == (code, "")
+    assert said in err and "Traceback" not in err
+
+
+def test_a_function_is_captured_with_the_weights_of_a_file(tmp_path: Path, command: Command) -> None:
+    weight = normal(4, 2)
+    save_safetensors(tmp_path / "w.safetensors", {"up": weight})
+    (tmp_path / "model.py").write_text(
+        "from tinygrad import Tensor\nfrom eigentensor.capture import capture\n"
+        "def program(weights):\n    return capture(lambda x: x @ weights['up'], [Tensor.empty(3, 4)], weights)\n"
+    )
+    code, _, err = command("program", "capture", "model.py", "--weights", "w.safetensors")
+    assert code == 0, err
+    assert load_safetensors(tmp_path / "model.weights.safetensors")["up"].tobytes() == weight.tobytes()
 
 
 def external(folder: Path, location: str) -> Path:

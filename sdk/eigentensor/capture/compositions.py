@@ -111,7 +111,8 @@ class Compositions:
 
     def _segments(self, u: Any) -> Iterator[tuple[Any, list[Any]]]:
         """Nodes that everything below u passes through, with the steps from each up to u, nearest first."""
-        heap, seen, steps = [(-self.number[u], u)], {u}, []
+        heap, seen = [(-self.number[u], u)], {u}
+        steps: list[Any] = []
         while heap and len(steps) < NODES:
             _, n = heappop(heap)
             if steps and not heap:

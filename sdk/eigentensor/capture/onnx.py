@@ -83,6 +83,8 @@ class _Parser(OnnxPBParser):  # type: ignore[misc]
 class _Runner(OnnxRunner):  # type: ignore[misc]
     """tinygrad's runner: its faults name the operator, and it never takes an input's values for numbers."""
 
+    graph_inputs: dict[str, Any]  #: OnnxValue by name, or None for what is of no type
+
     def __init__(self, path: Path) -> None:
         self._init_from_graph(_Parser(path).parse()["graph"])
         lists = (n for n, t in self.graph_values.items() if t is not None and (t.ndim > 1 or t.numel() > LISTED))

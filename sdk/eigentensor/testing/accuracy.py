@@ -44,12 +44,13 @@ def _each(function: Callable[[float], float]) -> Callable[[Float64], Float64]:
 def _gated(x: Float64, exponent: Float64) -> Float64:
     """x/(1 + e^-exponent), the exponent having the sign of x."""
     e = np.exp(-np.abs(exponent))
-    return np.where(x < 0, np.where(e == 0, -0.0, x * e), x) / (1 + e)
+    return np.asarray(np.where(x < 0, np.where(e == 0, -0.0, x * e), x) / (1 + e))
 
 
 def _gelu(x: Float64) -> Float64:
     size = np.minimum(np.abs(x), 40)
-    return np.where(x < 0, -0.0, x) - size * _each(math.erfc)(size / math.sqrt(2)) / 2
+    tail: Float64 = size * _each(math.erfc)(size / math.sqrt(2)) / 2
+    return np.asarray(np.where(x < 0, -0.0, x) - tail)
 
 
 #: What float64 computes, where NumPy has no function of that name.
