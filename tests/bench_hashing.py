@@ -17,8 +17,8 @@ from eigentensor.cache import Cache, default_folder
 from eigentensor.hashing import Helper, Kind
 from eigentensor.numerics.dtypes import DType
 
-BYTES = 64 << 20
-ROUNDS = 15
+BYTES = 16 << 20
+ROUNDS = 25
 
 
 def ways(data: np.ndarray) -> dict[str, Callable[[], bytes]]:

@@ -1,6 +1,7 @@
 """Names that are hashes: trees over leaves, and what they are roots of (sdk/README.md, "Names: trees and roots")."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from hashlib import sha256
 from struct import pack
 from typing import Any, NamedTuple
@@ -106,10 +107,7 @@ def piece_root(data: Data, size: int) -> bytes:
 
 def root_of_pieces(pieces: Sequence[bytes]) -> bytes:
     """Root of the tree whose pieces have these roots."""
-    zero = NOTHING
-    for _ in range(_PIECE_LEVELS):
-        zero = node(zero, zero)
-    return _fold(b"".join(pieces), zero) if pieces else NOTHING
+    return _fold(b"".join(pieces), _NO_PIECE) if pieces else NOTHING
 
 
 def piece_roots(data: Data) -> list[bytes]:
@@ -292,3 +290,7 @@ def _fold(level: bytes, zero: bytes = NOTHING) -> bytes:
 
 def _each(level: bytes) -> list[bytes]:
     return [level[i : i + _HASH] for i in range(0, len(level), _HASH)]
+
+
+#: The root of a piece of padding alone.
+_NO_PIECE = reduce(lambda zero, _: node(zero, zero), range(_PIECE_LEVELS), NOTHING)

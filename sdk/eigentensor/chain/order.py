@@ -133,6 +133,7 @@ _FIELDS = {
 assert list(_FIELDS) == [field.name for field in fields(Order)]
 _TYPES = [kind for _, kind in _FIELDS.values()]
 _ORDER_TYPE = keccak(f"Order({','.join(f'{kind} {name}' for name, kind in _FIELDS.values())})".encode())
+_WORD = 32  # bytes
 _WIDE = 64
 
 
@@ -153,9 +154,10 @@ def order_signer(order: Order, domain: Domain, signature: bytes) -> str | None:
 
 def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_root: bytes, salt: bytes) -> bytes:
     """What hides a result until its reveal. Slot 0 is the executor's."""
-    types = ["uint256", "address", "bytes32", "address", "uint256", "bytes32", "bytes32"]
-    values = [domain.chain_id, domain.market, task, operator, slot, outputs_root, salt]
-    return keccak(encode(types, values))
+    market, account = (bytes.fromhex(address[2:]) for address in (domain.market, operator))
+    chain_id, number = (value.to_bytes(_WORD, "big") for value in (domain.chain_id, slot))
+    words = (chain_id, market, task, account, number, outputs_root, salt)
+    return keccak(b"".join(word.rjust(_WORD, b"\0") for word in words))
 
 
 def sign(digest: bytes, account: LocalAccount) -> bytes:
