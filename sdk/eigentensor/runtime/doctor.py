@@ -122,9 +122,10 @@ def _device(device: str) -> Finding:
         return opened
     try:
         selftest.check(partial(execute, device=device))
+    except ExecutionError as error:
+        return Finding("device", device, State.REFUSED, str(error), error.fix)
     except Exception as error:  # a driver may fail in any way
-        fix = error.fix if isinstance(error, ExecutionError) else "Its driver fails: use another device."
-        return Finding("device", device, State.REFUSED, f"{type(error).__name__}: {error}", fix)
+        return Finding("device", device, State.REFUSED, f"its driver fails: {error!r}", "Use another device.")
     return replace(opened, says=f"admitted, every bit is the reference's: {opened.says}")
 
 
