@@ -93,7 +93,7 @@ class Arena(Generic[S]):
             for contender in left:
                 contender.ratios.append(self._seconds(contender.loaded, self.times) / own)
             if eliminate and number in ELIMINATION:
-                limit = ELIMINATION[number] * min((c.ratio for c in left), default=1.0)
+                limit = ELIMINATION[number] * min([1.0, *(c.ratio for c in left)])
                 left = [c for c in left if c.ratio <= limit]
 
     def _load(self, schedule: S | None) -> devices.Loaded:
