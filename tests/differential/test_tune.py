@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
+from device_cases import on_devices, usable
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import capture
@@ -111,6 +112,19 @@ def test_a_schedule_that_gives_other_bits_is_an_error_that_names_it(cache: Cache
     arena = Arena(body, Wrong(here.identity, here.target, here.command, schedules={}), cache)
     with pytest.raises(WrongBits, match=r"body [0-9a-f]{64} gives other bits with the schedule \w+="):
         arena.contend(here.candidates(body)[1:2])
+
+
+@pytest.mark.parametrize(("device", "name"), on_devices(["scaled", "summed"], ["scaled"]))
+def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: Cache) -> None:
+    here, of = toolchain.of(usable(device)), program({"scaled": scaled, "summed": summed}[name])
+    with Database(default_path()) as database:
+        session = Session(of, here, cache, database)
+        session.run(60)
+        assert [line.tried for line in session.lines()] == [len(here.candidates(body)) for body in of.bodies]
+        assert database.places().keys() == {here.place}
+    expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
+    given = Executable(of, device=device, cache=cache).run({"x": X}).outputs["output"]
+    assert given.tobytes() == expected
 
 
 def test_the_command_shows_a_table_and_the_times_are_in_the_database(
