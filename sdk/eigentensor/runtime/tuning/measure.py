@@ -86,7 +86,7 @@ class Arena(Generic[S]):
 
     def race(self, contenders: Sequence[Contender], *, rounds: int = ROUNDS, eliminate: bool = True) -> None:
         """Rounds in which the heuristic and all that are not dropped yet take a sample each, in turn."""
-        left = list(contenders)
+        left: list[Contender] = list(contenders)
         for number in range(1, rounds + 1):
             own = self._seconds(self.heuristic, self.times)
             self.samples.append(own)
