@@ -1,12 +1,17 @@
 """float32 products beside tinygrad's default and NumPy's OpenBLAS, in GFLOPS: pairs, measured in turn in one process.
 
+    scripts/bench matmul [--one] [SIZE …]
+
 NumPy and this runtime with two threads and with one; tinygrad's CPU device uses one, whatever its kernels ask for.
+--one leaves out two threads, and counts the processor's time instead of the wall's: the figures of a busy machine.
 """
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,35 +39,34 @@ def threads_of_numpy(threads: int, limit: Callable[[int], None]) -> Iterator[Non
     limit(2)
 
 
+def ways(size: int, limit: Callable[[int], None], threads: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+    x, y = (np.random.default_rng(1).standard_normal((size, size), dtype=np.float32) for _ in range(2))
+    program = capture(lambda x, y: x @ y, (x, y)).program
+    made = {n: Executable(program, {"x": x, "y": y}, threads=n) for n in threads}
+    jitted, given = TinyJit(lambda x, y: (x @ y).realize()), (Tensor(x).realize(), Tensor(y).realize())
+
+    def numpy_with(threads: int) -> None:
+        with threads_of_numpy(threads, limit):
+            x @ y
+
+    found: dict[str, Callable[[], object]] = {"tinygrad": lambda: jitted(*given).numpy()}
+    for n, executable in made.items():
+        found[f"NumPy, {n}"] = partial(numpy_with, n)
+        found[f"here, {n}"] = partial(executable.run, {})
+    return found
+
+
 def main() -> None:
-    limit, random = set_threads(), np.random.default_rng(1)
-    say("GFLOPS", "tinygrad", "NumPy, 2", "here, 2", "NumPy, 1", "here, 1", "/ tinygrad", "/ NumPy, 2", "/ NumPy, 1")
-    for size in [int(a) for a in sys.argv[1:]] or SIZES:
-        x, y = (random.standard_normal((size, size), dtype=np.float32) for _ in range(2))
-        program = capture(lambda x, y: x @ y, (x, y)).program
-        two, one = (Executable(program, {"x": x, "y": y}, threads=threads) for threads in (2, 1))
-        jitted = TinyJit(lambda x, y: (x @ y).realize())
-        given = Tensor(x).realize(), Tensor(y).realize()
-
-        def numpy_with(threads: int, x: np.ndarray = x, y: np.ndarray = y) -> None:
-            with threads_of_numpy(threads, limit):
-                x @ y
-
-        ways = {
-            "tinygrad": lambda jitted=jitted, given=given: jitted(*given).numpy(),
-            "numpy 2": lambda numpy_with=numpy_with: numpy_with(2),
-            "here 2": lambda two=two: two.run({}),
-            "numpy 1": lambda numpy_with=numpy_with: numpy_with(1),
-            "here 1": lambda one=one: one.run({}),
-        }
-        times = in_turn(ways, rounds=9 if size > 1024 else 15)
+    one = "--one" in sys.argv
+    threads = (1,) if one else (2, 1)
+    kinds = [f"{who}, {n}" for n in threads for who in ("NumPy", "here")]
+    say("GFLOPS", "tinygrad", *kinds, "/ tinygrad", *(f"/ NumPy, {n}" for n in threads))
+    for size in [int(a) for a in sys.argv[1:] if a != "--one"] or SIZES:
+        clock = time.process_time if one else time.perf_counter
+        times = in_turn(ways(size, set_threads(), threads), rounds=5 if size > 1024 else 11, warm=2, clock=clock)
         speed = {name: 2e-9 * size**3 / seconds for name, seconds in times.items()}
-        ratios = (
-            speed["here 2"] / speed["tinygrad"],
-            speed["here 2"] / speed["numpy 2"],
-            speed["here 1"] / speed["numpy 1"],
-        )
-        say(f"{size}²", *speed.values(), *ratios)
+        ratios = (speed[f"here, {n}"] / speed[f"NumPy, {n}"] for n in threads)
+        say(f"{size}²", *speed.values(), speed[f"here, {threads[0]}"] / speed["tinygrad"], *ratios)
 
 
 if __name__ == "__main__":

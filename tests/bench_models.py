@@ -1,14 +1,16 @@
 """Models end to end beside tinygrad's default and PyTorch: measured in turn in one process, medians in milliseconds.
 
-    scripts/bench models [--beam] [NAME …]     NAME is a function of tests/models.py, with numbers: resnet18:112
+    scripts/bench models [--one] [--beam] [NAME …]     NAME is a function of tests/models.py, with numbers: resnet18:112
     scripts/bench models --calls NAME          where the time of one model goes
 
 tinygrad: DEV=CPU, TinyJit, no variables; its CPU device runs the threads of a kernel one after the other, so it is held
-to this runtime with one thread, too. PyTorch has two, where it is installed. --beam adds tinygrad with BEAM=2.
+to this runtime with one thread, too. PyTorch has two, where it is installed. --beam adds tinygrad with BEAM=2. --one
+gives one thread to each and counts the processor's time instead of the wall's: the figures of a busy machine.
 """
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,22 +46,22 @@ def by_tinygrad(of: Model) -> Callable[[], object]:
     return lambda: jitted(*given).numpy()
 
 
-def here(of: Model) -> Mapping[str, Callable[[], object]]:
+def here(of: Model, threads: tuple[int, ...]) -> Mapping[str, Callable[[], object]]:
     graph = of.captured()
     tensors = {**graph.weights, **graph.states}
-    two, one = (Executable(graph.program, tensors, threads=threads) for threads in (2, 1))
-    return {name: lambda e=e: e.run(of.inputs, last_of(of)) for name, e in (("here 2", two), ("here 1", one))}
+    made = {f"here {n}": Executable(graph.program, tensors, threads=n) for n in threads}
+    return {name: lambda e=e: e.run(of.inputs, last_of(of)) for name, e in made.items()}
 
 
-def measure(name: str, *, beam: bool) -> dict[str, float]:
+def measure(name: str, *, beam: bool, one: bool) -> dict[str, float]:
     of = model(name)
-    ways = dict(here(of))
+    ways = dict(here(of, (1,) if one else (2, 1)))
     if HAS_TORCH:
         import torch
 
         import torch_models
 
-        torch.set_num_threads(2)
+        torch.set_num_threads(1 if one else 2)
         ways["PyTorch"] = torch_models.twin(of)
     ways["tinygrad"] = by_tinygrad(of)  # last: a training step changes the weights that the others have copied
     if beam:
@@ -67,17 +69,19 @@ def measure(name: str, *, beam: bool) -> dict[str, float]:
         with Context(BEAM=2, PARALLEL=0):
             for _ in range(3):
                 ways["BEAM=2"]()
-    return in_turn(ways, rounds=9)
+    times = in_turn(ways, rounds=9, clock=time.process_time if one else time.perf_counter)
+    return {"here 2": times["here 1"], **times} if one else times
 
 
-def compare(names: list[str], *, beam: bool) -> None:
+def compare(names: list[str], *, beam: bool, one: bool) -> None:
     if not HAS_TORCH:
         sys.stdout.write("PyTorch is not installed: nothing is measured beside it.\n")
-    columns = ["here 2", "here 1", *(["PyTorch"] if HAS_TORCH else []), "tinygrad", *(["BEAM=2"] if beam else [])]
-    say("ms", *columns, "× default", "× 1 thread", *(["× PyTorch"] if HAS_TORCH else []))
+    ours, more = ["here 1"] if one else ["here 2", "here 1"], ["PyTorch"] if HAS_TORCH else []
+    columns = [*ours, *more, "tinygrad", *(["BEAM=2"] if beam else [])]
+    say("ms", *columns, "× default", "by 1 thread", *(f"× {name}" for name in more))
     rows = []
     for name in names:
-        times = measure(name, beam=beam)
+        times = measure(name, beam=beam, one=one)
         rows.append(times)
         ratios = _ratios(times)
         say(name, *(times[c] * 1e3 for c in columns), *(theirs / ours for theirs, ours in ratios))
@@ -131,7 +135,7 @@ def main() -> None:
         calls(arguments[1])
         return
     names = [a for a in arguments if not a.startswith("--")]
-    compare(names or list(NAMES), beam="--beam" in arguments)
+    compare(names or list(NAMES), beam="--beam" in arguments, one="--one" in arguments)
 
 
 if __name__ == "__main__":
