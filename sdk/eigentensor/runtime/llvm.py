@@ -1,6 +1,6 @@
-"""The device CPU:LLVM: the same C text, read by clang, optimised and assembled by a libLLVM of another release.
+"""The device CPU:LLVM: the same C text, read by clang, optimised and assembled by the newest libLLVM that there is.
 
-So two compilers that were written years apart have to agree on every bit of a program.
+Where clang is of another release, two compilers that were written years apart have to agree on every bit of a program.
 """
 
 import subprocess
