@@ -4,9 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from device_cases import usable
+from eigentensor.testing.backends import EXPECTED, Backend, backend
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(params=[*EXPECTED, pytest.param("CUDA", marks=pytest.mark.gpu)])
+def at(request: pytest.FixtureRequest) -> Backend:
+    """Every way of executing that must be here, and a GPU if there is one: each has to give the bits of the reference."""
+    if request.param == "CUDA":
+        usable("CUDA")
+    return backend(request.param)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from eigentensor.merkle import results_root
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
 from eigentensor.testing.agreement import Calls, calls_of, differences
-from eigentensor.testing.backends import backends
+from eigentensor.testing.backends import Backend
 from eigentensor.testing.programs import Example
 
 pytestmark = pytest.mark.slow
-BACKENDS = {backend.name: backend for backend in backends()}
 MODELS = {
     "digits": models.digits,
     "ResNet-18": models.resnet18,
@@ -29,7 +28,7 @@ MODELS = {
 STEPS = 100
 
 
-@lru_cache(maxsize=1)
+@cache
 def expected(name: str) -> tuple[Example, Calls]:
     """A model on its inputs, with states that are not zero, and what the reference computes in each call."""
     model, random = MODELS[name](), np.random.default_rng(9)
@@ -40,14 +39,13 @@ def expected(name: str) -> tuple[Example, Calls]:
     return example, calls_of(example)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODELS)
-def test_every_call_of_a_model_has_the_bits_of_the_reference(name: str, backend: str) -> None:
+def test_every_call_of_a_model_has_the_bits_of_the_reference(name: str, at: Backend) -> None:
     example, calls = expected(name)
-    assert differences(example, BACKENDS[backend].way(), calls) == []
+    assert differences(example, at.way(), calls) == []
 
 
-@lru_cache(maxsize=1)
+@cache
 def trained() -> tuple[Example, list[bytes]]:
     """A hundred steps of training with Adam, and the hash of loss and states after each, by the reference."""
     model = models.adam_step()
@@ -67,10 +65,9 @@ def hashes(program: Program, first: Mapping[str, Any], run: Callable[[dict[str, 
     return found
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_hundred_steps_of_training_have_the_hashes_of_the_reference(backend: str) -> None:
+def test_a_hundred_steps_of_training_have_the_hashes_of_the_reference(at: Backend) -> None:
     example, expected = trained()
     program, first, variables, repeat = example.program, example.tensors, example.variables, example.repeat
-    run = BACKENDS[backend].way()(program)
+    run = at.way()(program)
     assert hashes(program, first, lambda tensors: run(tensors, variables, 1)) == expected
     assert results_root(program, run(first, variables, repeat)) == expected[-1]

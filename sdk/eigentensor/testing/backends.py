@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from eigentensor.program.model import Program
@@ -11,6 +12,11 @@ from eigentensor.runtime.toolchain import Build
 from eigentensor.testing import guarded
 from eigentensor.testing.agreement import Way
 from eigentensor.testing.together import Together, loading
+
+#: The CPU through tinygrad's guarded code generation, with loops taken apart at random.
+SECOND = "CPU, second way"
+#: What every machine that runs the tests has.
+EXPECTED = ("CPU", "CPU:LLVM", "CL", SECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,13 @@ class Backend:
 
 
 def backends() -> list[Backend]:
-    """Each device that is here, as it serves; and the CPU by the second way, with loops taken apart at random."""
-    serving = [Backend(name, name, _build(name)) for name, reason in devices().items() if not reason]
-    return [*serving, Backend("CPU, second way", "CPU", lambda: guarded.clang(seed=1), every=4)]
+    """Those that are here: each device as it serves, and the second way."""
+    return [backend(name) for name in (*(name for name, reason in devices().items() if not reason), SECOND)]
 
 
-def _build(name: str) -> Callable[[], Build[Any]]:
-    return lambda: toolchain.of(name)
+def backend(name: str) -> Backend:
+    """A device as it serves, or the second way. Raises ExecutionError if it is not here."""
+    if name == SECOND:
+        return Backend(name, "CPU", partial(guarded.clang, 1), every=4)
+    toolchain.of(name)
+    return Backend(name, name, partial(toolchain.of, name))
