@@ -17,7 +17,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(params=[*EXPECTED, pytest.param("CUDA", marks=pytest.mark.gpu)])
 def at(request: pytest.FixtureRequest) -> Backend:
-    """Every way of executing that must be here, and a GPU if there is one: each has to give the bits of the reference."""
+    """Every way of executing that must be here, and a GPU if there is one: each has to give the reference's bits."""
     if request.param == "CUDA":
         usable("CUDA")
     return backend(request.param)
