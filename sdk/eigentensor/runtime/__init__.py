@@ -1,4 +1,4 @@
-"""A program → its results, fast: C text straight from the bodies, compiled and loaded by tinygrad's CPU device."""
+"""A program → its results, fast: text straight from the bodies, compiled and launched by what tinygrad opens."""
 
 from eigentensor.runtime.executable import Executable, execute
 from eigentensor.runtime.memory import estimate_memory_requirements
