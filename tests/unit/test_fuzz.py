@@ -53,6 +53,28 @@ def test_another_runtime_has_an_entry_of_its_own(record: Path, monkeypatch: pyte
     assert [(run["from"], run["to"]) for run in json.loads(record.read_text())["runs"]] == [(0, 2), (2, 4)]
 
 
+DIES_AT_2 = """
+import json, os, sys
+first, count = map(int, sys.argv[2:])
+for seed in range(first, first + count):
+    print(json.dumps({"begins": seed, "backend": "CL"}), flush=True)
+    if seed == 2:
+        os.abort()
+    print(json.dumps({"seed": seed, "kernels": 9, "sets": 20}), flush=True)
+"""
+
+
+def test_a_program_that_ends_the_process_has_failed_and_the_others_are_tried(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dies.py").write_text(DIES_AT_2)
+    monkeypatch.setattr(fuzz, "__file__", str(tmp_path / "dies.py"))
+    monkeypatch.setattr(fuzz, "FAILURES", tmp_path)
+    assert fuzz.campaign(programs=4, minutes=1, processes=1) == 1
+    content = json.loads(record.read_text())
+    assert (content["total"]["programs"], content["failing"]) == (3, [2])
+
+
 def test_a_failure_is_kept_small_with_all_that_shows_it_again(tmp_path: Path) -> None:
     def way(program: Program) -> Run:
         def run(tensors: Mapping[str, Any], variables: Mapping[str, int], repeat: int) -> Results:
