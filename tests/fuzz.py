@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from eigentensor.errors import EigenTensorError
+from eigentensor.errors import EigenTensorError, ExecutionError
 from eigentensor.program.codec import decode, encode
+from eigentensor.program.model import Program
 from eigentensor.program.text import listing
 from eigentensor.runtime.toolchain import generator
 from eigentensor.testing.agreement import Way, differences, first_failure, rows_of
-from eigentensor.testing.backends import backends
+from eigentensor.testing.backends import Backend, backends
 from eigentensor.testing.programs import Example
 from eigentensor.testing.shrink import shrunk
 from eigentensor.testing.trials import Trial, trial
@@ -69,13 +70,20 @@ def tried(seeds: range) -> Iterator[dict[str, Any]]:
         expected = {t.seed: rows_of(t) for t in trials}
         for backend in backends():
             chosen = [t for t in trials if t.seed % backend.every == 0]
-            way = backend.way([t.program for t in chosen])
+            way = _way(backend, [t.program for t in chosen])
             for t in chosen:
                 yield {"begins": t.seed, "backend": backend.name}
                 if failure := _failure(t, expected[t.seed], way, backend.name):
                     yield {"failed": t.seed, "backend": backend.name, "report": failure}
         for t in trials:
             yield {"seed": t.seed, "kernels": len(t.program.calls), "sets": sum(len(g.sets) for g in t.groups)}
+
+
+def _way(backend: Backend, programs: list[Program]) -> Way:
+    try:
+        return backend.way(programs)
+    except ExecutionError:  # a compiler fails at one of them: each alone shows at which
+        return backend.way()
 
 
 def _failure(t: Trial, expected: Any, way: Way, name: str) -> str:
