@@ -16,6 +16,9 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 #: clang writes down what it read, with nothing done to it: also no inlining of what must be inlined.
 READ_ONLY = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
 PASSES = b"default<O2>"
+#: Release 19 makes vectors of scalars, and too narrow ones: (float)(uint64_t)x of several int32 x loses the sign before
+#: it is taken as unsigned. Our text has the vectors that it needs.
+SETTINGS = (b"llvm", b"-vectorize-slp=false")
 FAMILIES = {"x86_64": "X86", "amd64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
 DEFAULT, PIC, OBJECT, RETURN_STATUS = 2, 2, 1, 2  # members of LLVM's enumerations
 
@@ -28,6 +31,8 @@ class Library:
         family = FAMILIES[platform.machine().lower()]
         for component in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
             self.call(f"LLVMInitialize{family}{component}", None)
+        words = (c_char_p * len(SETTINGS))(*SETTINGS)
+        self.call("LLVMParseCommandLineOptions", None, c_int(len(SETTINGS)), words, None)
 
     def call(self, name: str, result: type | None, *arguments: object) -> object:
         function = getattr(self.dll, name)
@@ -71,7 +76,6 @@ class Library:
 
     def optimise(self, module: c_void_p, machine: c_void_p) -> None:
         options = self.pointer("LLVMCreatePassBuilderOptions")
-        self.call("LLVMPassBuilderOptionsSetSLPVectorization", None, options, c_int(1))  # as clang has it
         error = self.call("LLVMRunPasses", c_void_p, module, PASSES, machine, options)
         if error:
             sys.exit(self.text("LLVMGetErrorMessage", c_void_p(error)).decode(errors="replace"))  # type: ignore[arg-type]
@@ -88,7 +92,7 @@ class Library:
 def main(what: str, path: str, clang: list[str]) -> bytes:
     library = Library(path)
     if what == "describe":
-        return b"\n".join((f"LLVM {library.version()}".encode(), *library.processor(), PASSES))
+        return b"\n".join((f"LLVM {library.version()}".encode(), *library.processor(), PASSES, *SETTINGS[1:]))
     code = sys.stdin.buffer.read()
     if clang:
         done = subprocess.run([*clang, *READ_ONLY], input=code, stdout=subprocess.PIPE, check=False)

@@ -46,7 +46,8 @@ def _accumulate(numbers: list[int], r: Any) -> Any:
     ended = {loop for u in inside if u.op is Ops.END for loop in u.ended_ranges}
     around = tuple(u for u in inside if u.op is Ops.RANGE and u not in loops and u not in ended)
     before = total.after(total.after(*around).store(start), *loops)
-    return total.after(before.store(_steps(r, before)).end(*loops))
+    found = total.after(before.store(_steps(r, before)).end(*loops))
+    return found if r.shape else found.reshape(())  # a register has an axis, which terms around would take over
 
 
 def _steps(r: Any, total: Any) -> Any:
