@@ -210,6 +210,16 @@ def test_indices_that_are_taken_apart_are_found_to_be_one() -> None:
     assert reference.execute(same, given).outputs["output"].tobytes() == expected.tobytes()
 
 
+def test_indices_that_no_constant_of_a_body_can_scale_stay_as_they_are(tmp_path: Path) -> None:
+    """i · 2²⁰ · 2²⁰ // 2³⁰ // 2¹⁰ is i, over a number that has no record."""
+    axes = (Axis(0, M), Axis(1, N))
+    far = [binary(Op.MUL, counter(axis), const(INDEX, 1 << 20)) for axis in axes]
+    far = [binary(Op.MUL, place, const(INDEX, 1 << 20)) for place in far]
+    i, j = (binary(Op.FLOORDIV, binary(Op.FLOORDIV, p, const(INDEX, 1 << 30)), const(INDEX, 1 << 10)) for p in far)
+    of = program(load(Array("x", F32, M * N), index((i, N), (j, 1))), axes, x=(F32, M * N))
+    assert disagreements(of, tensors(of), cache=Cache(tmp_path)) == []
+
+
 def test_a_schedule_is_its_text() -> None:
     for case in CASES.values():
         for schedule in candidates(case().bodies[0], Target(16, 32)):

@@ -1,5 +1,6 @@
 """Simpler indices, and two output axes as one loop: elements that lie side by side are found to do so."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from eigentensor.numerics.dtypes import DType
@@ -9,15 +10,18 @@ from eigentensor.runtime.analysis import signed
 
 Form = dict[int, int]  #: a sum: how often each value occurs in it, and under ONE a constant
 ONE = -1
+MOST = 8  #: times as long as before a body may become, with what is dropped in the end
 DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 
 
 def join(body: Body, axes: tuple[int, ...]) -> Body:
     """A body that computes the same elements in the same order, with each of these axes in one loop with that before.
 
-    Raises ValueError if an index would need a constant of more than 32 bits.
+    Without axes only its indices are simpler. Raises ValueError if axes cannot be joined: an index would need a
+    constant of more than 32 bits, or the body would become much longer.
     """
-    body = _Rewriting(body).body
+    with suppress(ValueError):
+        body = _Rewriting(body).body
     for axis in sorted(axes, reverse=True):
         body = _Rewriting(body, axis).body
     return body
@@ -82,6 +86,8 @@ class _Rewriting:
         if instruction in self.numbers and not last:
             return self.numbers[instruction]
         number = len(self.instructions)
+        if number > MOST * len(self.old.instructions) + MOST:
+            raise ValueError("sums, each written out, make the body too long")
         below = max((self.last_range[v] for v in instruction.values), default=-1)
         self.instructions.append(instruction)
         self.last_range.append(instruction.a if instruction.op is Op.RANGE else below)
