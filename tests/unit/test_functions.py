@@ -91,7 +91,7 @@ def test_powers_of_two_are_exact() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16], ids=lambda x: x.name)
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("name", [name for name in BOUNDS if name in functions.__all__])
 def test_a_function_of_a_half_type_is_that_of_float32_rounded_once(name: str, dtype: DType) -> None:
     halves = held(dtype, list(range(1 << 16)))
     result = reference.execute(program_of(name, halves.size, dtype), {"x": halves}).outputs["y"]
