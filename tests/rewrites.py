@@ -170,6 +170,10 @@ def _negative_zero(x: Any, outer: Any) -> Any:
     return (outer < CASES // 2).where(x.index(outer), UOp.const(-0.0, dtypes.float32))
 
 
+def _negative_constant(x: Any, outer: Any) -> Any:
+    return UOp.const(-0.5, dtypes.float32).alu(Ops.TRUNC)
+
+
 def _gated(x: Any, outer: Any) -> Any:
     gate = outer < CASES // 2
     return gate.where(x.index(outer.valid(gate)).cast(dtypes.int32), UOp.const(1000, dtypes.int32))
@@ -190,7 +194,7 @@ def rows() -> list[Rewrite]:
         r("x / x → 1", "symbolic_simple", lambda x: x / x, cut=True),
         r("i // i → 1", "symbolic_simple", lambda i: i // i, "i", True),
         r(
-            "constants of 16 bits folded without wrapping",
+            "constants of integers folded without wrapping",
             "symbolic_simple",
             lambda i: (i.cast(dtypes.uint16) * 0 + 65535 + 7).cast(dtypes.int32),
             "i",
@@ -226,7 +230,13 @@ def rows() -> list[Rewrite]:
             True,
             stock=AGREES,
         ),
-        r("a comparison decided by bounds that ignore wrapping", "symbolic", lambda u: ((u & 15) - 16) < 5, "u", True),
+        r(
+            "comparisons, maxima and quotients decided by bounds that ignore wrapping",
+            "symbolic",
+            lambda u: ((u & 15) - 16) < 5,
+            "u",
+            True,
+        ),
         r(
             "Σ x → x·n, the same x n times",
             "pm_reduce_simplify",
@@ -235,6 +245,12 @@ def rows() -> list[Rewrite]:
             kernel=_same_term,
         ),
         # what its code generation does
+        r(
+            "constants of floats folded as Python does: truncated zeros lose their sign, max takes the first",
+            "symbolic_simple",
+            lambda x: x.full_like(-0.5).trunc(),
+            kernel=_negative_constant,
+        ),
         r("1 / (x·x) → (1/x)·(1/x)", "sym", lambda x: (x * x).reciprocal()),
         r("1 / (x·x·x) → (1/x)·(1/x)·(1/x)", "sym", lambda x: (x * x * x).reciprocal()),
         r("1 / (x·c) → (1/x)·(1/c)", "sym", lambda x: (x * 0.1).reciprocal()),
