@@ -34,6 +34,8 @@ FLAGS = (
     "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
     # bits: no contraction, integers wrap, sqrt is the instruction
     "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-strict-aliasing",
+    # the text has its vectors; looking for more, clang 14 ends with a signal at some kernels of bools
+    "-fno-slp-vectorize",
 )  # fmt: skip
 HERE = Path(__file__).parent
 
