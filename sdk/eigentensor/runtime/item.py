@@ -41,7 +41,8 @@ class Item:
         bounds = zip(self.body.instructions, self.analysis.intervals, strict=True)
         sizes = [size for i, bound in bounds if i.dtype is DType.INDEX for size in bound]
         sizes += [self.body.parameters[0].elements, *(self.extent(side) + self.span(side) for side in "rc")]
-        sizes += [prod(self.analysis.extents[self.analysis.outputs :]), prod(groups(self.body, self.grid))]
+        steps = prod(self.analysis.extents[self.analysis.outputs :]) + self.grid.chunk
+        sizes += [steps, prod(groups(self.body, self.grid))]
         return "i32" if all(-(1 << 31) <= size < 1 << 31 for size in sizes) else "i64"
 
     # Sides: "r" are the rows, "c" the columns
