@@ -116,3 +116,20 @@ def test_states_are_fed_back_on_the_device(device: str, size: int) -> None:
     for repeat in (3, 1, 3):
         assert executable.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
     assert start.tobytes() == matrix(size).tobytes()
+
+
+@pytest.mark.parametrize(("device", "seed"), on_devices(range(10), [2]))
+def test_nothing_of_what_lay_in_the_devices_memory_shows(device: str, seed: int) -> None:
+    example = generate(seed)
+    given = example.tensors, example.variables, example.repeat
+    expected, executable = (
+        reference.execute(example.program, *given),
+        Executable(example.program, device=usable(device)),
+    )
+    for canary in (0xA5, 0xFF):
+        executable.loaded.queue.write(executable.loaded.arena, np.full(executable.loaded.plan.size, canary, np.uint8))
+        found = executable.run(*given)
+        assert {n: a.tobytes() for n, a in found.outputs.items()} == {
+            n: a.tobytes() for n, a in expected.outputs.items()
+        }
+        assert {n: a.tobytes() for n, a in found.states.items()} == {n: a.tobytes() for n, a in expected.states.items()}
