@@ -1,7 +1,8 @@
 """The table of sdk/README.md about what tinygrad would change. `python -m rewrite_vectors` writes it."""
 
 from program_vectors import README, between
-from rewrites import Rewrite, rows
+from rewrite_rows import rows
+from rewrites import Rewrite
 
 MARKS = ("<!-- rewrites: scripts/vectors writes them -->\n", "<!-- end of the rewrites -->\n")
 

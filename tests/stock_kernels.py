@@ -11,7 +11,8 @@ from tinygrad.helpers import Target
 from tinygrad.renderer.cstyle import ClangRenderer
 
 from eigentensor.runtime.device import Code
-from rewrites import CASES, Rewrite, rows
+from rewrite_rows import rows
+from rewrites import CASES, Rewrite
 
 
 def stock(row: Rewrite) -> NDArray[Any]:

@@ -23,8 +23,9 @@ from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.runtime import Executable, toolchain
 from eigentensor.testing import guarded
 from program_vectors import README
+from rewrite_rows import rows
 from rewrite_vectors import document
-from rewrites import AGREES, CASES, CRASHES, DIFFERS, NAN, TYPES, bits, rows
+from rewrites import AGREES, CASES, CRASHES, DIFFERS, NAN, TYPES, bits
 
 ROWS = {row.name: row for row in rows()}
 RULES = [name for name, row in ROWS.items() if row.is_rule]
