@@ -109,6 +109,18 @@ def turned() -> Program:
     return program(node(Op.WHERE, F32, y, binary(Op.MUL, x, x), x), axes, x=(F32, M * N), y=(DType.BOOL, N))
 
 
+def gradient() -> Program:
+    """Of a convolution's weights: sums over images, rows and columns, of which only the last two lie side by side."""
+    outs = Axis(0, 18), Axis(1, 8), Axis(2, 3), Axis(3, 3)
+    summed = Axis(4, 5, True), Axis(5, 4, True), Axis(6, 4, True)
+    o, c, dy, dx, n, y, x = (counter(axis) for axis in (*outs, *summed))
+    row, column = binary(Op.ADD, dy, y), binary(Op.ADD, dx, x)
+    image = load(Array("image", F32, 5 * 8 * 36), index((n, 8 * 36), (c, 36), (row, 6), (column, 1)))
+    error = load(Array("error", F32, 5 * 18 * 16), index((n, 18 * 16), (o, 16), (y, 4), (x, 1)))
+    total = reduction(Op.REDUCE_MULACC, summed, image, error)
+    return program(total, outs, image=(F32, 5 * 8 * 36), error=(F32, 5 * 18 * 16))
+
+
 def means_and_deviations() -> Program:
     """Two reductions one after the other: the second needs the first."""
     axes = (Axis(0, M), Axis(1, K, True), Axis(2, K, True))
@@ -129,7 +141,7 @@ CASES: dict[str, Callable[[], Program]] = {
             (DType.INT8, False, False), (DType.UINT64, True, True),
         )
     },
-    "convolution": convolution, "turned": turned, "means_and_deviations": means_and_deviations,
+    "convolution": convolution, "gradient": gradient, "turned": turned, "means_and_deviations": means_and_deviations,
 }  # fmt: skip
 
 
@@ -164,6 +176,14 @@ def test_accumulators_wait_between_panels(case: str, panel: int, blocks: int, tm
     in_panels = (s for s in candidates(of.bodies[0], here.target) if s.packed and s.inner is None)
     schedule = next(in_panels)
     schedule = replace(schedule, panel=panel, block=blocks * schedule.rows)
+    kind = Chosen(here.identity, here.target, here.command, only=schedule)
+    assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_the_first_schedules_that_pack_a_gradient(number: int, tmp_path: Path) -> None:
+    here, of = toolchain.local(), gradient()
+    schedule = [s for s in candidates(of.bodies[0], here.target) if s.packed][number]
     kind = Chosen(here.identity, here.target, here.command, only=schedule)
     assert disagreements(of, tensors(of), cache=Cache(tmp_path), toolchain=kind) == [], schedule
 

@@ -25,7 +25,7 @@ class Reductions:
         self.schedule = tile.schedule
         self.packed = tile.schedule.packed
         self.turned: list[int] = []  # the loads whose squares have been read where text is being written
-        self.flat = False  # whether one loop stands there for several
+        self.flat: tuple[int, ...] = ()  # the loops for which one, over k, stands there
 
     @property
     def only(self) -> int:
@@ -182,9 +182,9 @@ class Reductions:
             low, high = self.bounds(ranges[0])
             count = f"({high} - {low}) * {prod(self.analysis.extents[r] for r in ranges[1:])}"
             turned = [n for n in inside if self.is_turnable(n, ranges)]
-            self.flat = True
+            self.flat = ranges
             self.innermost("k", "0", count, inside, finish, turned)
-            self.flat = False
+            self.flat = ()
 
     # Squares
 
@@ -224,10 +224,12 @@ class Reductions:
 
     def packed_at(self, number: int) -> str:
         position = "0"
-        for r in self.pack_ranges(number):
+        for r in (r for r in self.pack_ranges(number) if r not in self.flat):
             low = self.bounds(r)[0]
             position = f"({position} * {self.analysis.extents[r]} + j{r}{f' - {low}' if low != '0' else ''})"
-        return f"pack{number}[{'k' if self.flat else position} * {len(list(self.tile.copies(number)))}"
+        if self.flat:
+            position = f"({position} * {prod(self.analysis.extents[r] for r in self.flat)} + k)"
+        return f"pack{number}[{position} * {len(list(self.tile.copies(number)))}"
 
     def place(self, number: int, row: int, column: int) -> int:
         """Where an instance stands among those of its step."""
