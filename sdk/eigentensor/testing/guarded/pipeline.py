@@ -39,7 +39,7 @@ from tinygrad.uop.movement import mop_cleanup
 from tinygrad.uop.ops import Ops, PatternMatcher, graph_rewrite
 from tinygrad.uop.symbolic import pm_clean_up_group_sink, pm_remove_invalid, sym, symbolic_simple
 
-from eigentensor.testing.guarded.guard import Guard, Together
+from eigentensor.testing.guarded.guard import Guard, Together, is_index
 from eigentensor.testing.guarded.reductions import accumulators, unrolling
 
 _simple, _sym, _indexing = Guard(symbolic_simple), Guard(sym), Guard(indexing_simplify)
@@ -50,6 +50,9 @@ _gates = PatternMatcher(pm_move_gates_from_index.patterns[:-2])
 
 def lines(kernel: Any, renderer: Renderer, opts: Sequence[Opt] = ()) -> list[Any]:
     """A kernel in the order in which it is written; raises KernelOptError for opts that it does not admit."""
+    # of a vector in memory tinygrad asks the shape, and for that simplifies its index, data and all
+    indices = [place for u in kernel.toposort() if u.op is Ops.INDEX for place in u.src[1:]]
+    renderer.supports_float4 = all(map(is_index, indices))
     scheduler = Scheduler(kernel, renderer)
     for opt in opts:
         scheduler.apply_opt(opt)
