@@ -8,7 +8,7 @@ import numpy as np
 
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.model import Body, Instruction
-from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
 
 Interval = tuple[int, int]
 ANYTHING: Interval = (-(1 << 62), 1 << 62)  #: every index value lies here, by the rules of a valid program
@@ -61,6 +61,25 @@ class Analysis:
     def steps(self) -> tuple[int, ...]:
         """How often each instruction is evaluated for one element, at most."""
         return tuple(prod(self.extents[r] for r in ranges if r >= self.outputs) for ranges in self.depends)
+
+    @cached_property
+    def chooses_zeros(self) -> bool:
+        """Whether a comparison of floats with a zero, and a choice of one, could be mistaken for a maximum or minimum.
+
+        LLVM takes -0 for +0 in x < 0 ? -0 : x. A compiler may know any value for a zero that no memory goes into.
+        """
+        of, zeros = self.body.instructions, [False] * len(self.body.instructions)
+        read = [False] * len(of)
+        for n, i in enumerate(of):
+            read[n] = i.op is Op.LOAD or any(read[v] for v in i.values)
+            zeros[n] = (
+                i.dtype.is_float
+                and not read[n]
+                and (i.op is not Op.CONST or not i.immediate << 1 & (1 << 8 * i.dtype.size) - 1)
+            )
+        compared = {v for i in of if i.op in COMPARISONS for v in i.values if zeros[v]}
+        chosen = {v for i in of if i.op is Op.WHERE for v in i.values if zeros[v]}
+        return bool(compared and chosen) and any(of[v].op is not Op.CONST or of[v].immediate for v in compared | chosen)
 
     def constant(self, number: int) -> int | None:
         """The value of an index or integer constant."""

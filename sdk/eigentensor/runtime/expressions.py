@@ -6,7 +6,7 @@ from eigentensor.numerics.dtypes import INFINITY, DType
 from eigentensor.numerics.floats import widen
 from eigentensor.numerics.operations import from_pattern
 from eigentensor.program.model import Instruction
-from eigentensor.program.ops import Op
+from eigentensor.program.ops import COMPARISONS, Op
 from eigentensor.runtime.analysis import signed
 
 #: What holds a value in a register, and the suffix of the functions that lead it from and to memory.
@@ -61,11 +61,16 @@ def identity(op: Op, dtype: DType) -> str:
     return _integer(dtype, (-(1 << bits) if dtype.is_signed else 0) if lowest else (1 << bits) - 1)
 
 
-def apply(op: Op, dtype: DType, source: DType, a: list[str], vector: bool, *, natural: bool = False) -> str:
+def apply(
+    op: Op, dtype: DType, source: DType, a: list[str], vector: bool, *, natural: bool = False, by_bits: bool = False
+) -> str:
     """An operation on operands of the type `source` with a result of the type `dtype`, for one value or for vectors.
 
-    `natural` says that a division has a divisor above 0 and no negative dividend.
+    `natural` says that a division has a divisor above 0 and no negative dividend, `by_bits` that no comparison of
+    floats may be left to the compiler.
     """
+    if by_bits and op in COMPARISONS and source.is_float:
+        return f"{FUNCTIONS[op]}_by_bits({', '.join(a)})"
     if op is Op.CAST:
         return _cast(source, dtype, a[0], vector)
     if op is Op.BITCAST:

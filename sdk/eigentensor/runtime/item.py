@@ -141,7 +141,15 @@ class Item:
         source = self.body.instructions[instruction.values[-1]].dtype
         bounds = [self.analysis.intervals[v] for v in instruction.values]
         natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
-        return apply(instruction.op, instruction.dtype, source, operands, False, natural=natural)
+        return apply(
+            instruction.op,
+            instruction.dtype,
+            source,
+            operands,
+            False,
+            natural=natural,
+            by_bits=self.analysis.chooses_zeros,
+        )
 
 
 def _parts(suffix: str) -> tuple[str, ...]:

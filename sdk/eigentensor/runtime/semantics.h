@@ -39,6 +39,16 @@ ORDERED(f32)
 /* Floating point, written once for F = f32 or f32v. */
 #define FLOATING(F, U, I) \
   FN F canonical(F a) { return a == a ? a : as_f32((U)NAN32); } \
+  FN I place(F a) { /* in the order of values, both zeros 0 */ \
+    I bits = (I)as_u32(a); \
+    return (bits ^ (bits >> 31 & 0x7FFFFFFF)) - (bits >> 31); \
+  } \
+  FN I numbers(F a, F c) { \
+    return lt((I)(as_u32(a) & 0x7FFFFFFFu), (I)(INF32 + 1)) & lt((I)(as_u32(c) & 0x7FFFFFFFu), (I)(INF32 + 1)); \
+  } \
+  FN I lt_by_bits(F a, F c) { return numbers(a, c) & lt(place(a), place(c)); } \
+  FN I eq_by_bits(F a, F c) { return numbers(a, c) & eq(place(a), place(c)); } \
+  FN I ne_by_bits(F a, F c) { return ~eq_by_bits(a, c); } \
   FN F maximum(F a, F c) { return a > c ? a : c > a ? c : a == c ? as_f32(as_u32(a) & as_u32(c)) : a + c; } \
   FN F minimum(F a, F c) { return a < c ? a : c < a ? c : a == c ? as_f32(as_u32(a) | as_u32(c)) : a + c; } \
   FN F truncate(F a) { \

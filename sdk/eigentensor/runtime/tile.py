@@ -84,7 +84,15 @@ class Tile:
         source = self.body.instructions[instruction.values[-1]].dtype
         bounds = [self.analysis.intervals[v] for v in instruction.values]
         natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
-        return apply(instruction.op, instruction.dtype, source, operands, vector, natural=natural)
+        return apply(
+            instruction.op,
+            instruction.dtype,
+            source,
+            operands,
+            vector,
+            natural=natural,
+            by_bits=self.analysis.chooses_zeros,
+        )
 
     def counter(self, loop: int, row: int, column: int) -> str:
         if loop >= self.analysis.outputs:
