@@ -95,6 +95,15 @@ def test_another_compiler_has_other_kernels(tmp_path: Path) -> None:
     assert here.key(body) != other.key(body)
 
 
+def test_the_same_compiler_has_the_same_kernels_wherever_a_process_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = toolchain.local()
+    monkeypatch.chdir(tmp_path)
+    toolchain.local.cache_clear()
+    assert toolchain.local() == here
+
+
 def test_a_compiler_that_fails_is_an_error_that_shows_what_it_said(tmp_path: Path) -> None:
     def broken(text: str) -> bytes:
         return toolchain.local().compile(text + "\n#error broken here\n")

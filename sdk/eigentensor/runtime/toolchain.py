@@ -238,8 +238,8 @@ def local() -> Toolchain:
     flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *ClangCompiler([machine, "native"]).args)
     if machine == "x86_64":
         flags = (*flags, "-mprefer-vector-width=512")
-    # what `native` means here, in full
-    shown = subprocess.run([clang, *flags, "-###", "-"], capture_output=True, text=True, check=True).stderr
+    # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
+    shown = subprocess.run([clang, *flags, "-###", "-"], capture_output=True, text=True, check=True, cwd="/").stderr
     resolved = [line for line in shown.splitlines() if "-cc1" in line or "version" in line]
     wide = '"+avx512dq"' in shown
     target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)
