@@ -25,7 +25,7 @@ VERBS = {
     "get": ("task", "get", "Fetch the verified result of a task."),
     "task": ("task", "app", "One task: show, explain, cancel."),
     "challenge": ("challenge", "app", "Games about results: list, show who did what, and what follows."),
-    "program": ("program", "app", "Program files: capture, check, show."),
+    "program": ("program", "app", "Program files: capture, import, check, show."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
     "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),
