@@ -60,6 +60,8 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], sc
             command += ["--symlink", str(top.readlink()), str(top)]
         elif top.exists():
             command += ["--ro-bind", str(top), str(top)]
+    if scratch:  # before what may lie below it
+        command += ["--size", str(scratch), "--tmpfs", "/tmp", "--setenv", "POCL_CACHE_DIR", "/tmp"]
     for folder in _libraries():
         command += ["--ro-bind", str(folder), str(folder)]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
@@ -67,8 +69,6 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], sc
         command += ["--ro-bind", str(outside.resolve()), str(inside)]
     for inside, outside in written.items():
         command += ["--bind", str(outside.resolve()), str(inside)]
-    if scratch:
-        command += ["--size", str(scratch), "--tmpfs", "/tmp", "--setenv", "POCL_CACHE_DIR", "/tmp"]
     return [*command, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
