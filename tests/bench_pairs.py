@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from statistics import geometric_mean, median
 
 Clock = Callable[[], float]
+#: Seconds before each run. Threads of OpenBLAS and OpenMP go on spinning after their work: longer than what comes next.
+REST = 0.1
 
 
 def seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:
@@ -28,6 +30,7 @@ def in_turn(
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, run in ways.items():
+            time.sleep(REST)
             times[name].append(seconds(run, clock))
     return {name: median(of) for name, of in times.items()}
 
