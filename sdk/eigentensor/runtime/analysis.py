@@ -57,6 +57,17 @@ class Analysis:
             for ranges in self.depends
         )
 
+    def needed(self, roots: list[int], stop: frozenset[int]) -> list[int]:
+        """The values inside a reduction that the roots need, and the roots, in order; not what those of `stop` need."""
+        found, stack = set(roots), [r for r in roots if r not in stop]
+        while stack:
+            for v in self.body.instructions[stack.pop()].values:
+                if self.scopes[v] is not None and v not in found:
+                    found.add(v)
+                    if v not in stop:
+                        stack.append(v)
+        return sorted(found)
+
     @cached_property
     def steps(self) -> tuple[int, ...]:
         """How often each instruction is evaluated for one element, at most."""

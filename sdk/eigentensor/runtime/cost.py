@@ -75,7 +75,7 @@ class Choice(Tiling):
         for instruction in self.body.instructions:
             if instruction.op in REDUCTIONS and (ranges := self.analysis.ranges_of(instruction.c)):
                 roots = [v for v in instruction.values if self.analysis.scopes[v] is not None]
-                if reductions.is_flat(ranges, reductions.needed(roots, self.packed)):
+                if reductions.is_flat(ranges, self.analysis.needed(roots, self.packed)):
                     found.add(instruction.c)
         return frozenset(found)
 

@@ -40,7 +40,9 @@ class Reductions:
         for place, (row, column) in enumerate(self.tile.copies(number)):
             before = f"from ? keep[{self.slot(place)}] : {start}" if self.schedule.panel else start
             self.text.line(f"{kind} {self.tile.name(number, row, column)} = {before};")
-        inside = self.needed([v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed)
+        inside = self.analysis.needed(
+            [v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed
+        )
         self.nest(self.analysis.ranges_of(reduction.c), inside, lambda: self.step(number, reduction))
 
     def step(self, number: int, reduction: Instruction) -> None:
@@ -103,7 +105,7 @@ class Reductions:
             with self.text.block(f"for (; at + LANES <= {high}; at += LANES)"):
                 self.text.line(f"const i64 {counter} = at;")
                 if not self.flat:
-                    elements = self.needed([self.body.instructions[n].b for n in turned], stop=frozenset())
+                    elements = self.analysis.needed([self.body.instructions[n].b for n in turned], stop=frozenset())
                     for number in sorted(set(elements).intersection(inside)):
                         self.define(number)
                 for number in turned:
@@ -150,7 +152,7 @@ class Reductions:
         ):
             return False
         elements = {self.body.instructions[n].b for n in inside if self.body.instructions[n].op is Op.LOAD}
-        inner = self.needed(list(elements & set(inside)), stop=frozenset()) if elements & set(inside) else []
+        inner = self.analysis.needed(list(elements & set(inside)), stop=frozenset()) if elements & set(inside) else []
         for number in inside:
             instruction = self.body.instructions[number]
             if number in self.packed:
@@ -208,17 +210,6 @@ class Reductions:
 
     # Packed values
 
-    def needed(self, roots: list[int], stop: frozenset[int]) -> list[int]:
-        """The values inside a reduction that the roots need, and the roots, in order; not what those of `stop` need."""
-        found, stack = set(roots), [r for r in roots if r not in stop]
-        while stack:
-            for v in self.body.instructions[stack.pop()].values:
-                if self.analysis.scopes[v] is not None and v not in found:
-                    found.add(v)
-                    if v not in stop:
-                        stack.append(v)
-        return sorted(found)
-
     def pack_ranges(self, number: int) -> tuple[int, ...]:
         return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
 
@@ -250,5 +241,5 @@ class Reductions:
                 self.text.line(f"{place} = {self.tile.name(number, row, column)};")
 
         packed, self.packed = self.packed, frozenset()
-        self.nest(ranges, self.needed([number], stop=frozenset()), keep)
+        self.nest(ranges, self.analysis.needed([number], stop=frozenset()), keep)
         self.packed = packed

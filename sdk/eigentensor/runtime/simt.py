@@ -48,7 +48,7 @@ class _Writer(Item):
         ranges = self.analysis.ranges_of(reduction.c)
         kept = staged(self.analysis, self.grid, number)
         roots = [v for v in reduction.values if self.analysis.scopes[v] is not None]
-        inside = self.needed(roots, kept)
+        inside = self.analysis.needed(roots, kept)
         if kept:
             self.chunks(number, ranges, kept, [n for n in inside if n not in kept])
         else:
@@ -73,17 +73,6 @@ class _Writer(Item):
                 if not self.analysis.depends[number].intersection(rest):
                     self.define(number)
             self.steps(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
-
-    def needed(self, roots: list[int], stop: frozenset[int]) -> list[int]:
-        """The values inside a reduction that the roots need, and the roots, in order; not what those of `stop` need."""
-        found, stack = set(roots), [r for r in roots if r not in stop]
-        while stack:
-            for v in self.body.instructions[stack.pop()].values:
-                if self.analysis.scopes[v] is not None and v not in found:
-                    found.add(v)
-                    if v not in stop:
-                        stack.append(v)
-        return sorted(found)
 
     # Staging
 
