@@ -6,7 +6,6 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache
@@ -19,6 +18,7 @@ import numpy as np
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
+from eigentensor.threads import pool, start
 
 SOURCE = Path(__file__).with_suffix(".c")
 FLAGS = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-strict-aliasing")
@@ -75,7 +75,7 @@ class Helper:
         given, written = np.frombuffer(data, np.uint8).ctypes.data, ctypes.addressof(hashes)
         borders = [count * i // threads for i in range(threads + 1)]
         parts = [(self.kind, tag, size, given + size * a, b - a, written + 32 * a) for a, b in pairwise(borders)]
-        others = [(_pool(threads - 1).submit(self.function, *part), part) for part in parts[1:]]
+        others = [(pool(threads - 1).submit(self.function, *part), part) for part in parts[1:]]
         self.function(*parts[0])
         for other, part in others:
             if other.cancel():  # nobody has begun with it
@@ -92,13 +92,19 @@ class Chosen(NamedTuple):
     reason: str
 
 
+_given: tuple[Path, int] | None = None
+
+
 @cache
 def chosen() -> Chosen:
-    """What this process hashes with; compiles the helper if the cache of kernels lacks it."""
+    """What this process hashes with: what was given, or the helper from the cache of kernels, compiled if need be."""
     try:
-        library = load(Cache(default_folder()))
+        if _given is None:
+            library, threads = load(Cache(default_folder())), len(os.sched_getaffinity(0))
+        else:
+            library, threads = ctypes.CDLL(str(_given[0])), _given[1]
         kind = max(kind for kind in Kind if library.supports(kind))
-        helper = Helper(library, kind, len(os.sched_getaffinity(0)))
+        helper = Helper(library, kind, threads)
         sample = bytes(range(256)) * 256
         if any(helper(tag, size, sample) != by_hashlib(tag, size, sample) for tag, size in ((0, 1024), (1, 64))):
             raise ExecutionError("the helper for hashing gives wrong hashes", fix="Try another version of clang.")
@@ -107,8 +113,16 @@ def chosen() -> Chosen:
     return Chosen(helper, "")
 
 
-def load(folder: Cache) -> ctypes.CDLL:
-    """hashing.c as a library, from the folder or compiled. Raises ExecutionError or OSError."""
+def give(library: Path, threads: int) -> None:
+    """Let this process hash with this helper, compiled, on so many threads: later it opens no file and starts none."""
+    global _given
+    _given = library, threads
+    start(threads)
+    chosen()
+
+
+def object_code(folder: Cache) -> bytes:
+    """hashing.c compiled, from the folder or put there. Raises ExecutionError or OSError."""
     clang = shutil.which("clang")
     if clang is None or platform.system() != "Linux" or platform.machine() != "x86_64":
         raise ExecutionError(
@@ -124,6 +138,12 @@ def load(folder: Cache) -> ctypes.CDLL:
         code = _compiled(clang, text)
         with suppress(OSError):  # nothing can be kept: then every process compiles it
             folder.put(key, code)
+    return code
+
+
+def load(folder: Cache) -> ctypes.CDLL:
+    """hashing.c as a library, from the folder or compiled. Raises ExecutionError or OSError."""
+    code = object_code(folder)
     # from memory: what was verified is what is loaded; kept open, since the system knows a library by its path
     descriptor = os.memfd_create("eigentensor-hashing")
     with open(descriptor, "wb", closefd=False) as file:
@@ -142,8 +162,3 @@ def _compiled(clang: str, text: bytes) -> bytes:
         if done.returncode:
             raise ExecutionError(f"hashing.c: clang says {done.stderr.decode(errors='replace')[-500:]}")
         return target.read_bytes()
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="eigentensor-hashing")

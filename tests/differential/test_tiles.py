@@ -29,11 +29,11 @@ from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import Executable, toolchain
 from eigentensor.runtime.choice import candidates
-from eigentensor.runtime.device import start_threads
 from eigentensor.runtime.joining import join
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
+from eigentensor.threads import start
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 M, N, K = 53, 70, 19
@@ -197,7 +197,7 @@ def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None
         Executable(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path)) for n in (threads, 1)
     )
     together.loaded.table["grain"] = 1  # type: ignore[attr-defined]
-    start_threads(threads)
+    start(threads)
     together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]
     expected = alone.run({}).outputs["output"]
     assert together.loaded.read(of.outputs["output"]).tobytes() == expected.tobytes()

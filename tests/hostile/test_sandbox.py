@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from eigentensor.program.codec import encode, to_bytes
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import bubblewrap, toolchain
+from eigentensor.runtime import bubblewrap, sandbox, toolchain
 from eigentensor.runtime.opencl import NEEDS
-from eigentensor.runtime.sandbox import SCRATCH, Limits, available, read_results, run_sandboxed
+from eigentensor.runtime.returned import Observed, Wanted
+from eigentensor.runtime.sandbox import SCRATCH, Limits, available, observe_sandboxed, run_sandboxed
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 MIB = 1 << 20
@@ -223,11 +225,68 @@ def test_an_invalid_program_is_refused_before_a_child_is_started() -> None:
         run_sandboxed(to_bytes(outside), {})
 
 
-def test_results_of_another_size_are_refused() -> None:
-    assert read_results(bytes(20), doubled()).outputs["output"].tolist() == [0] * 5
-    for size in (0, 19, 21):
+@pytest.mark.parametrize(("keep", "roots", "size"), [((), False, 20), ((1,), False, 40), ((0, 2), True, 60 + 3 * 32)])
+def test_what_a_child_hands_back_in_another_size_is_refused(
+    keep: tuple[int, ...], roots: bool, size: int, tmp_path: Path
+) -> None:
+    wanted = Wanted(doubled(), 3, keep, roots)
+
+    def read(data: bytes) -> Observed:
+        (tmp_path / "results").write_bytes(data)
+        with open(tmp_path / "results", "rb") as file:
+            return wanted.read(file)
+
+    found = read(bytes(size))
+    assert found.results.outputs["output"].tolist() == [0] * 5
+    assert {number: array.tolist() for number, array in found.kept.items()} == dict.fromkeys(keep, [0] * 5)
+    assert found.roots == (bytes(32),) * (3 if roots else 0)
+    for wrong in (0, size - 32, size - 1, size + 1, size + 32, 1 << 20):
         with pytest.raises(SandboxError, match="bytes of results"):
-            read_results(bytes(size), doubled())
+            read(bytes(max(0, wrong)))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_bools_that_are_none_are_refused(kept: bool, tmp_path: Path) -> None:
+    axis = Axis(0, 5)
+    x = load(Array("x", F32, 5), counter(axis))
+    compared = program(binary(Op.CMPLT, x, x), (axis,), x=Buffer(Role.INPUT, F32, (5,), "x"))
+    (tmp_path / "results").write_bytes(b"\2" + bytes(9) if kept else bytes(9) + b"\2")
+    with open(tmp_path / "results", "rb") as file, pytest.raises(SandboxError, match="other bytes"):
+        Wanted(compared, 1, (0,)).read(file)
+
+
+#: What runs instead of the child: it may write as much as the child, and does what it likes.
+IMPOSTOR = """
+import json, sys
+from pathlib import Path
+from eigentensor.runtime import confine
+folder = Path(sys.argv[1])
+job = json.loads((folder / "job.json").read_text())
+confine.limit(confine.Limits(**job["limits"]), job["file_bytes"])
+with open(folder / "results", "r+b", buffering=0) as out:
+    confine.seal()
+    """
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ("while True: out.write(bytes(1 << 16))", "File too large"),
+        ("out.write(bytes(20))", "20 bytes of results instead of 72"),
+        ("out.seek(1 << 40); out.write(b'x')", "File too large"),
+    ],
+    ids=["endless", "no roots", "large"],
+)
+def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = sandbox._command
+
+    def other(*given: Any) -> tuple[list[str], list[str]]:
+        front, child = command(*given)
+        return front, [sys.executable, "-c", IMPOSTOR + payload, child[-1]]
+
+    monkeypatch.setattr(sandbox, "_command", other)
+    with pytest.raises(ExecutionError, match=error):
+        observe_sandboxed(encode(doubled()), {"x": np.zeros(5, np.float32)}, keep={0}, roots=True)
 
 
 def skip_on_a_gpu(device: str) -> None:

@@ -1,7 +1,7 @@
 """The process that runs a stranger's program: `python -m eigentensor.runtime.child FOLDER`.
 
-FOLDER holds job.json, the program and its tensors; the results are written into the file `results`, one after the other
-in the program's order, nothing else. A failure is one line of JSON on standard error and exit code 3.
+FOLDER holds job.json, the program and its tensors; what is wanted is written into the file `results`, nothing else
+(`returned`). A failure is one line of JSON on standard error and exit code 3.
 """
 
 import json
@@ -10,19 +10,20 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from eigentensor import hashing
 from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Kind
 from eigentensor.runtime import confine
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.confine import Limits
-from eigentensor.runtime.device import start_threads
 from eigentensor.runtime.executable import Executable
 from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import Compiler
+from eigentensor.runtime.returned import Wanted
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.store.tensors import load_safetensors
+from eigentensor.threads import start
 
 FAILED = 3
 
@@ -40,7 +41,9 @@ def main(folder: Path) -> None:
             tensors[key] = array
     processor = job["device"].partition(":")[0] == "CPU"
     if processor:
-        start_threads(limits.threads)
+        start(limits.threads)
+    if job["roots"]:
+        hashing.give(folder / "hashing", limits.threads)
     with open(folder / "results", "r+b", buffering=0) as out:
         if job["sealed"] and processor:
             confine.seal()
@@ -55,12 +58,9 @@ def main(folder: Path) -> None:
         )
         if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
             confine.seal()
-        results = executable.run(tensors, job["variables"], job["repeat"])
-        for r in program.results:
-            data = (results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name].reshape(-1).view("u1").data
-            written = 0
-            while written < len(data):
-                written += out.write(data[written:])
+        back = Wanted(program, job["repeat"], tuple(job["keep"]), job["roots"]).writer(out)
+        given = tensors, job["variables"], job["repeat"]
+        back.finish(executable.run(*given, observe=back.observe, only=back.only))
 
 
 def _toolchain(device: str, text: str) -> Compiler:

@@ -2,9 +2,7 @@
 
 import ctypes
 import mmap
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
-from threading import Barrier
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from tinygrad.runtime.ops_cpu import CPUProgram
 from tinygrad.runtime.support.elf import jit_loader
 
 from eigentensor.errors import ExecutionError
+from eigentensor.threads import pool
 
 #: One call in the driver's table, as in driver.c.
 STEP = np.dtype([(name, np.int64) for name in ("kernel", "buffers", "variables", "units", "grain", "next", "done")])
@@ -63,16 +62,11 @@ class Driver:
         """Every step of the table, in order; the interpreter is free meanwhile."""
         table["next"] = table["done"] = 0
         arguments = (table.ctypes.data, len(table), self.give_way)
-        helpers = [_pool(threads - 1).submit(self.function, *arguments) for _ in range(threads - 1)]
+        helpers = [pool(threads - 1).submit(self.function, *arguments) for _ in range(threads - 1)]
         self.function(*arguments)
         for helper in helpers:
             if not helper.cancel():
                 helper.result()
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="eigentensor")
 
 
 def address(array: NDArray[Any]) -> int:
@@ -82,13 +76,3 @@ def address(array: NDArray[Any]) -> int:
 def memory(size: int) -> NDArray[np.uint8]:
     """Zeroed memory of the host, aligned to pages."""
     return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
-
-
-def start_threads(threads: int) -> None:
-    """Start the helpers that `Driver.run` uses with so many threads, now instead of when they are needed."""
-    if threads > 1:
-        together = Barrier(threads)
-        helpers = [_pool(threads - 1).submit(together.wait) for _ in range(threads - 1)]
-        together.wait()
-        for helper in helpers:
-            helper.result()

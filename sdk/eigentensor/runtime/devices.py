@@ -12,6 +12,7 @@ from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.gridded import Gridded, Launches
 from eigentensor.runtime.kernels import Compiler, prepare
 from eigentensor.runtime.table import Table
+from eigentensor.runtime.watch import UNWATCHED, Watch
 
 
 class Loaded(Protocol):
@@ -22,10 +23,12 @@ class Loaded(Protocol):
     def bind(self, arrays: Mapping[int, NDArray[Any]]) -> None:
         """These flat arrays, by number of buffer, are read in every run. Called once."""
 
-    def run(self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]]) -> None:
+    def run(
+        self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED
+    ) -> None:
         """All calls in order on the bound arrays and these, once for each tuple of the variables' values.
 
-        Between two iterations the new states become the states. The arrays are not written.
+        Between two iterations the new states become the states. The arrays are not written. `watch` observes calls.
         """
 
     def read(self, result: Result) -> NDArray[Any]:

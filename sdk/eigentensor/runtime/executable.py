@@ -1,10 +1,11 @@
 """A program → its results, in this process: compiled once, run often. It knows of no device but its name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
+from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.program.binding import Results, bind, iteration_values
@@ -12,6 +13,7 @@ from eigentensor.program.model import Program, Role, Variable
 from eigentensor.runtime import devices
 from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.memory import refuse_over
+from eigentensor.runtime.watch import UNWATCHED, Watch
 
 
 def execute(
@@ -20,13 +22,14 @@ def execute(
     variables: Mapping[str, int] | None = None,
     repeat: int = 1,
     *,
+    observe: Callable[[int, NDArray[Any]], None] | None = None,
     device: str = "CPU",
 ) -> Results:
-    """Outputs and new states of a valid program, with the bits that the reference gives.
+    """Outputs and new states of a valid program, with the bits that the reference gives, to `observe` too.
 
     Raises BindingError if tensors, variables or repeat do not fit, ExecutionError if it cannot be compiled here.
     """
-    return Executable(program, device=device).run(tensors, variables, repeat)
+    return Executable(program, device=device).run(tensors, variables, repeat, observe=observe)
 
 
 class Executable:
@@ -65,13 +68,29 @@ class Executable:
         return self.loaded.compiled
 
     def run(
-        self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int] | None = None, repeat: int = 1
+        self,
+        tensors: Mapping[str, ArrayLike],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, NDArray[Any]], None] | None = None,
+        only: Collection[int] | None = None,
     ) -> Results:
-        """Results for the tensors that are not bound yet. Raises BindingError if they do not fit the program."""
+        """Results for the tensors that are not bound yet. Raises BindingError if they do not fit the program.
+
+        `observe` is given the number (iteration · calls + call) and the flat result of each executed call, in order, or
+        of those in `only`. The array holds it until `observe` returns, then others may be written over it as ever. On a
+        processor it is what later calls read.
+        """
         given = bind(self.open, {**self.first_states, **tensors}, variables or {}, repeat)
+        watch = (
+            UNWATCHED
+            if observe is None
+            else Watch(observe, len(self.program.calls), None if only is None else sorted(only))
+        )
         values = (iteration_values(self.program, variables or {}, iteration) for iteration in range(repeat))
         with self.lock:
-            self.loaded.run(dict(zip(self.open_numbers, given, strict=True)), values)
+            self.loaded.run(dict(zip(self.open_numbers, given, strict=True)), values, watch)
             kinds = self.program.outputs, self.program.new_states
             return Results(*({name: self.loaded.read(result) for name, result in kind.items()} for kind in kinds))
 

@@ -20,6 +20,7 @@ from eigentensor.runtime.memory import plan
 from eigentensor.runtime.simt import write
 from eigentensor.runtime.toolchain import Build, with_headers
 from eigentensor.runtime.tuning.grids import grid_features
+from eigentensor.runtime.watch import UNWATCHED, Watch
 
 
 @dataclass(frozen=True)
@@ -143,17 +144,21 @@ class Launches:
         self.values = queue.allocate(8 * len(self.variables))
         codes = [None if code is None else queue.kernel(code) for code in kernels.bodies]
         grids = [toolchain.schedule(body) for body in program.bodies]
-        launches, at = [], 0
+        self.launches: list[Launch | None] = []
+        at = 0
         for j, call in enumerate(program.calls):
             buffers = tuple(self.buffers[b] for b in (first + j, *call.arguments))
             numbers: tuple[int, ...] = ()
             if call.variables:
                 buffers, numbers, at = (*buffers, self.values), (at,), at + len(call.variables)
+            launch: Launch | None = None
             if codes[call.body] is not None:
                 body, grid = program.bodies[call.body], grids[call.body]
                 count = int(np.prod(groups(simple(body), grid), dtype=object))
-                launches.append(Launch(codes[call.body], buffers, numbers, count, grid.items))
-        self.launch = queue.launcher(launches)
+                launch = Launch(codes[call.body], buffers, numbers, count, grid.items)
+            self.launches.append(launch)
+        self.launchers: dict[tuple[int, int], Callable[[], None]] = {}
+        self._launcher(0, len(self.launches))  # that of every run that nobody observes
 
     def bind(self, arrays: Mapping[int, NDArray[Any]]) -> None:
         """Copies these arrays, by number of buffer, to the device: every run reads them there."""
@@ -162,7 +167,9 @@ class Launches:
                 self.queue.write(self.buffers[number], array)
         self.queue.wait()
 
-    def run(self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]]) -> None:
+    def run(
+        self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED
+    ) -> None:
         """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
         for number, array in arrays.items():
             if array.size:
@@ -172,14 +179,30 @@ class Launches:
                 self._feed_back()
             if self.variables:
                 self.queue.write(self.values, np.array([of[v] for v in self.variables], np.int64))
-            self.launch()
+            begun = 0
+            for call, number in watch.pauses(iteration):
+                self._launcher(begun, call + 1)()
+                begun = call + 1
+                watch.observe(number, self._read(len(self.program.buffers) + call))
+            self._launcher(begun, len(self.launches))()
         self.queue.wait()
 
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote, as a new array."""
-        array = np.empty(result.shape, STORAGE[self.program.parameter(result.buffer).dtype])
+        return self._read(result.buffer).reshape(result.shape)
+
+    def _launcher(self, start: int, stop: int) -> Callable[[], None]:
+        """What launches the calls from one to another."""
+        if (found := self.launchers.get((start, stop))) is None:
+            found = self.queue.launcher([launch for launch in self.launches[start:stop] if launch])
+            self.launchers[start, stop] = found
+        return found
+
+    def _read(self, number: int) -> NDArray[Any]:
+        dtype, elements = self.program.parameter(number)
+        array = np.empty(elements, STORAGE[dtype])
         if array.size:
-            self.queue.read(self.buffers[result.buffer], array)
+            self.queue.read(self.buffers[number], array)
         return array
 
     def _feed_back(self) -> None:

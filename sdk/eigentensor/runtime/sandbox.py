@@ -8,7 +8,8 @@ cache read-only. So no program can change the code that another one runs.
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -17,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor import errors
+from eigentensor import errors, hashing
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import ExecutionError, LimitError, NoSandbox, SandboxError
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.errors import ExecutionError, LimitError, NoSandbox
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode
-from eigentensor.program.model import Kind, Program
+from eigentensor.program.model import Program
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
 from eigentensor.runtime.child import FAILED
@@ -31,10 +32,11 @@ from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import refuse_over
+from eigentensor.runtime.returned import Observed, Wanted
 from eigentensor.runtime.toolchain import SECONDS, Toolchain
 from eigentensor.store.tensors import save_safetensors
 
-__all__ = ["Limits", "available", "compile_sandboxed", "run_sandboxed"]
+__all__ = ["Limits", "Observed", "available", "compile_sandboxed", "observe_sandboxed", "run_sandboxed"]
 
 TASK = Path("/task")
 SCRATCH = 256 << 20  #: bytes of files that a driver writes before it loads them
@@ -61,30 +63,56 @@ def run_sandboxed(
     it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM or CL; what drives a GPU needs
     more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits only.
     """
+    return observe_sandboxed(
+        program, tensors, variables, repeat, limits, device=device, cache=cache, unsafe=unsafe
+    ).results
+
+
+def observe_sandboxed(
+    program: bytes,
+    tensors: Mapping[str, NDArray[Any]] | Sequence[Path],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    limits: Limits | None = None,
+    *,
+    keep: Collection[int] = frozenset(),
+    roots: bool = False,
+    device: str = "CPU",
+    cache: Cache | None = None,
+    unsafe: bool = False,
+) -> Observed:
+    """As `run_sandboxed`, with what the executed calls `keep` wrote and, if asked for, the tensor roots of all.
+
+    The child hashes each result before the next call runs: it takes the memory of `run_sandboxed`, and no more.
+    """
     limits, cache = limits or Limits(), cache or Cache(default_folder())
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
     here = _build(device, unsafe).settled(decoded.bodies)  # the child finds the kernels by the same schedules
     _prepare(decoded, here, limits.seconds, cache, unsafe)
+    wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
     written = OUTPUT if here.needs else MESSAGE
     job = {
-        "limits": asdict(limits), "file_bytes": max(sum(_sizes(decoded)), written), "sealed": not unsafe,
+        "limits": asdict(limits), "file_bytes": max(wanted.size, written), "sealed": not unsafe,
         "device": device, "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
+        "keep": wanted.keep, "roots": roots,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="eigentensor-") as name:
         folder = Path(name)
         files = _files(folder, decoded, tensors)
         (folder / "job.json").write_text(json.dumps(job | {"tensors": [f"tensors{i}" for i in range(len(files))]}))
         (folder / "program").write_bytes(program)
+        (folder / "hashing").write_bytes(_hashing(cache) if roots else b"")
         (folder / "results").touch()
         cache.folder.mkdir(parents=True, exist_ok=True)
-        seen = {"job.json": folder / "job.json", "program": folder / "program", "kernels": cache.folder}
+        seen = {name: folder / name for name in ("job.json", "program", "hashing")} | {"kernels": cache.folder}
         seen |= {f"tensors{i}": file for i, file in enumerate(files)}
         seen |= {str(path): path for path in here.needs}
         front, child = _command(folder, seen, SCRATCH if here.needs else 0, unsafe)
         _check(run(front, end - monotonic(), child))
-        return read_results((folder / "results").read_bytes(), decoded)
+        with open(folder / "results", "rb") as file:
+            return wanted.read(file)
 
 
 def compile_sandboxed(
@@ -117,6 +145,13 @@ def _prepare(program: Program, here: Toolchain | Gridded, seconds: float, cache:
         return _compile(text, here, end - monotonic(), unsafe)
 
     prepare(program.bodies, cache, here, compiler)
+
+
+def _hashing(cache: Cache) -> bytes:
+    """The helper's object code, which the child cannot compile; empty where there is none: it only hashes faster."""
+    with suppress(ExecutionError, OSError):
+        return hashing.object_code(cache)
+    return b""
 
 
 def _command(folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool) -> tuple[list[str], list[str]]:
@@ -164,25 +199,3 @@ def _files(folder: Path, program: Program, tensors: Mapping[str, NDArray[Any]] |
     halves = {b.name: b.dtype for b in program.buffers if b.dtype is DType.BFLOAT16 and b.name in tensors}
     save_safetensors(folder / "tensors0", {name: np.asarray(array) for name, array in tensors.items()}, halves)
     return [folder / "tensors0"]
-
-
-def _sizes(program: Program) -> list[int]:
-    """Bytes of each result."""
-    parameters = [program.parameter(r.buffer) for r in program.results]
-    return [p.elements * p.dtype.size for p in parameters]
-
-
-def read_results(data: bytes, program: Program) -> Results:
-    """What a child wrote: as many bytes as expected, and bools that are bools. Whether it is true cannot be seen."""
-    if len(data) != sum(_sizes(program)):
-        raise SandboxError(f"the program left {len(data):,} bytes of results instead of {sum(_sizes(program)):,}")
-    kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
-    start = 0
-    for r, size in zip(program.results, _sizes(program), strict=True):
-        dtype = program.parameter(r.buffer).dtype
-        array = np.frombuffer(data, np.uint8, size, start)
-        start += size
-        if dtype is DType.BOOL and array.size and array.max() > 1:
-            raise SandboxError(f"result {r.name!r} is of bools and holds other bytes")
-        kinds[r.kind][r.name] = array.copy().view(STORAGE[dtype]).reshape(r.shape)
-    return Results(kinds[Kind.OUTPUT], kinds[Kind.STATE])

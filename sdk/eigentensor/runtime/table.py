@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.device import STEP, Driver, address, load, memory, units
 from eigentensor.runtime.kernels import Kernels
 from eigentensor.runtime.memory import plan
+from eigentensor.runtime.watch import UNWATCHED, Watch
 
 #: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
 SHARED_CALL, SHARED_RUN = 5_000_000, 200_000_000
@@ -37,7 +39,7 @@ class Table:
         """Let the calls read these arrays, by number of buffer, in every run."""
         self.bound = self._point(arrays)
 
-    def run(self, arrays: Arrays, values: Iterable[tuple[int, ...]]) -> None:
+    def run(self, arrays: Arrays, values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED) -> None:
         """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
         held = self._point(arrays)
         threads = self.threads if self.evaluations > SHARED_RUN else 1
@@ -45,7 +47,12 @@ class Table:
             if iteration:
                 held |= self._point(self._fed_back())
             self.values[:] = [of[v] for v in self.bound_variables]
-            self.driver.run(self.table, threads)
+            begun = 0
+            for call, number in watch.pauses(iteration):
+                self.driver.run(self.table[begun : self.steps[call]], threads)
+                begun = self.steps[call]
+                watch.observe(number, self._written(call))
+            self.driver.run(self.table[begun:], threads)
 
     def read(self, result: Result) -> NDArray[Any]:
         """A copy of what the last run wrote."""
@@ -55,6 +62,8 @@ class Table:
         program = self.program
         calls = [(j, call) for j, call in enumerate(program.calls) if self.codes[call.body] is not None]
         arguments = [[len(program.buffers) + j, *call.arguments] for j, call in calls]
+        #: How many steps of the table there are up to each call, it included.
+        self.steps = list(accumulate(self.codes[call.body] is not None for call in program.calls))
         self.pointers = np.zeros(sum(map(len, arguments)), np.uint64)
         self.values = np.zeros(sum(len(call.variables) for _, call in calls), np.int64)
         self.bound_variables = [v for _, call in calls for v in call.variables]
@@ -108,7 +117,10 @@ class Table:
         return self.states
 
     def _result(self, result: Result) -> NDArray[Any]:
-        dtype, elements = self.program.parameter(result.buffer)
-        start = self.plan.offsets[result.buffer - len(self.program.buffers)]
-        part = self.memory[start : start + elements * dtype.size]
-        return part.view(STORAGE[dtype]).reshape(result.shape)
+        return self._written(result.buffer - len(self.program.buffers)).reshape(result.shape)
+
+    def _written(self, call: int) -> NDArray[Any]:
+        """Where the result of a call lies, flat."""
+        dtype, elements = self.program.parameter(len(self.program.buffers) + call)
+        start = self.plan.offsets[call]
+        return self.memory[start : start + elements * dtype.size].view(STORAGE[dtype])

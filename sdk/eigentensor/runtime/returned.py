@@ -1,0 +1,111 @@
+"""What a child hands back: one file of a size that is known before the program runs, whatever the program is.
+
+It holds the results of the executed calls that are kept, in order, then the tensor roots of all executed calls, then
+the program's results. Executed calls are numbered iteration · calls + call.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor import merkle
+from eigentensor.errors import SandboxError
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Kind, Parameter, Program
+
+ROOT = 32
+
+
+class Observed(NamedTuple):
+    """Results, the flat results of executed calls that were kept, and the tensor roots of all if they were asked for.
+
+    Sizes, and that bools are bools, are as they must be; whether anything is true cannot be seen.
+    """
+
+    results: Results
+    kept: Mapping[int, NDArray[Any]]
+    roots: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of an execution: `keep` are numbers of executed calls, ascending."""
+
+    program: Program
+    repeat: int
+    keep: tuple[int, ...] = ()
+    roots: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        kept = (self._written(number) for number in self.keep)
+        results = (self.program.parameter(r.buffer) for r in self.program.results)
+        return sum(elements * dtype.size for dtype, elements in (*kept, *results)) + ROOT * self._roots
+
+    def writer(self, file: BinaryIO) -> "Writer":
+        return Writer(self, file)
+
+    def read(self, file: BinaryIO) -> Observed:
+        """What a child wrote, who may be anybody. Raises SandboxError."""
+        if (found := os.fstat(file.fileno()).st_size) != self.size:
+            raise SandboxError(f"the program left {found:,} bytes of results instead of {self.size:,}")
+        kept = {number: _tensor(file, self._written(number), f"call {number}") for number in self.keep}
+        roots = file.read(ROOT * self._roots)
+        kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
+        for r in self.program.results:
+            kinds[r.kind][r.name] = _tensor(file, self.program.parameter(r.buffer), f"{r.name!r}").reshape(r.shape)
+        each = tuple(roots[i : i + ROOT] for i in range(0, len(roots), ROOT))
+        return Observed(Results(kinds[Kind.OUTPUT], kinds[Kind.STATE]), kept, each)
+
+    @property
+    def _roots(self) -> int:
+        return len(self.program.calls) * self.repeat if self.roots else 0
+
+    def _written(self, number: int) -> Parameter:
+        return self.program.parameter(len(self.program.buffers) + number % len(self.program.calls))
+
+
+class Writer:
+    """Writes the file while the program runs: no result of a call is held until the next one is there."""
+
+    def __init__(self, wanted: Wanted, file: BinaryIO) -> None:
+        self.wanted = wanted
+        self.file = file
+        self.keep = frozenset(wanted.keep)
+        self.roots = bytearray()
+
+    @property
+    def only(self) -> frozenset[int] | None:
+        """The executed calls to observe; None: all."""
+        return None if self.wanted.roots else self.keep
+
+    def observe(self, number: int, result: NDArray[Any]) -> None:
+        if self.wanted.roots:
+            self.roots += merkle.array_root(self.wanted._written(number).dtype, result)
+        if number in self.keep:
+            self._write(result)
+
+    def finish(self, results: Results) -> None:
+        self._write(np.frombuffer(self.roots, np.uint8))
+        for r in self.wanted.program.results:
+            self._write((results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name])
+
+    def _write(self, array: NDArray[Any]) -> None:
+        data, written = array.reshape(-1).view("u1").data, 0
+        while written < len(data):
+            written += self.file.write(data[written:])
+
+
+def _tensor(file: BinaryIO, parameter: Parameter, what: str) -> NDArray[Any]:
+    """The next tensor of the file, flat."""
+    dtype, elements = parameter
+    data = np.fromfile(file, np.uint8, elements * dtype.size)
+    if dtype is DType.BOOL and data.size and data.max() > 1:
+        raise SandboxError(f"the result {what} is of bools and holds other bytes")
+    return data.view(STORAGE[dtype])
