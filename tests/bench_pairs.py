@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from statistics import geometric_mean, median
 
 Clock = Callable[[], float]
-#: Seconds before each run. Threads of OpenBLAS and OpenMP go on spinning after their work: longer than what comes next.
+#: Seconds before each way. Threads of OpenBLAS and OpenMP go on spinning after their work: longer than what comes next.
 REST = 0.1
 
 
@@ -19,7 +19,8 @@ def seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> floa
 def in_turn(
     ways: Mapping[str, Callable[[], object]], rounds: int = 15, warm: int = 3, clock: Clock = time.perf_counter
 ) -> dict[str, float]:
-    """Median seconds of each way; they run one after the other in every round.
+    """Median seconds of each way; they take turns in every round. Each runs once before it is measured: what sleeps in
+    a rest, as threads do, wakes up.
 
     With `time.process_time` other work on the machine counts only by what it takes from caches and memory; then all
     ways should have one thread.
@@ -31,6 +32,7 @@ def in_turn(
     for _ in range(rounds):
         for name, run in ways.items():
             time.sleep(REST)
+            run()
             times[name].append(seconds(run, clock))
     return {name: median(of) for name, of in times.items()}
 

@@ -96,11 +96,11 @@ def test_only_what_is_read_for_the_last_time_is_written_over(seed: int) -> None:
     layout, first = plan(program, over=True), len(program.buffers)
     kept = {r.buffer for r in program.results}
     for j, call in enumerate(program.calls):
-        later = {b for c in program.calls[j + 1 :] for b in c.arguments} | kept
+        later = {b for c in program.calls[j + 1 :] for b in c.arguments} | kept  # which have memory of their own
         over = {a for n, a in enumerate(call.arguments, 1) if n in in_place(program.bodies[call.body])}
         over -= {a for n, a in enumerate(call.arguments, 1) if n not in in_place(program.bodies[call.body])}
         live = {b for b in range(first, first + j) if b in later or b in call.arguments}
-        spans = sorted(span(program, layout.offsets, b) for b in {*live, first + j} - (over - later))
+        spans = sorted(span(program, layout.offsets, b) for b in {*live, first + j} - (over - later) - kept)
         assert all(a[1] <= b[0] for a, b in pairwise(spans)), (j, call)
         assert all(end <= layout.size for _, end in spans)
 

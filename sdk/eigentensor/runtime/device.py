@@ -2,7 +2,7 @@
 
 import ctypes
 import mmap
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,14 @@ from tinygrad.runtime.ops_cpu import CPUProgram
 from tinygrad.runtime.support.elf import jit_loader
 
 from eigentensor.errors import ExecutionError
-from eigentensor.threads import pool
+from eigentensor.threads import LIBC, helpers
 
 #: One call in the driver's table, as in driver.c.
 STEP = np.dtype([(name, np.int64) for name in ("kernel", "buffers", "variables", "units", "grain", "next", "done")])
+#: Bytes of a cache line.
+LINE = 64
+#: Words of the driver's desk.
+DESK = 16
 
 
 class Code(CPUProgram):  # type: ignore[misc]
@@ -51,22 +55,33 @@ def units(code: Code) -> int:
 
 
 class Driver:
-    """Runs a table of calls on some threads of the process."""
+    """Runs tables of calls on some threads of the process."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(code.address)
-        self.give_way = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
+        self.function = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)(code.address)
+        self.desk = np.zeros(DESK, np.int64)
+        of_libc = (getattr(LIBC, name) for name in ("sched_yield", "sem_post", "sem_wait"))
+        self.desk[:3] = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in of_libc]
+        self.helpers = 0
 
     def run(self, table: NDArray[Any], threads: int = 1) -> None:
         """Every step of the table, in order; the interpreter is free meanwhile."""
+        if threads > 1:
+            self.helpers += helpers.take(self.help, threads - 1 - self.helpers)
+            helpers.make_way()
         table["next"] = table["done"] = 0
-        arguments = (table.ctypes.data, len(table), self.give_way)
-        helpers = [pool(threads - 1).submit(self.function, *arguments) for _ in range(threads - 1)]
-        self.function(*arguments)
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+        self.function(address(self.desk), address(table), len(table), min(self.helpers, threads - 1))
+
+    def help(self) -> None:
+        """Takes part in what others run. Never ends."""
+        self.function(address(self.desk), None, 0, 0)
+
+
+@cache
+def driver(code: bytes) -> Driver:
+    """One for each object code in a process, for ever: its helpers go on using it."""
+    return Driver(Code(code))
 
 
 def address(array: NDArray[Any]) -> int:
@@ -76,3 +91,11 @@ def address(array: NDArray[Any]) -> int:
 def memory(size: int) -> NDArray[np.uint8]:
     """Zeroed memory of the host, aligned to pages."""
     return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
+
+
+def empty(dtype: Any, elements: int) -> NDArray[Any]:
+    """An array whose memory is aligned to cache lines, and has not been written."""
+    size = elements * np.dtype(dtype).itemsize
+    room = np.empty(size + LINE, np.uint8)
+    start = -address(room) % LINE
+    return room[start : start + size].view(dtype)

@@ -2,6 +2,8 @@
    of a call until none is left, and goes on when all of them are done. One thread alone finishes everything. */
 #include <stdint.h>
 
+#define SPINS 50 /* calls of sched_yield, about 50 µs */
+
 struct step {
   int64_t (*kernel)(void *const *, const int64_t *, int64_t, int64_t);
   void *const *buffers;
@@ -9,11 +11,34 @@ struct step {
   int64_t units, grain, next, done;
 };
 
-int64_t drive(struct step *steps, int64_t count, void (*yield)(void)) {
+/* Where threads of a process meet. `steps` is the table in hand or null, `inside` counts helpers that may look at it. */
+struct desk {
+  void (*yield)(void);
+  int (*post)(void *), (*wait)(void *);
+  int64_t semaphore[8];
+  int64_t busy, inside, turn, count;
+  struct step *steps;
+};
+
+static void run(struct desk *, struct step *, int64_t, int64_t);
+static void help(struct desk *);
+
+/* The entry, first in the object: runs a table with so many helpers. Without a table it becomes one, for good. */
+void drive(struct desk *desk, struct step *steps, int64_t count, int64_t helpers) {
 #ifdef __SSE__ /* to nearest, no flush to zero, whatever the process does otherwise */
   const unsigned before = __builtin_ia32_stmxcsr();
   __builtin_ia32_ldmxcsr(0x1F80);
 #endif
+  if (steps)
+    run(desk, steps, count, helpers);
+  else
+    help(desk);
+#ifdef __SSE__
+  __builtin_ia32_ldmxcsr(before);
+#endif
+}
+
+static void go_through(struct step *steps, int64_t count, void (*yield)(void)) {
   for (struct step *s = steps; s < steps + count; s++) {
     for (;;) {
       const int64_t first = __atomic_fetch_add(&s->next, s->grain, __ATOMIC_ACQ_REL);
@@ -25,8 +50,33 @@ int64_t drive(struct step *steps, int64_t count, void (*yield)(void)) {
     for (int64_t spins = 0; __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) < s->units; spins++)
       if (spins > 2000) yield();
   }
-#ifdef __SSE__
-  __builtin_ia32_ldmxcsr(before);
-#endif
-  return count;
+}
+
+/* While helpers are busy with another table, a table is run without them. */
+static void run(struct desk *d, struct step *steps, int64_t count, int64_t helpers) {
+  if (!helpers || __atomic_exchange_n(&d->busy, 1, __ATOMIC_ACQUIRE)) {
+    go_through(steps, count, d->yield);
+    return;
+  }
+  d->count = count;
+  __atomic_store_n(&d->steps, steps, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&d->turn, 1, __ATOMIC_RELEASE);
+  for (int64_t n = 0; n < helpers; n++) d->post(d->semaphore);
+  go_through(steps, count, d->yield);
+  __atomic_store_n(&d->steps, (struct step *)0, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&d->inside, __ATOMIC_SEQ_CST)) d->yield();
+  __atomic_store_n(&d->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* Awake for a while, since runs often follow each other, then asleep. */
+static void help(struct desk *d) {
+  for (;;) {
+    const int64_t seen = __atomic_load_n(&d->turn, __ATOMIC_ACQUIRE);
+    for (int64_t spins = 0; spins < SPINS && __atomic_load_n(&d->turn, __ATOMIC_ACQUIRE) == seen; spins++) d->yield();
+    while (d->wait(d->semaphore)) {} /* a signal came */
+    __atomic_fetch_add(&d->inside, 1, __ATOMIC_SEQ_CST);
+    struct step *steps = __atomic_load_n(&d->steps, __ATOMIC_SEQ_CST);
+    if (steps) go_through(steps, d->count, d->yield);
+    __atomic_fetch_sub(&d->inside, 1, __ATOMIC_SEQ_CST);
+  }
 }

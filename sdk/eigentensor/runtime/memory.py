@@ -15,7 +15,7 @@ HOST = "CPU"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Byte offset of each call's result, and the bytes of all."""
+    """Byte offset of each call's result, and the bytes of all. What has memory of its own is at 0."""
 
     offsets: tuple[int, ...]
     size: int
@@ -24,7 +24,8 @@ class Plan:
 def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) -> Plan:
     """Results share bytes if one is read for the last time before the other is written. Those of the program stay.
 
-    With `over`, a call also writes over what it reads for the last time, where its body allows that.
+    With `over`, a call also writes over what it reads for the last time, where its body allows that, and results of the
+    program have memory of their own.
     """
     first = len(program.buffers)
     bodies = [in_place(body) if over else frozenset[int]() for body in program.bodies]
@@ -39,8 +40,13 @@ def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) ->
         dead = ending.get(j, [])
         fixed = {b for n, b in enumerate(call.arguments, 1) if n not in bodies[call.body]}
         under = next((b for b in dead if b not in fixed), None)
-        size = _bytes(program, first + j, alignment)
-        offsets.append(space.take(size) if under is None else offsets[under - first])
+        if over and first + j in kept:
+            offsets.append(0)
+            under = None
+        elif under is None:
+            offsets.append(space.take(_bytes(program, first + j, alignment)))
+        else:
+            offsets.append(offsets[under - first])
         for buffer in dead:
             if buffer != under:
                 start = offsets[buffer - first]

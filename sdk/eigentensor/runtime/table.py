@@ -1,6 +1,7 @@
 """How a CPU runs a program: one table of calls, which the driver goes through on some threads."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import accumulate
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Program, Result, Role
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.device import STEP, Driver, address, load, memory, units
+from eigentensor.runtime.device import STEP, address, driver, empty, load, memory, units
 from eigentensor.runtime.kernels import Kernels
 from eigentensor.runtime.memory import plan
 from eigentensor.runtime.watch import UNWATCHED, Watch
@@ -23,7 +24,7 @@ Arrays = Mapping[int, NDArray[Any]]
 
 
 class Table:
-    """A program in the driver's table, with the memory of all results. Tensors are read where they lie."""
+    """A program in the driver's table, with the memory of what calls write. Tensors are read where they lie."""
 
     def __init__(self, program: Program, kernels: Kernels, threads: int | None = None) -> None:
         self.program = program
@@ -32,7 +33,10 @@ class Table:
         self.plan = plan(program, over=True)
         self.memory = memory(self.plan.size)
         self.codes = [None if code is None else load(code) for code in kernels.bodies]
-        self.driver = Driver(load(kernels.driver))
+        self.driver = driver(kernels.driver)
+        self.shared = Counter(result.buffer for result in program.results)
+        self.result_types = {buffer: program.parameter(buffer) for buffer in self.shared}
+        self.written: dict[int, NDArray[Any]] = {}
         self._lay_out()
 
     def bind(self, arrays: Arrays) -> None:
@@ -41,7 +45,7 @@ class Table:
 
     def run(self, arrays: Arrays, values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED) -> None:
         """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
-        held = self._point(arrays)
+        held = self._point({**arrays, **self._results()})
         threads = self.threads if self.evaluations > SHARED_RUN else 1
         for iteration, of in enumerate(values):
             if iteration:
@@ -55,8 +59,15 @@ class Table:
             self.driver.run(self.table[begun:], threads)
 
     def read(self, result: Result) -> NDArray[Any]:
-        """A copy of what the last run wrote."""
-        return self._result(result).copy()
+        """What the last run wrote, for the caller to keep."""
+        array = self._result(result)
+        return array.copy() if self.shared[result.buffer] > 1 else array
+
+    def _results(self) -> Arrays:
+        """Memory that the next run writes its results to."""
+        self.written = {}
+        self.written = {b: empty(STORAGE[dtype], n) for b, (dtype, n) in self.result_types.items()}
+        return self.written
 
     def _lay_out(self) -> None:
         program = self.program
@@ -69,8 +80,9 @@ class Table:
         self.bound_variables = [v for _, call in calls for v in call.variables]
         buffers = np.array([b for of in arguments for b in of], np.int64)
         order = np.argsort(buffers, kind="stable")
-        starts = np.searchsorted(buffers[order], np.arange(len(program.buffers) + 1))
-        self.places = [order[starts[i] : starts[i + 1]] for i in range(len(program.buffers))]
+        pointed = [*range(len(program.buffers)), *self.shared]
+        first, last = (np.searchsorted(buffers[order], pointed, side) for side in ("left", "right"))
+        self.places = {buffer: order[i:j] for buffer, i, j in zip(pointed, first, last, strict=True)}
         written = buffers >= len(program.buffers)
         offsets = np.array(self.plan.offsets, np.uint64)
         self.pointers[written] = np.uint64(address(self.memory)) + offsets[buffers[written] - len(program.buffers)]
@@ -117,10 +129,13 @@ class Table:
         return self.states
 
     def _result(self, result: Result) -> NDArray[Any]:
-        return self._written(result.buffer - len(self.program.buffers)).reshape(result.shape)
+        return self.written[result.buffer].reshape(result.shape)
 
     def _written(self, call: int) -> NDArray[Any]:
         """Where the result of a call lies, flat."""
-        dtype, elements = self.program.parameter(len(self.program.buffers) + call)
+        buffer = len(self.program.buffers) + call
+        if buffer in self.written:
+            return self.written[buffer]
+        dtype, elements = self.program.parameter(buffer)
         start = self.plan.offsets[call]
         return self.memory[start : start + elements * dtype.size].view(STORAGE[dtype])
