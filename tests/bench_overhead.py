@@ -7,7 +7,6 @@ disputes a result. Medians of rounds in which each takes its turn in one process
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
 from statistics import median
 from typing import Any
 
@@ -21,7 +20,6 @@ from eigentensor.chain.order import Domain
 from eigentensor.program import Program, Results
 from eigentensor.runtime import Executable
 from eigentensor.tracing import retrace
-from eigentensor.tracing.observed import observed_by
 from models import Model
 
 ROUNDS = 15
@@ -51,7 +49,6 @@ def measure(model: Model) -> tuple[int, list[float]]:
     program, weights, inputs = graph.program, dict(graph.weights), dict(model.inputs)
     plain = Executable(program, weights)
     chosen = sample.choose(program, 1, SOME)
-    sampled = Executable(sample.observed(program, chosen), weights)
     bound = Bound(program, (), weights | inputs, {}, 1)
     results = plain.run(inputs)
 
@@ -59,17 +56,15 @@ def measure(model: Model) -> tuple[int, list[float]]:
         commitment(DOMAIN, SOME, OPERATOR, 0, merkle.results_root(program, results), SOME)
 
     def recheck() -> None:
-        sample.recheck(bound, chosen, sampled.run(inputs), SOME)
+        kept: dict[int, Any] = {}
+        plain.run(inputs, observe=lambda number, array: kept.update({number: array.copy()}), only=chosen.keep)
+        sample.recheck(bound, chosen, kept, SOME)
 
-    @cache
-    def observing(program: Program) -> Executable:
-        return Executable(program, weights)
-
-    def run(program: Program, tensors: Any, variables: Any) -> Results:
-        return observing(program).run({name: tensors[name] for name in inputs}, variables)
+    def execute(program: Program, tensors: Any, variables: Any = None, repeat: int = 1, **options: Any) -> Results:
+        return plain.run({name: tensors[name] for name in inputs}, variables, repeat, **options)
 
     def trace() -> None:
-        retrace(program, weights | inputs, execute=observed_by(run))
+        retrace(program, weights | inputs, execute=execute)
 
     ways = (lambda: plain.run(inputs), commit, recheck, trace)
     for way in ways:

@@ -10,7 +10,7 @@ from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
 from eigentensor.runtime.sandbox import compile_sandboxed, run_sandboxed
-from eigentensor.tracing import Execute
+from eigentensor.tracing import Retrace
 from eigentensor_operator.policy import Policy
 
 SELFTEST = 300.0  # seconds
@@ -38,10 +38,10 @@ class Device:
             bound, rechecked.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
         )
 
-    def execution(self, policy: Policy) -> Execute:
-        """What executes a program again for a game, so that every call can be observed. Raises ExecutionError."""
-        seconds = policy.parameters.max_exec * policy.block_seconds
-        return rechecked.observing(rechecked.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
+    def retrace(self, policy: Policy) -> Retrace:
+        """What traces a program for a game: it may take as long as a clock could run at all. It raises ExecutionError."""
+        seconds = (policy.parameters.max_exec + policy.parameters.clock) * policy.block_seconds
+        return rechecked.retracing(rechecked.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
 
     def _run(self, program: Program, tensors: Tensors) -> Results:
         limits = rechecked.limits(self.memory, SELFTEST)

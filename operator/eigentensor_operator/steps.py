@@ -50,7 +50,7 @@ class Steps:
         self._drain_file = drain_file
         self._bound: OrderedDict[bytes, Bound] = OrderedDict()
         self._loading = threading.Lock()
-        self._player = Player(chain, policy.operator, self._load, device.execution(policy))
+        self._player = Player(chain, policy.operator, self._load, device.retrace(policy))
         self._doing: Mapping[Step, Callable[[Case, int], Outcome]] = {
             Step.INSPECT: self._inspect,
             Step.FETCH: self._fetch,

@@ -8,14 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from threading import Lock
 
-from eigentensor import reference
 from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Order, Receipt
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, deadline_of, next_move
 from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
 from eigentensor.program.cost import costs
-from eigentensor.tracing import Claim, Execute, Execution, retrace
+from eigentensor.tracing import Claim, Execution, Retrace, retrace
 
 #: Accounts that stay in memory.
 ACCOUNTS = 4
@@ -27,17 +26,17 @@ class Player:
     """The executor in games about its results, the challenger in its own. Turns of different games may run at once."""
 
     def __init__(
-        self, chain: Chain, player: str, load: Load, execute: Execute = reference.execute, *, memory: int = 256 << 20
+        self, chain: Chain, player: str, load: Load, retrace: Retrace = retrace, *, memory: int = 256 << 20
     ) -> None:
         """`chain` acts as the account `player`, or as its registered signer.
 
-        `execute` is run again once for each task, where all tensors together have at most `memory` bytes; otherwise
-        once more for each call that a game is about.
+        A task is retraced once, where all tensors together have at most `memory` bytes; otherwise once more for each
+        call that a game is about.
         """
         self._chain = chain
         self._player = player
         self._load = load
-        self._execute = execute
+        self._retrace = retrace
         self._memory = memory
         self._accounts: deque[tuple[bytes, Execution]] = deque(maxlen=ACCOUNTS)
         self._lock, self._tracing = Lock(), Lock()
@@ -45,7 +44,7 @@ class Player:
     def turn(self, game_id: int) -> Receipt | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.
 
-        Raises ChainError, DisputeError if the game is of others, and what `load` and `execute` raise.
+        Raises ChainError, DisputeError if the game is of others, and what `load` and `retrace` raise.
         """
         game, head = self._chain.game(game_id), self._chain.block_number()
         position = game.position
@@ -105,7 +104,7 @@ class Player:
         calls = range(len(bound.program.calls) * bound.repeat)
         size = costs(bound.program).all_bytes * bound.repeat
         given = bound.program, bound.tensors, bound.variables, bound.repeat
-        account = retrace(*given, keep=calls if size <= self._memory else keep, execute=self._execute)
+        account = self._retrace(*given, keep=calls if size <= self._memory else keep)
         with self._lock:
             self._accounts.append((task, account))
         return account

@@ -2,15 +2,15 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from eigentensor import sample
-from eigentensor.bound import Bound, Tensors
+from eigentensor.bound import Bound
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
-from eigentensor.tracing import Execute
-from eigentensor.tracing.observed import observed_by
+from eigentensor.runtime.sandbox import Limits, observe_sandboxed
+from eigentensor.tracing import Execution, Retrace
 
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
 
@@ -28,19 +28,27 @@ def execute(bound: Bound, within: Limits, seed: bytes, *, device: str = "CPU", u
     the reference computes. `unsafe` does without the sandbox.
     """
     chosen = sample.choose(bound.program, bound.repeat, seed)
-    observed = encode(sample.observed(bound.program, chosen))
-    results = run_sandboxed(observed, bound.files, bound.variables, bound.repeat, within, device=device, unsafe=unsafe)
-    sample.recheck(bound, chosen, results, seed)
-    return sample.separate(bound.program, results)
+    given = bound.files, bound.variables, bound.repeat, within
+    observed = observe_sandboxed(encode(bound.program), *given, keep=chosen.keep, device=device, unsafe=unsafe)
+    sample.recheck(bound, chosen, observed.kept, seed)
+    return observed.results
 
 
-def observing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> Execute:
-    """What executes a program again for a game, so that every call can be observed; each run has these limits.
+def retracing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> Retrace:
+    """What executes a program again for a game, confined and within limits. It raises ExecutionError."""
 
-    It raises ExecutionError.
-    """
+    def retrace(
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Collection[int] = frozenset(),
+    ) -> Execution:
+        given = tensors, variables, repeat
+        observed = observe_sandboxed(
+            encode(program), *given, within, keep=keep, roots=True, device=device, unsafe=unsafe
+        )
+        return Execution.of(program, *given, observed.roots, observed.kept)
 
-    def run(program: Program, tensors: Tensors, variables: Mapping[str, int]) -> Results:
-        return run_sandboxed(encode(program), tensors, variables, 1, within, device=device, unsafe=unsafe)
-
-    return observed_by(run)
+    return retrace

@@ -1,10 +1,11 @@
 """A random sample of a result, recomputed with the reference: hardware faults and miscompilations are wrong bits too.
 
-Some calls are chosen before the execution; a program that also gives out what these calls read and write is executed,
-and a few elements of each are computed again from what they read.
+Some calls are chosen before the execution, which keeps what these calls read and write; a few elements of each are
+computed again from what they read.
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,23 +16,22 @@ from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program import Program, Role
-from eigentensor.program.binding import Results, bind, iteration_values
+from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.cost import body_cost
-from eigentensor.program.limits import RESULTS
-from eigentensor.tracing.observed import giving_out
+from eigentensor.reference import Values
 
 CALLS = 4
 ELEMENTS = 16
-BYTES = 64 << 20  # that the chosen calls may give out beyond the program's own results
+BYTES = 64 << 20  # that is kept for the chosen calls
 EVALUATIONS = 1 << 22  # of the reference for one element
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Calls to recheck, and the names under which the buffers that they need are given out."""
+    """Calls of the last iteration to recheck, and the executed calls whose results that takes."""
 
     calls: tuple[int, ...]
-    names: dict[int, str]
+    keep: tuple[int, ...]
 
 
 def choose(program: Program, repeat: int, seed: bytes) -> Sample:
@@ -56,31 +56,22 @@ def choose(program: Program, repeat: int, seed: bytes) -> Sample:
         ):
             chosen.append(call)
             buffers = more
-    return Sample(tuple(chosen), giving_out(program, sorted(buffers))[1])
+    first = (repeat - 1) * len(program.calls) - len(program.buffers)
+    return Sample(tuple(chosen), tuple(first + buffer for buffer in sorted(buffers)))
 
 
-def observed(program: Program, sample: Sample) -> Program:
-    """The program with the sample's buffers as further outputs."""
-    return giving_out(program, sample.names)[0]
-
-
-def separate(program: Program, results: Results) -> Results:
-    """The program's own results out of those of `observed`."""
-    return Results({name: results.outputs[name] for name in program.outputs}, results.states)
-
-
-def recheck(bound: Bound, sample: Sample, results: Results, seed: bytes) -> None:
+def recheck(bound: Bound, sample: Sample, kept: Mapping[int, Values], seed: bytes) -> None:
     """Raises WrongBits for the first element of the sample that the reference computes otherwise.
 
-    `results` are those of `observed`: in each chosen call up to ELEMENTS elements are computed again.
+    `kept` are the results of the executed calls `keep`: in each chosen call up to ELEMENTS elements are computed again.
     """
     program, source = bound.program, random.Random(seed)
     given = bind(program, bound.tensors, bound.variables, bound.repeat)
     values = iteration_values(program, bound.variables, bound.repeat - 1)
     missing = np.empty(0)
     buffers = given + [missing] * len(program.calls)
-    for buffer, name in sample.names.items():
-        buffers[buffer] = results.outputs[name].reshape(-1)
+    for number in sample.keep:
+        buffers[len(given) + number % len(program.calls)] = kept[number]
     for call in sample.calls:
         buffer = len(program.buffers) + call
         count = program.parameter(buffer).elements
@@ -104,7 +95,7 @@ def _is_cheap(program: Program, call: int) -> bool:
 
 def _fits(program: Program, buffers: set[int]) -> bool:
     size = sum(program.parameter(b).elements * program.parameter(b).dtype.size for b in buffers)
-    return size <= BYTES and len(program.results) + len(buffers) <= RESULTS
+    return size <= BYTES
 
 
 def _is_state(program: Program, buffer: int) -> bool:

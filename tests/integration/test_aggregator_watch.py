@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +201,7 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     url, _ = serve(settings.model_copy(update={"watch": Watch(share=1, block_seconds=2, gateway=blobs_url)}))
     eventually(lambda: client.open_games(task) == (1,))
     load = lambda _, order: Bound(case.example.program, (), case.example.tensors, case.example.variables, 1)  # noqa: E731
-    liar = Player(operator, operator.address, load, lying)
+    liar = Player(operator, operator.address, load, partial(retrace, execute=lying))
 
     def over() -> bool:
         liar.turn(1)

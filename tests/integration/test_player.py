@@ -1,6 +1,7 @@
 """Players on a chain: they start anew at every turn, move once, and end what the other side lets run out."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from eigentensor.errors import DisputeError
 from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.runtime.executable import Executable
+from eigentensor.runtime import execute
 from eigentensor.testing.programs import Example
-from eigentensor.tracing import Execute, observed_by, retrace
+from eigentensor.tracing import Retrace, retrace
 from game_table import Case, Table, brought
 from games import account_of, honest
 
@@ -25,7 +26,7 @@ Chains = Callable[[int], Chain]
 NUMBER, BIT = 0, 8 * 4 * 7 + 30  # of the long sum's partial results
 
 
-def lying(
+def disturbed(
     program: Program,
     tensors: Mapping[str, Any],
     variables: Mapping[str, int] | None = None,
@@ -35,25 +36,26 @@ def lying(
 ) -> Results:
     """The reference with one wrong bit."""
 
-    def disturbed(number: int, result: reference.Values) -> None:
+    def disturb(number: int, result: reference.Values) -> None:
         if number == NUMBER:
             result.view("u1")[BIT // 8] ^= np.uint8(1 << BIT % 8)
         if observe is not None:
             observe(number, result)
 
-    return reference.execute(program, tensors, variables, repeat, observe=disturbed)
+    return reference.execute(program, tensors, variables, repeat, observe=disturb)
 
 
-fast = observed_by(lambda program, tensors, variables: Executable(program).run(tensors, variables))
+fast: Retrace = partial(retrace, execute=execute)
+lying: Retrace = partial(retrace, execute=disturbed)
 
 
 class Dispute:
-    """A challenged result of an example, which the executor computed by `execute`."""
+    """A challenged result of an example, which the executor retraces so."""
 
-    def __init__(self, table: Table, example: Example, execute: Execute) -> None:
-        self.table, self.example, self.execute = table, example, execute
+    def __init__(self, table: Table, example: Example, mine: Retrace) -> None:
+        self.table, self.example, self.mine = table, example, mine
         true = account_of(example)
-        outputs = retrace(example.program, example.tensors, example.variables, example.repeat, execute=execute).outputs
+        outputs = mine(example.program, example.tensors, example.variables, example.repeat).outputs
         case = Case(true, outputs, honest(Side.EXECUTOR), honest(Side.CHALLENGER))
         (self.order,) = table.revealed([case])
         self.task = order_uuid(self.order, table.client.deployment.domain)
@@ -63,7 +65,7 @@ class Dispute:
     def player(self, side: Side) -> Player:
         """One that has just started."""
         chain = (self.table.operator, self.table.challenger)[side]
-        return Player(chain, chain.address, self.load, (self.execute, fast)[side])
+        return Player(chain, chain.address, self.load, (self.mine, fast)[side])
 
     def load(self, task: bytes, order: Order) -> Bound:
         assert (task, order) == (self.task, self.order)

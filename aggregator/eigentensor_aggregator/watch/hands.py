@@ -21,7 +21,7 @@ from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor.tracing import Execute
+from eigentensor.tracing import Retrace
 from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.machine import Look, Verdict
 
@@ -50,7 +50,7 @@ class Hands:
         self._bounds = bounds
         self._chain = chain
         self._paying = Lock()  # one bond after the other: each looks at the balance first
-        self._player = Player(chain, chain.address, self._load, self._execution(chain)) if chain else None
+        self._player = Player(chain, chain.address, self._load, self._retrace(chain)) if chain else None
 
     def funds(self) -> int:
         """Wei that bonds can be paid from: the account's balance in the market, and its tokens."""
@@ -111,11 +111,11 @@ class Hands:
         results = rechecked.execute(bound, limits, seed, unsafe=self._bounds.unsafe)
         return merkle.results_root(bound.program, results)
 
-    def _execution(self, chain: Chain) -> Execute:
-        """What traces a program for a game: an iteration may take as long as the game's clock could run at all."""
+    def _retrace(self, chain: Chain) -> Retrace:
+        """What traces a program for a game: it may take as long as the game's clock could run at all."""
         parameters = chain.deployment.parameters
         seconds = (parameters.max_exec + parameters.clock) * self._bounds.block_seconds
-        return rechecked.observing(rechecked.limits(self._bounds.memory, seconds), unsafe=self._bounds.unsafe)
+        return rechecked.retracing(rechecked.limits(self._bounds.memory, seconds), unsafe=self._bounds.unsafe)
 
     def _load(self, _: bytes, order: Order) -> Bound:
         return fetch_bound(self._gateway, order)

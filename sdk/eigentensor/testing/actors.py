@@ -4,17 +4,19 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from eigentensor import merkle
 from eigentensor.bound import Bound
 from eigentensor.chain import Admission, Chain, Order, Receipt
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.tracing import Execute
+from eigentensor.tracing import Execution, Retrace, outputs_of
 
 
 class SilentOperator:
@@ -40,8 +42,8 @@ def lied(program: Program, results: Results) -> Results:
     return Results(outputs, states)
 
 
-def lying(execute: Execute) -> Execute:
-    """An execution whose account agrees with `lied`: the call that computed the flipped bit is said to have done so."""
+def lying(retrace: Retrace) -> Retrace:
+    """Accounts that agree with `lied`: the call that computed the flipped bit is said to have done so."""
 
     def lie(
         program: Program,
@@ -49,16 +51,15 @@ def lying(execute: Execute) -> Execute:
         variables: Mapping[str, int] | None = None,
         repeat: int = 1,
         *,
-        observe: Callable[[int, Any], None] | None = None,
-    ) -> Results:
-        number = (repeat - 1) * len(program.calls) + _lied_about(program) - len(program.buffers)
-
-        def see(call: int, values: Any) -> None:
-            assert observe is not None
-            observe(call, _flipped(values) if call == number else values)
-
-        results = execute(program, tensors, variables, repeat, observe=see if observe else None)
-        return lied(program, results)
+        keep: Collection[int] = frozenset(),
+    ) -> Execution:
+        buffer = _lied_about(program)
+        number = (repeat - 1) * len(program.calls) + buffer - len(program.buffers)
+        true = retrace(program, tensors, variables, repeat, keep={*keep, number})
+        wrong = _flipped(true.kept[number])
+        root = merkle.array_root(program.parameter(buffer).dtype, wrong)
+        calls = (*true.calls[:number], root, *true.calls[number + 1 :])
+        return replace(true, calls=calls, outputs=outputs_of(program, calls), kept={**true.kept, number: wrong})
 
     return lie
 
@@ -66,13 +67,13 @@ def lying(execute: Execute) -> Execute:
 def lie_as_operator() -> None:
     """From here on the operator's daemon in this process lies about every task, and defends its lies in every game."""
     device: Any = import_module("eigentensor_operator.device").Device
-    execute, execution = device.execute, device.execution
+    execute, retrace = device.execute, device.retrace
 
     def execute_wrongly(self: Any, bound: Bound, seconds: float, seed: bytes) -> Results:
         return lied(bound.program, execute(self, bound, seconds, seed))
 
     device.execute = execute_wrongly
-    device.execution = lambda self, policy: lying(execution(self, policy))
+    device.retrace = lambda self, policy: lying(retrace(self, policy))
 
 
 def _lied_about(program: Program) -> int:

@@ -1,8 +1,7 @@
 """What both players of a dispute need: the trace of an execution, and the witness of any one step of it."""
 
-from eigentensor.tracing.execution import Execute, Execution, Flat, outputs_of, retrace
+from eigentensor.tracing.execution import Execute, Execution, Flat, Retrace, outputs_of, retrace
 from eigentensor.tracing.hashes import Hashes
-from eigentensor.tracing.observed import observed_by
 from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step
 from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, Witness
 from eigentensor.tracing.step import Element, Point
@@ -19,6 +18,7 @@ __all__ = [
     "Hashes",
     "Kernel",
     "Point",
+    "Retrace",
     "Witness",
     "check_call",
     "check_witness",
@@ -26,7 +26,6 @@ __all__ = [
     "collected",
     "evaluate_step",
     "kernel_of",
-    "observed_by",
     "outputs_of",
     "prove_call",
     "prove_outputs",

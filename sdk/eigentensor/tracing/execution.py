@@ -21,7 +21,7 @@ from eigentensor.tracing.hashes import Hashes
 
 
 class Execute(Protocol):
-    """`reference.execute`, or whatever gives its bits and lets every call be observed as it does."""
+    """`reference.execute`, or whatever gives its bits and lets every call be observed as it does: `runtime.execute`."""
 
     def __call__(
         self,
@@ -32,6 +32,20 @@ class Execute(Protocol):
         *,
         observe: Callable[[int, Values], None] | None = None,
     ) -> Results: ...
+
+
+class Retrace(Protocol):
+    """`retrace`, or whatever makes the same account: `rechecked.retracing` does in a sandbox."""
+
+    def __call__(
+        self,
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        keep: Collection[int] = frozenset(),
+    ) -> "Execution": ...
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,20 @@ class Execution:
     calls: tuple[bytes, ...]
     outputs: bytes
     kept: Mapping[int, Values]
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None,
+        repeat: int,
+        calls: Sequence[bytes],
+        kept: Mapping[int, Values],
+    ) -> "Execution":
+        """The account that the tensor roots of all executed calls make, with the results of some."""
+        given = bind(program, tensors, variables or {}, repeat)
+        return cls(program, given, variables or {}, tuple(calls), outputs_of(program, calls), kept)
 
     @cached_property
     def trace(self) -> Hashes:
@@ -164,7 +192,10 @@ def retrace(
     keep: Collection[int] = frozenset(),
     execute: Execute = reference.execute,
 ) -> Execution:
-    """Executes a program, remembers the root of each executed call, and the results of those in `keep` alone."""
+    """Executes a program, remembers the root of each executed call, and the results of those in `keep` alone.
+
+    A result is hashed before the next call runs: beside what `execute` needs, `keep` alone takes memory.
+    """
     roots: list[bytes] = []
     kept: dict[int, Values] = {}
 
@@ -174,9 +205,8 @@ def retrace(
         if number in keep:
             kept[number] = result.copy()
 
-    results = execute(program, tensors, variables, repeat, observe=observe)
-    given = bind(program, tensors, variables or {}, repeat)
-    return Execution(program, given, variables or {}, tuple(roots), merkle.results_root(program, results), kept)
+    execute(program, tensors, variables, repeat, observe=observe)
+    return Execution.of(program, tensors, variables, repeat, roots, kept)
 
 
 def outputs_of(program: Program, calls: Sequence[bytes]) -> bytes:

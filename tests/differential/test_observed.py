@@ -1,0 +1,162 @@
+"""Each call is observed with the reference's bits, and its result is nowhere kept for that."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from captured_graphs import graphs
+from device_cases import on_devices, usable
+from differential.test_in_place import chain
+from eigentensor import rechecked, reference
+from eigentensor.bound import Bound
+from eigentensor.cache import Cache
+from eigentensor.program import encode
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Program
+from eigentensor.runtime import Executable, execute
+from eigentensor.runtime.sandbox import observe_sandboxed
+from eigentensor.store import save_safetensors
+from eigentensor.testing.backends import SECOND, backend
+from eigentensor.testing.programs import Example, generate
+from eigentensor.tracing import Execute, Retrace, retrace
+from worked_examples import session
+
+LIMITS = rechecked.limits(1 << 30, 60)
+
+
+def by(way: Callable[[Program], Any]) -> Execute:
+    """A way of executing programs, observed."""
+
+    def execute(
+        program: Program,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, np.ndarray], None] | None = None,
+    ) -> Results:
+        results: Results = way(program)(tensors, variables, repeat, observe=observe)
+        return results
+
+    return execute
+
+
+def given_of(example: Example) -> tuple[Program, dict[str, np.ndarray], dict[str, int], int]:
+    return example.program, example.tensors, example.variables, example.repeat
+
+
+def agree(example: Example, other: Retrace) -> None:
+    """All results of calls and the account of them are the reference's."""
+    given, keep = given_of(example), range(len(example.program.calls) * example.repeat)
+    right, found = retrace(*given, keep=keep), other(*given, keep=keep)
+    assert (found.calls, found.outputs) == (right.calls, right.outputs)
+    assert found.kept.keys() == right.kept.keys()
+    for number, array in right.kept.items():
+        assert (found.kept[number].dtype, found.kept[number].shape) == (array.dtype, array.shape)
+        assert found.kept[number].tobytes() == array.tobytes()
+
+
+def several(device: str, seeds: range) -> None:
+    examples = [generate(seed) for seed in seeds]
+    way = backend(device).way([example.program for example in examples])
+    for example in examples:
+        agree(example, partial(retrace, execute=by(way)))
+
+
+@pytest.mark.parametrize("device", ["CPU", "CPU:LLVM"])
+def test_calls_of_generated_programs(device: str) -> None:
+    several(device, range(12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["CPU", "CPU:LLVM", SECOND])
+def test_calls_of_many_more_generated_programs(device: str) -> None:
+    several(device, range(2000, 2400))
+
+
+@pytest.mark.parametrize(("device", "seeds"), on_devices([range(3000, 3002), range(3002, 3200)], [range(3000, 3002)]))
+def test_calls_on_devices_with_work_items(device: str, seeds: range) -> None:
+    several(usable(device), seeds)
+
+
+FEW = ("decoder step", "softmax", "embedding")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in FEW else pytest.mark.slow) for n in graphs()])
+def test_calls_of_captured_graphs(name: str) -> None:
+    graph = graphs()[name]
+    made = graph.captured()
+    variables = {variable: bounds[0] for variable, bounds in graph.variables.items()}
+    agree(Example(made.program, graph.bound(made), variables, 1), partial(retrace, execute=execute))
+
+
+def test_calls_that_write_over_what_they_read_are_observed_before_it_is_gone(tmp_path: Path) -> None:
+    example = Example(chain(9), {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}, {}, 1)
+    executable = Executable(example.program, cache=Cache(tmp_path))
+    assert executable.loaded.plan.size == 192 * 4  # type: ignore[attr-defined]
+    agree(example, partial(retrace, execute=by(lambda _: executable.run)))
+
+
+@pytest.mark.parametrize(("device", "seed"), [("CPU", seed) for seed in range(3)] + [("CL", 0)])
+def test_some_calls_can_be_observed_and_the_results_are_the_same(device: str, seed: int) -> None:
+    example = next(e for e in map(generate, range(1000 * seed, 1000 * seed + 1000)) if e.repeat > 1)
+    program, *given = given_of(example)
+    numbers = range(len(program.calls) * example.repeat)
+    expected: dict[int, bytes] = {}
+    right = reference.execute(program, *given, observe=lambda n, array: expected.update({n: array.tobytes()}))
+    executable = Executable(program, device=usable(device) if device == "CL" else device)
+    for only in (numbers[::2], numbers[-1:], (), numbers):
+        seen: dict[int, bytes] = {}
+        observed = {"observe": lambda n, array, seen=seen: seen.update({n: array.tobytes()}), "only": set(only)}
+        results = executable.run(*given, **observed)  # type: ignore[arg-type]
+        assert list(seen) == list(only)
+        assert seen == {number: expected[number] for number in only}
+        assert raw(results) == raw(right) == raw(executable.run(*given))
+
+
+def test_what_is_written_into_a_result_is_what_later_calls_read() -> None:
+    program, x = chain(4), np.ones((6, 32), np.float32)
+
+    def disturb(number: int, result: np.ndarray) -> None:
+        if number == 1:
+            result[5] = 3
+
+    found = (ex(program, {"x": x}, observe=disturb).outputs["output"] for ex in (execute, reference.execute))
+    assert [array.reshape(-1)[4:7].tolist() for array in found] == [[16, 12, 16]] * 2
+
+
+@pytest.mark.parametrize("seed", [*(s for s in range(30) if generate(s).repeat > 1)][:2])
+def test_a_child_in_the_sandbox_gives_the_account_of_the_reference(seed: int) -> None:
+    agree(generate(seed), rechecked.retracing(LIMITS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["CPU:LLVM", "CL"])
+def test_so_it_does_on_other_devices_for_the_processor(device: str) -> None:
+    agree(session(), rechecked.retracing(LIMITS, device=device))
+
+
+def test_a_child_without_the_helper_gives_the_same_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eigentensor.runtime.sandbox._hashing", lambda cache: b"")
+    agree(session(), rechecked.retracing(LIMITS))
+
+
+def test_only_what_is_kept_comes_back() -> None:
+    program, *given = given_of(session())
+    found = observe_sandboxed(encode(program), *given, keep={3, 1}, unsafe=True)
+    assert (list(found.kept), found.roots) == ([1, 3], ())
+
+
+def test_results_of_an_execution_in_the_sandbox_are_rechecked_without_changing_them(tmp_path: Path) -> None:
+    program, *given = given_of(session())
+    save_safetensors(tmp_path / "tensors", given[0])
+    bound = Bound(program, (tmp_path / "tensors",), *given)  # type: ignore[arg-type]
+    assert raw(rechecked.execute(bound, LIMITS, b"seed")) == raw(reference.execute(program, *given))
+
+
+def raw(results: Results) -> list[dict[str, bytes]]:
+    return [{name: a.tobytes() for name, a in arrays.items()} for arrays in (results.outputs, results.states)]
