@@ -6,7 +6,7 @@ from eigentensor.dispute.rules import MAX_CALLS
 from eigentensor.merkle import LEAF
 from eigentensor.program.codec import HEADER, split, to_bytes
 from eigentensor.program.cost import body_cost, depth, record_bytes
-from eigentensor.program.limits import PROGRAM_BYTES, RESULTS, WITNESS
+from eigentensor.program.limits import WITNESS
 from eigentensor.program.model import Body, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, reductions
@@ -14,8 +14,6 @@ from eigentensor.program.structure import cone, reductions
 #: Evaluations of instructions that players make within their clocks by the reference: for an element, whose steps are
 #: taken one by one, and for all elements of a leaf.
 ELEMENT, WHOLE_LEAF = 1 << 23, 1 << 30
-#: Bytes that a result which gives out what a call writes may add to a program.
-OBSERVED = 40
 #: Bytes of the largest witness: what fits a transaction beside the rest.
 MOST = 120_000
 
@@ -29,10 +27,6 @@ def refuse(program: Program, repeat: int) -> str | None:
     executed = len(program.calls) * repeat
     if executed > MAX_CALLS:
         return f"it executes {executed:,} calls, at most {MAX_CALLS:,} can be disputed"
-    if len(program.results) == RESULTS:
-        return f"it has {RESULTS:,} results, which leaves none to observe a call by"
-    if len(to_bytes(program)) > PROGRAM_BYTES - OBSERVED * (RESULTS - len(program.results)):
-        return "it is so large that no room is left to observe its calls"
     if (size := _collect_bytes(program, executed)) > WITNESS:
         return f"its results need a proof of {size:,} bytes, at most {WITNESS:,} are allowed"
     if (size := largest_witness(program, executed)) > MOST:
