@@ -37,6 +37,7 @@ class Settings(BaseSettings):
     max_stored: int = Field(256 << 30, gt=0, description="bytes of all blobs together")
     max_uploads: int = Field(64, gt=0, description="uploads in progress at once")
     max_declines: int = Field(256, gt=0, description="declines kept for one task")
+    max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")
     public_rpc_url: str | None = Field(None, description="rpc_url told to clients; the network's own if it is local")
 
     watch: Watch = Field(Watch.model_validate({}), description="results that it re-executes itself, and challenges")

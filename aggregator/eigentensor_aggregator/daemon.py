@@ -47,6 +47,7 @@ class Daemon:
         self._thread = threading.Thread(target=self._run, name="daemon")
         self._seen = time.monotonic()
         self._pauses: dict[Key, Pause] = {}
+        self._capped = False
         self.block = max((head.number for head in store.heads()), default=0)
 
     @property
@@ -76,6 +77,7 @@ class Daemon:
                 self._guarded(partial(self._watcher.turn, self.block))
             if self._chain is None:
                 return
+            self._warn(self._chain.sender.fees.capped)
             late = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
             actions = [action for action in late if self._concerns(action)]
             keys = {key for action in actions for key in action.keys}
@@ -102,6 +104,12 @@ class Daemon:
         except Exception:
             self._metrics.poll_failures.inc()
             _log.exception("round failed")
+
+    def _warn(self, capped: bool) -> None:
+        if capped and not self._capped:
+            _log.error("gas costs more than is allowed", fix="Allow more, or games may be lost by the clock.")
+        self._capped = capped
+        self._metrics.capped.set(capped)
 
     def _catch_up(self) -> bool:
         changes = self._reader.changes(self._store.heads())

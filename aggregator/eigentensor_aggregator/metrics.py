@@ -19,6 +19,10 @@ class Metrics:
         self.games = Gauge("et_open_games", "Games that are being played", registry=self.registry)
         self.looks = Counter("et_looks", "Results re-executed by verdict", ["verdict"], registry=self.registry)
         self.bonds = Gauge("et_bonds", "Wei of the watcher's bonds in open games", registry=self.registry)
+        self.short = Gauge(
+            "et_clocks_short", "Own turns with less than a third of the clock left", registry=self.registry
+        )
+        self.capped = Gauge("et_fee_capped", "1 while gas costs more than is allowed", registry=self.registry)
         self.messages = Counter(
             "et_tx", "Messages sent by kind and outcome", ["kind", "outcome"], registry=self.registry
         )

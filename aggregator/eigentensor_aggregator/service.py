@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
+from eigentensor.chain.fees import GWEI
 from eigentensor.errors import ConfigError
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
@@ -25,7 +26,7 @@ from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.watch.service import told, watching
 
 #: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
-PATIENCE = 5.0
+DEADLINE = 5.0
 _log = structlog.get_logger(__name__)
 
 
@@ -44,7 +45,8 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         if settings.keystore is not None:
             account = load_account(settings.keystore, settings.password_file)
             journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
-            chain = Chain(network, account, journal, deadline=PATIENCE)
+            limit, patience = int(settings.max_fee_gwei * GWEI), max(10.0, 3 * settings.watch.block_seconds)
+            chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
             stack.callback(chain.journal.close)
         limits = Limits(settings.max_blob, settings.max_stored, settings.max_uploads)
         blobs = Blobs(settings.blobs_url, settings.staging, BlobIndex(store.session), limits)

@@ -50,6 +50,7 @@ class Settings(BaseSettings):
 
     block_seconds: float = Field(12, gt=0)
     poll_seconds: float = Field(0.5, gt=0)
+    max_fee_gwei: float = Field(1000, gt=0)
     host: str = "127.0.0.1"
     port: int = Field(9091, ge=0, le=65535)
     log_format: Literal["console", "json"] = "console"

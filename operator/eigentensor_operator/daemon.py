@@ -20,7 +20,7 @@ from eigentensor_operator.metrics import AVS, Metrics, name_of
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason, Standing
 from eigentensor_operator.reading import seen_of, standing_of
-from eigentensor_operator.state import Operator
+from eigentensor_operator.state import Operator, Turn
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
 
@@ -49,6 +49,8 @@ class Daemon:
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
         self._ended: Counter[State] = Counter()
+        self._short: frozenset[Turn] = frozenset()
+        self._capped = False
         self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         # What may cost stake or a bond when it is late waits for nothing else.
@@ -107,6 +109,7 @@ class Daemon:
                 self._feed(events.Head(self._standing(self._heads[-1].number)))
                 self._decided_at = self._heads[-1]
                 self._checkpoint()
+                self._warn()
             self.chain_pulse.beat()
         except ChainError as error:
             self.chain_pulse.miss()
@@ -168,6 +171,18 @@ class Daemon:
         m.head.labels(AVS).set(block)
         return standing
 
+    def _warn(self) -> None:
+        """Raises the alarms: what costs stake or a bond unless somebody sees to it."""
+        short, capped = frozenset(self.operator.short_clocks()), self._chain.sender.fees.capped
+        for turn in short - self._short:
+            left = turn.by - self.operator.head
+            self._log.error("clock is short", task=turn.task.hex(), game=turn.game or None, blocks_left=left)
+        if capped and not self._capped:
+            self._log.error("gas costs more than is allowed", fix="Allow more, or games may be lost by the clock.")
+        self._short, self._capped = short, capped
+        self._metrics.short.labels(AVS).set(len(short))
+        self._metrics.capped.labels(AVS).set(capped)
+
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""
         posted = [case.history[0].block for case in self.operator.cases.values() if case.history]
@@ -214,6 +229,7 @@ class Daemon:
 
     def _start(self, do: Do) -> None:
         case, head = self.operator.cases[do.task], self.operator.head
+        by = self.operator.deadline(case)
         if do.step is Step.DECLINE and case.refused is not None:
             self._metrics.declined.labels(AVS, case.refused.code).inc()
             self._log.info("declined", task=do.task.hex(), **_words(case.refused))
@@ -221,8 +237,9 @@ class Daemon:
             self._log.critical("convicted: nothing more is accepted", task=do.task.hex(), role=Role.EXECUTOR.value)
         work = partial(self._steps.do, do.step, case, head)
         if do.game:
-            work = partial(self._steps.play, do.step, self.operator.games[do.game])
-        self._lanes[do.step].put(partial(self._perform, do, work))
+            game = self.operator.games[do.game]
+            by, work = game.last_block, partial(self._steps.play, do.step, game)
+        self._lanes[do.step].put(partial(self._perform, do, work), by)
 
     def _perform(self, do: Do, work: Callable[[], Outcome]) -> None:
         """In a lane's thread."""

@@ -2,22 +2,25 @@
 
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from itertools import count
+from queue import PriorityQueue
 
 
 class Lane:
-    """Runs jobs in order on `width` threads. A thread that waits for a node or a gateway never keeps the process alive:
-    what it was doing is in the journals."""
+    """Runs jobs on `width` threads, the most urgent first. A thread that waits for a node or a gateway never keeps the
+    process alive: what it was doing is in the journals."""
 
     def __init__(self, name: str, width: int) -> None:
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: PriorityQueue[tuple[int, int, Callable[[], None]]] = PriorityQueue()
+        self._numbers = count()
         for number in range(width):
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True).start()
 
-    def put(self, job: Callable[[], None]) -> None:
-        """Jobs must not raise."""
-        self._jobs.put(job)
+    def put(self, job: Callable[[], None], by: int = 0) -> None:
+        """Jobs must not raise. The one that is to be done `by` the lowest block goes first, then the oldest."""
+        self._jobs.put((by, next(self._numbers), job))
 
     def _run(self) -> None:
         while True:
-            self._jobs.get()()
+            *_, job = self._jobs.get()
+            job()

@@ -36,6 +36,8 @@ class Metrics:
         self.bonds = self._gauge("et_bonds_wei", "Balance held for answers.", token=[token])
         self.seats = self._gauge("et_seats", "Seats from which verifiers are drawn.")
         self.games = self._gauge("et_games_open", "Games that this operator plays.")
+        self.short = self._gauge("et_clocks_short", "Own moves and demands with less than a third of the clock left.")
+        self.capped = self._gauge("et_fee_capped", "1 while gas costs more than is allowed.")
         self.score = self._gauge("eigen_performance_score", "Share of accepted tasks finished, 0 to 100.")
         self.tasks = self._counter(
             "et_tasks", "Own tasks by the state they reached.", state=[s.name.lower() for s in State]

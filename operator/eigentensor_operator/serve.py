@@ -9,6 +9,7 @@ from types import FrameType
 import structlog
 
 from eigentensor.chain import Chain, Network
+from eigentensor.chain.fees import GWEI
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
@@ -37,8 +38,11 @@ def serve(settings: Settings) -> None:
 
     operator = settings.address or account.address
     policy = settings.policy(operator, network)
-    seconds = max(30.0, 5 * settings.block_seconds)
-    chain = Chain(network, account, settings.data_dir / "transactions.sqlite", patience=seconds, deadline=2 * seconds)
+    chain = Chain(
+        network, account, settings.data_dir / "transactions.sqlite",
+        patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
+        max_fee=int(settings.max_fee_gwei * GWEI),
+    )  # fmt: skip
     store = Store(settings.journal)
     if not store.belongs_to(network.deployment.task_market, operator):
         raise ConfigError(

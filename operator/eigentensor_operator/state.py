@@ -19,6 +19,14 @@ class Seed(NamedTuple):
     block: int
 
 
+class Turn(NamedTuple):
+    """A move in `game`, or (0) showing what a client demands: in block `by` at the latest."""
+
+    task: bytes
+    game: int
+    by: int
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """`faulty` once the device gave a wrong result: then nothing more is accepted or answered."""
@@ -101,6 +109,23 @@ class Operator:
         me = self.policy.operator
         mine = (g for g in self.games.values() if me in (g.position.executor, g.position.challenger))
         return [game for game in mine if not game.ended]
+
+    def turns(self) -> Iterator[Turn]:
+        """What this operator is to do in disputes."""
+        for game in self.open_games():
+            case = self.cases.get(game.task)
+            if case is not None and case.now.state is State.REVEALED and game.awaits(self.policy.operator):
+                yield Turn(game.task, game.number, game.last_block)
+        for case in self.cases.values():
+            if case.now.state is State.REVEALED and self.mine(case) and case.demand is not None:
+                yield Turn(case.uuid, 0, case.demand.by)
+
+    def short_clocks(self) -> Iterator[Turn]:
+        """Turns with less than a third of the clock left."""
+        for turn in self.turns():
+            clock = economics.clock(self.policy.parameters, self.cases[turn.task].order.exec)
+            if 3 * (turn.by - self.head) < clock:
+                yield turn
 
     def doing(self, *steps: Step) -> int:
         return sum(case.doing in steps for case in self.cases.values())

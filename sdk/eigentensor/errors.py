@@ -25,6 +25,7 @@ EigenTensorError
 ├── ChainError              node, transaction or contract
 │   ├── Reverted            a contract refused: `.name`, `.arguments`
 │   ├── Unreachable
+│   ├── FeeTooHigh          gas costs more than the settings allow
 │   └── NotMined            a transaction found no place in the chain in time
 ├── TaskError               the life of a task, as its client sees it
 │   ├── TermsRefused        an order that the market would not take
@@ -182,6 +183,10 @@ class Reverted(ChainError):
 
 
 class Unreachable(ChainError):
+    pass
+
+
+class FeeTooHigh(ChainError):
     pass
 
 

@@ -26,12 +26,24 @@ from aggregator_stories import (
     revealed,
     told,
 )
+from eigentensor import economics
 from eigentensor.chain import BondReturned, Closed, from_wei
-from eigentensor.dispute import Phase, Reason
+from eigentensor.dispute import Phase, Reason, deadline_of
 from eigentensor.economics import WAD
-from eigentensor_aggregator.machine import NEVER
+from eigentensor_aggregator.machine import NEVER, position_of
 from eigentensor_aggregator.tasks import TaskView
-from eigentensor_aggregator.watch.machine import Act, Do, Look, Policy, Situation, Verdict, bound_by, decide, said
+from eigentensor_aggregator.watch.machine import (
+    Act,
+    Do,
+    Look,
+    Policy,
+    Situation,
+    Verdict,
+    bound_by,
+    decide,
+    said,
+    short_clocks,
+)
 
 POLICY = Policy(PARAMETERS, CHALLENGER, b"k" * 32, WAD, 100)
 RESULT = told(*REVEALED_TASK)
@@ -172,6 +184,21 @@ def test_what_has_a_clock_comes_before_everything_else() -> None:
     ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
     actions = decide(POLICY, seen(*results(2), ours, look=None))
     assert [do.act for do in actions] == [Act.PLAY, Act.LOOK]
+
+
+def test_the_shortest_clock_comes_first_and_with_less_than_a_third_left_it_is_an_alarm() -> None:
+    def turn(task: bytes, number: int, block: int) -> TaskView:
+        view = told(*REVEALED_TASK, *challenged(32, game=number), moved(block, Phase.CALL, game=number))
+        return replace(view, task=task)
+
+    late, early = turn(TASK, 1, 50), turn(WRONG, 2, 33)
+    plays = [Do(Act.PLAY, WRONG, game=2), Do(Act.PLAY, TASK, game=1)]
+    assert decide(POLICY, seen(late, early, look=AGREES)) == plays
+    last = deadline_of(position_of(early, 2))
+    third = economics.clock(PARAMETERS, early.order.exec) / 3
+    for block in range(40, last + 1):
+        short = dict(short_clocks(POLICY, seen(late, early, block=block)))
+        assert (short.get(plays[0]) == last - block) == (last - block < third)
 
 
 def test_the_bond_of_a_game_that_anothers_victory_made_idle_is_taken_back_once() -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from eigentensor.chain import Challenged, Ended, GameEnded, Moved, Opened, State
+from eigentensor.chain import Challenged, Demanded, Ended, GameEnded, Leaf, Moved, Opened, Shown, State
 from eigentensor.dispute import Phase
 from eigentensor.dispute import Reason as EndReason
-from eigentensor.economics import WAD, challenge_window
+from eigentensor.economics import WAD, challenge_window, clock
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.events import Do, Done, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason
-from eigentensor_operator.state import Operator
+from eigentensor_operator.state import Operator, Turn
 from operator_stories import (
     ME,
     OTHER,
@@ -195,3 +195,21 @@ def test_a_game_about_a_forgotten_task_is_forgotten_too() -> None:
     story.head(51 + POLICY.keep)
     story.head(52 + POLICY.keep)
     assert story.operator.games == {} and story.operator.cases == {}
+
+
+def test_a_turn_with_less_than_a_third_of_its_clock_left_is_an_alarm() -> None:
+    story = Story()
+    story.until_delivered()
+    story.challenged(20)
+    story.challenged(20, 2, THIRD)
+    story.noted(moved(21, Phase.CALL, 2, challenger=THIRD))  # not this operator's turn
+    full = clock(POLICY.parameters, 20)
+    last = 19 + CLOCK
+    story.head(last - -(-full // 3))
+    assert list(story.operator.short_clocks()) == []
+    story.head(last - -(-full // 3) + 1)
+    assert list(story.operator.short_clocks()) == [Turn(TASK, 1, last)]
+    story.noted(Demanded(at(22), TASK, (Leaf(False, 0, 0),), last - 1))
+    assert set(story.operator.short_clocks()) == {Turn(TASK, 1, last), Turn(TASK, 0, last - 1)}
+    story.noted(ended(last, 1), GameEnded(at(last), TASK, 1, OTHER, False), Shown(at(last), TASK, (), b""))
+    assert list(story.operator.short_clocks()) == []

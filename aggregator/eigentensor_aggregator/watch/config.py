@@ -41,3 +41,4 @@ class Settings(BaseSettings, Watch):
     keystore: Path | None = Field(None, description="V3 keystore of the account that challenges; none: only tell")
     password_file: Path | None = Field(None, description="file with the keystore's password")
     poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
+    max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")

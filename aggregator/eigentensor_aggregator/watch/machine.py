@@ -4,6 +4,7 @@ comes in as data."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 
 from eth_utils.crypto import keccak
 
@@ -85,9 +86,10 @@ class Situation:
 
 
 def decide(policy: Policy, now: Situation) -> list[Do]:
-    """What to begin: what has a clock first, and results in the order in which their windows close."""
+    """What to begin: what has a clock first, the shortest before, then results, whose windows close first before."""
     views = sorted(now.views, key=lambda v: (_window(policy, v), v.task))
-    actions = [do for view in views for do in _games(policy, now, view) if _may(now, do)]
+    played = sorted((turn for view in views for turn in _games(policy, now, view)), key=itemgetter(0))
+    actions = [do for _, do in played if _may(now, do)]
     bound, funds = bound_by(policy, now), now.funds - _coming(policy, now)
     for view in views:
         do = _challenge(view)
@@ -160,14 +162,24 @@ def _told(view: TaskView, game: Game) -> str:
     return f"game {game.number} " + ("convicted the executor" if game.executor_lost else "is lost, and its bond")
 
 
-def _games(policy: Policy, now: Situation, view: TaskView) -> Iterator[Do]:
+def short_clocks(policy: Policy, now: Situation) -> Iterator[tuple[Do, int]]:
+    """Turns of this account with less than a third of its clock left, and the blocks that are left."""
+    for view in now.views:
+        clock = economics.clock(policy.parameters, view.order.exec)
+        for last, do in _games(policy, now, view):
+            if now.block <= last < now.block + clock / 3:
+                yield do, last - now.block
+
+
+def _games(policy: Policy, now: Situation, view: TaskView) -> Iterator[tuple[int, Do]]:
+    """What to do in own games, each with the last block of the clock that runs."""
     for game in own_games(policy, view):
         if view.state is State.CONVICTED and game.is_stranded:
-            yield Do(Act.REFUND, view.task, game=game.number)
+            yield NEVER, Do(Act.REFUND, view.task, game=game.number)
         elif game.position is not None and view.state_of(game) == "open":
-            mine = game.position.phase.side is Side.CHALLENGER
-            if mine or deadline_of(game.position) < now.block + 1:
-                yield Do(Act.PLAY, view.task, game=game.number)
+            last = deadline_of(game.position)
+            if game.position.phase.side is Side.CHALLENGER or last < now.block + 1:
+                yield last, Do(Act.PLAY, view.task, game=game.number)
 
 
 def _is_wrong(policy: Policy, now: Situation, view: TaskView) -> bool:

@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
+from eigentensor.chain.fees import GWEI
 from eigentensor.economics import WAD
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.sandbox import available
@@ -28,7 +29,7 @@ from eigentensor_aggregator.watch.machine import Policy
 from eigentensor_aggregator.watch.watcher import Watcher, Word
 
 #: Seconds that a message may keep its thread waiting; what is not in the chain by then is taken up again.
-PATIENCE = 20.0
+DEADLINE = 20.0
 _log = structlog.get_logger(__name__)
 
 
@@ -99,7 +100,8 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
         if settings.keystore is not None:
             account = load_account(settings.keystore, settings.password_file)
             journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
-            chain = Chain(network, account, journal, deadline=PATIENCE)
+            limit, patience = int(settings.max_fee_gwei * GWEI), max(10.0, 3 * settings.block_seconds)
+            chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
         metrics = Metrics()
         with watching(settings, network, store, metrics, chain, settings.data / "blobs", tell) as watcher:
             concerns = partial(_is_reward, chain.address if chain else "")

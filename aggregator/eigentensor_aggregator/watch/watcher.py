@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from eigentensor.chain import Receipt
-from eigentensor.errors import EigenTensorError
+from eigentensor.errors import EigenTensorError, NotMined
 from eigentensor_aggregator.machine import NEVER
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.tasks import TaskView
@@ -49,6 +49,7 @@ class Watcher:
         self._pauses: dict[Do, int] = {}
         self._doing: dict[Do, threading.Thread] = {}
         self._stopping = False
+        self._short: frozenset[Do] = frozenset()
 
     def turn(self, block: int) -> None:
         """One round, when everything up to `block` was read. Raises ChainError."""
@@ -61,6 +62,7 @@ class Watcher:
         now = Situation(block, self._hands.funds() if wrong else 0, views, looks, rests)
         self._metrics.bonds.set(machine.bound_by(self._policy, now))
         self._say(now)
+        self._warn(now)
         known = {view.task: view for view in views}
         for do in machine.decide(self._policy, now):
             self._begin(do, known[do.task], block)
@@ -88,6 +90,8 @@ class Watcher:
         rest = block + 1
         try:
             rest = self._do(do, view, block)
+        except NotMined as error:
+            _log.info("message waits", act=do.act, task=do.task.hex(), game=do.game, why=error.what)
         except EigenTensorError as error:
             rest = self._failed(do, view, block, str(error))
         except Exception as error:  # a fault of ours in one task must not end the others
@@ -134,6 +138,14 @@ class Watcher:
         return block + self._pauses[do]
 
     # ---- Saying ----
+
+    def _warn(self, now: Situation) -> None:
+        """Raises the alarm: a bond is lost unless somebody sees to it."""
+        short = dict(machine.short_clocks(self._policy, now))
+        for do in short.keys() - self._short:
+            _log.error("clock is short", task=do.task.hex(), game=do.game, blocks_left=short[do])
+        self._short = frozenset(short)
+        self._metrics.short.set(len(short))
 
     def _say(self, now: Situation) -> None:
         for view in now.views:

@@ -30,14 +30,16 @@ class Account(Reader):
         timeout: float = 10,
         patience: float = 30,
         deadline: float = 600,
+        max_fee: int | None = None,
     ) -> None:
-        """The journal lies in the user's state folder unless a path is given. Asks the node which chain it is."""
+        """The journal lies in the user's state folder unless a path is given; for the rest see `Sender`. Asks the node
+        which chain it is."""
         super().__init__(network, timeout=timeout)
         check_account(account, network)
         self.check()
         self.account = account
         self.journal = Journal(journal or self._default_journal())
-        self.sender = Sender(self, account, self.journal, patience=patience, deadline=deadline)
+        self.sender = Sender(self, account, self.journal, patience=patience, deadline=deadline, max_fee=max_fee)
 
     def __enter__(self) -> Self:
         return self

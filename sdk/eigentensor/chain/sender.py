@@ -9,10 +9,12 @@ from eth_account.signers.local import LocalAccount
 from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from hexbytes import HexBytes
 from web3 import Web3
+from web3.exceptions import TransactionNotFound
 from web3.types import TxParams, TxReceipt
 
 from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.events import Event
+from eigentensor.chain.fees import Fee, Fees
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.reader import Reader
@@ -22,7 +24,7 @@ _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825
 _GAS_OF_NOTHING = 21_000
 _LOOKS = 10  # for the receipt of what must be in the chain
-_RAISE = 1.25  # nodes ask for a tenth more than the transaction that is replaced
+_HARMLESS = ("already", "known", "nonce too low", "underpriced", "less than block base fee")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class Receipt:
 class Sender:
     """Sends each intent once: `send` with a key that is known waits for what was sent under it, also after a restart.
 
-    A transaction that a reorganisation threw out is offered to the chain again. Several senders may share a journal.
+    A transaction that a reorganisation or the node threw out is offered to the chain again; one whose fee is less than
+    the next block takes is replaced at once. Several senders may share a journal.
     """
 
     def __init__(
@@ -65,14 +68,19 @@ class Sender:
         patience: float = 30,
         deadline: float = 600,
         poll: float = 0.1,
+        max_fee: int | None = None,
     ) -> None:
-        """After `patience` seconds without a receipt the fee is raised, after `deadline` NotMined is raised."""
+        """After `patience` seconds without a receipt the fee is raised, after `deadline` NotMined is raised.
+
+        `max_fee` is the most for a unit of gas, in wei of the chain's coin, tip included; None: as much as it takes.
+        """
         self._reader = reader
         self._account = account
         self._journal = journal
         self._patience = patience
         self._deadline = deadline
         self._poll = poll
+        self.fees = Fees(reader, max_fee)
 
     @property
     def address(self) -> str:
@@ -82,7 +90,8 @@ class Sender:
         """Sends a message, unless it was sent before under this key (by default: the same bytes to the same contract).
 
         Returns when it is in the chain. Raises Reverted (before anything is spent, if the simulation can tell),
-        ChainError, Unreachable, NotMined. After the last two the intent lives on: the same call takes it up again.
+        FeeTooHigh (before anything is sent), ChainError, Unreachable, NotMined. After the last two the intent lives on:
+        the same call takes it up again.
         """
         return self.wait(self.submit(message, key))
 
@@ -91,7 +100,7 @@ class Sender:
         key = key or message.key
         known = self._journal.get(key)
         if known is not None and known.status in (Status.PENDING, Status.MINED) and self._settles(known):
-            self._broadcast(known.attempts[-1])
+            self._offer(known)
             return key
         begun = self._begin(message, key)
         try:
@@ -106,7 +115,8 @@ class Sender:
 
     def wait(self, key: str) -> Receipt:
         """Waits for an intent that was submitted."""
-        started = time.monotonic()
+        started = offered = time.monotonic()
+        looked = b""
         while True:
             intent = self._journal.get(key)
             if intent is None:
@@ -114,23 +124,30 @@ class Sender:
             receipt = self._receipt(intent)
             if receipt is not None:
                 return self._conclude(intent, receipt)
-            if not self._settles(intent):
-                raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
-            if time.monotonic() - started > self._deadline:
+            head, now = self._reader.head().hash, time.monotonic()
+            if head != looked or now - offered > self._patience:
+                if not self._settles(intent):
+                    raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
+                self._fill(intent)
+                self._offer(intent)
+                looked, offered = head, now
+            if now - started > self._deadline:
+                costly = "It may pay no more for gas than it offers: allow more in the settings. "
                 raise NotMined(
                     f"{intent.name} is not in the chain after {self._deadline:.0f} s",
-                    fix="The same command takes it up again.",
+                    fix=f"{costly if self.fees.capped else ''}The same command takes it up again.",
                 )
-            if time.time() - intent.attempts[-1].sent_at > self._patience:
-                self._fill(intent)
-                self._replace(intent)
             time.sleep(self._poll)
 
     def resume(self) -> None:
-        """Offers everything that is pending to the chain again; to be called once after a start."""
+        """Offers everything that is pending to the chain again; to be called once after a start.
+
+        What the node does not take now is offered again by whoever waits for it, or for what was sent after it.
+        """
         for intent in self._journal.pending():
-            if self._receipt(intent) is None and self._settles(intent):
-                self._broadcast(intent.attempts[-1])
+            with suppress(ChainError):
+                if self._settles(intent):
+                    self._offer(intent)
 
     def simulate(self, message: Message) -> None:
         """Raises Reverted if the message would be refused in the next block."""
@@ -141,12 +158,15 @@ class Sender:
         self.simulate(message)
         with talking_to(self._reader.network.rpc_url):
             gas = self._reader.web3.eth.estimate_gas(self._parameters(message), "pending")
-        fee, tip = self._fees()
+        fee = self.fees.first()
         with self._journal.exclusive():
+            begun = self._journal.get(key)
+            if begun is not None and begun.status in (Status.PENDING, Status.MINED):
+                return begun  # another thread or process was faster
             # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
             nonce = self._journal.free_nonce(self._reader.transaction_count(self.address, "pending"))
             self._journal.begin(key, message.name, nonce)
-            self._sign(key, self._fields(nonce, message, min(int(gas * _GAS_MARGIN), _GAS_MOST)), fee, tip)
+            self._sign(key, self._fields(nonce, message, min(int(gas * _GAS_MARGIN), _GAS_MOST)), fee)
         begun = self._journal.get(key)
         assert begun is not None
         return begun
@@ -154,31 +174,42 @@ class Sender:
     def _fill(self, intent: Intent) -> None:
         """Offers what the intent waits behind again, and closes the hole that a message leaves which no node took."""
         for waiting in self._journal.pending():
-            if waiting.nonce < intent.nonce and self._receipt(waiting) is None:
+            if waiting.nonce < intent.nonce:
                 with suppress(ChainError):
-                    self._broadcast(waiting.attempts[-1])
-        fee, tip = self._fees()
+                    self._offer(waiting)
+        if not self._is_stale(intent):
+            return
         with self._journal.exclusive():
             nonce = self._reader.transaction_count(self.address, "pending")
             if nonce >= intent.nonce or self._journal.free_nonce(nonce) != nonce:
                 return
-            nothing = Message("nothing", self.address, b"")
+            fee, nothing = self.fees.first(), Message("nothing", self.address, b"")
             self._journal.begin(f"nothing {nonce}", nothing.name, nonce)
-            attempt = self._sign(f"nothing {nonce}", self._fields(nonce, nothing, _GAS_OF_NOTHING), fee, tip)
+            attempt = self._sign(f"nothing {nonce}", self._fields(nonce, nothing, _GAS_OF_NOTHING), fee)
         self._broadcast(attempt)
 
-    def _replace(self, intent: Intent) -> None:
+    def _offer(self, intent: Intent) -> None:
+        """Sees to it that the node has a transaction of an intent without receipt, which the next block can take."""
+        if self._receipt(intent) is not None:
+            return
         last = intent.attempts[-1]
-        fee, tip = self._fees()
-        fee, tip = max(fee, int(last.fee * _RAISE) + 1), max(tip, int(last.tip * _RAISE) + 1)
-        with self._journal.exclusive():
-            attempt = self._sign(intent.key, _fields_of(last.raw), fee, tip)
-        self._broadcast(attempt)
+        more = self.fees.next(Fee(last.fee, last.tip), waited=self._is_stale(intent))
+        if more is not None:
+            with self._journal.exclusive():
+                newest = self._journal.get(intent.key)
+                if newest is None or newest.attempts[-1] != last:
+                    return  # another thread or process was faster
+                last = self._sign(intent.key, _fields_of(last.raw), more)
+        self._broadcast(last)
 
-    def _sign(self, key: str, fields: dict[str, Any], fee: int, tip: int) -> Attempt:
-        signed = self._account.sign_transaction({**fields, "maxFeePerGas": fee, "maxPriorityFeePerGas": tip})
-        attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee, tip, time.time())
-        self._journal.attempt(key, attempt.hash, attempt.raw, fee, tip)
+    def _is_stale(self, intent: Intent) -> bool:
+        """Whether it has waited so long that it must pay more."""
+        return time.time() - intent.attempts[-1].sent_at > self._patience
+
+    def _sign(self, key: str, fields: dict[str, Any], fee: Fee) -> Attempt:
+        signed = self._account.sign_transaction({**fields, "maxFeePerGas": fee.most, "maxPriorityFeePerGas": fee.tip})
+        attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee.most, fee.tip, time.time())
+        self._journal.attempt(key, attempt.hash, attempt.raw, fee.most, fee.tip)
         return attempt
 
     def _fields(self, nonce: int, message: Message, gas: int) -> dict[str, Any]:
@@ -193,7 +224,7 @@ class Sender:
         }
 
     def _broadcast(self, attempt: Attempt) -> None:
-        if self._reader.receipt(attempt.hash) is not None:
+        if self._is_known(attempt):
             return
         try:
             with talking_to(self._reader.network.rpc_url):
@@ -201,8 +232,8 @@ class Sender:
         except Reverted:
             raise
         except ChainError as error:
-            # The node has it already, or a sibling of it is mined: the receipt will tell.
-            if not any(text in str(error).lower() for text in ("already", "known", "nonce too low", "underpriced")):
+            # A sibling of it is mined, or its fee is too low by now: the receipt will tell.
+            if not any(text in str(error).lower() for text in _HARMLESS):
                 raise
 
     def _settles(self, intent: Intent) -> bool:
@@ -245,11 +276,13 @@ class Sender:
             self._reader.web3.eth.call(self._parameters(message), receipt["blockNumber"])
         raise reverted(b"")
 
-    def _fees(self) -> tuple[int, int]:
+    def _is_known(self, attempt: Attempt) -> bool:
         with talking_to(self._reader.network.rpc_url):
-            base = self._reader.web3.eth.get_block("latest").get("baseFeePerGas", 0)
-            tip = self._reader.web3.eth.max_priority_fee
-        return 2 * base + tip, tip
+            try:
+                self._reader.web3.eth.get_transaction(Web3.to_hex(attempt.hash))
+            except TransactionNotFound:
+                return False
+        return True
 
     def _parameters(self, message: Message) -> TxParams:
         return {
