@@ -108,7 +108,7 @@ class Client:
         for work in works:
             self.check(work, terms)
         needed = len(works) * orders.escrow(self._parameters, terms)
-        self._check_funds(needed)
+        self.check_funds(needed, "the escrow", fix="Offer a lower --max-price, fewer --verifiers, or get tokens.")
         tell("uploading what the gateway does not have")
         all_roots = [upload(self.gateway, work, tell) for work in works]
         block = self.chain.block_number()
@@ -117,23 +117,25 @@ class Client:
             for work, roots in zip(works, all_roots, strict=True)
         ]
         tell("posting")
-        self._provide(needed)
+        self.provide(needed)
         for start in range(0, len(drafts), POSTS):
             self.chain.post_many(drafts[start : start + POSTS])
         return [views.view(self.chain, order) for order in drafts]
 
-    def _check_funds(self, needed: int) -> None:
+    def check_funds(self, needed: int, what: str, *, fix: str) -> None:
+        """Raises InsufficientFunds unless the account has so many wei for `what`, and something for gas."""
         balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
         if balance + tokens < needed:
             raise InsufficientFunds(
-                f"{self.amount(needed)} are needed for the escrow, {self.address} has "
+                f"{self.amount(needed)} are needed for {what}, {self.address} has "
                 f"{self.amount(balance)} in the market and {self.amount(tokens)} in its wallet",
-                fix="Offer a lower --max-price, fewer --verifiers, or get tokens.",
+                fix=fix,
             )
         if not self.chain.ether_of(self.address):
             raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
 
-    def _provide(self, needed: int) -> None:
+    def provide(self, needed: int) -> None:
+        """Lets the market take so many wei of the account: what its balance lacks, from its tokens."""
         missing = needed - self.chain.balance_of(self.address).balance
         if missing > 0:
             self.chain.ensure_allowance(self.network.deployment.task_market, missing)

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.spinner import Spinner
 from rich.table import Table
 
 
@@ -27,6 +29,13 @@ def console(*, stderr: bool = False) -> Console:
 def short(name: str) -> str:
     """An address or uuid as people compare it: both ends."""
     return name if len(name) <= 14 else f"{name[:8]}…{name[-4:]}"
+
+
+class View(Protocol):
+    """What changes while one looks at it: `whole` as it is now, `news` since it was shown last; `doing` says why one
+    waits."""
+
+    def __call__(self, whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None: ...
 
 
 class Screen:
@@ -76,6 +85,28 @@ class Screen:
                     lines.print(text)
 
             yield tell
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Data that is drawn anew in a terminal; elsewhere its news, a line each; nothing with `--json`."""
+        if self.as_json:
+            yield lambda whole, news, doing="": None
+        elif not self._data.is_terminal:
+
+            def tell(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
+                for line in news:
+                    self._data.print(line)
+
+            yield tell
+        else:
+            spinner = Spinner("dots")
+            with Live(console=self._data, refresh_per_second=8) as live:
+
+                def draw(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
+                    spinner.update(text=doing)
+                    live.update(Group(*whole, *([spinner] if doing else [])))
+
+                yield draw
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

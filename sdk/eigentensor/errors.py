@@ -35,6 +35,8 @@ EigenTensorError
 │   ├── ExecutorConvicted   wrong or silent where it was checked; escrow back, stake slashed
 │   ├── NotChecked          there is a result, but no verifier confirms it
 │   ├── TaskCancelled       by the client, escrow back
+│   ├── NotChallengeable    its window is over, or it ended otherwise
+│   ├── ChallengeLost       the bond is gone
 │   ├── NotYet              the wait was over before the task got there
 │   └── WrongResult         the bytes are not what the executor revealed
 ├── ConfigError             settings, keys, funds
@@ -224,6 +226,18 @@ class NotChecked(TaskError):
 
 class TaskCancelled(TaskError):
     exit_code = 6
+
+
+class NotChallengeable(TaskError):
+    """Nothing is spent."""
+
+    exit_code = 11
+
+
+class ChallengeLost(TaskError):
+    """A game that the challenger lost: it decides nothing about the result."""
+
+    exit_code = 14
 
 
 class NotYet(TaskError):

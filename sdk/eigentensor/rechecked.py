@@ -2,11 +2,13 @@
 
 import math
 import os
+import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from eigentensor import sample
+from eigentensor import merkle, sample
 from eigentensor.bound import Bound
+from eigentensor.errors import WrongBits
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime.sandbox import Limits, observe_sandboxed
@@ -32,6 +34,21 @@ def execute(bound: Bound, within: Limits, seed: bytes, *, device: str = "CPU", u
     observed = observe_sandboxed(encode(bound.program), *given, keep=chosen.keep, device=device, unsafe=unsafe)
     sample.recheck(bound, chosen, observed.kept, seed)
     return observed.results
+
+
+def repeated(bound: Bound, claimed: bytes, within: Limits, *, unsafe: bool = False) -> tuple[bytes, Results]:
+    """The outputs root and the results of what somebody claims to have executed; twice, if they are not the `claimed`.
+
+    Whoever contradicts stakes a bond on its device: it must give the same again. Raises what `execute` raises,
+    WrongBits also where the second execution gives other bits than the first.
+    """
+    results = execute(bound, within, secrets.token_bytes(32), unsafe=unsafe)
+    root = merkle.results_root(bound.program, results)
+    if root != claimed:
+        second = execute(bound, within, secrets.token_bytes(32), unsafe=unsafe)
+        if (again := merkle.results_root(bound.program, second)) != root:
+            raise WrongBits(f"this device gives {root.hex()}, and then {again.hex()}")
+    return root, results
 
 
 def retracing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> Retrace:

@@ -1,10 +1,9 @@
 """What the watcher does to the world: re-execute a result in the sandbox, challenge it, play."""
 
-import secrets
 from dataclasses import dataclass
 from threading import Lock
 
-from eigentensor import merkle, rechecked
+from eigentensor import rechecked
 from eigentensor.bound import Bound, fetch_bound, fetch_program
 from eigentensor.chain import Chain, Order, Receipt
 from eigentensor.dispute import refuse
@@ -96,20 +95,9 @@ class Hands:
         program = fetch_program(self._gateway, order)
         if (why := self._beyond(program, order)) is not None:
             return Look(Verdict.UNABLE, why)
-        bound = fetch_bound(self._gateway, order)
-        root = self._execute(bound, seconds)
-        if root == view.outputs_root:
-            return Look(Verdict.AGREES, root.hex())
-        again = self._execute(bound, seconds)
-        if again != root:
-            raise WrongBits(f"this device gives {root.hex()}, and then {again.hex()}")
-        return Look(Verdict.DIFFERS, root.hex())
-
-    def _execute(self, bound: Bound, seconds: float) -> bytes:
-        """The outputs root, of which a new random sample was recomputed with the reference. Raises ExecutionError."""
-        limits, seed = rechecked.limits(self._bounds.memory, seconds), secrets.token_bytes(32)
-        results = rechecked.execute(bound, limits, seed, unsafe=self._bounds.unsafe)
-        return merkle.results_root(bound.program, results)
+        claimed, limits = view.outputs_root or b"", rechecked.limits(self._bounds.memory, seconds)
+        root, _ = rechecked.repeated(fetch_bound(self._gateway, order), claimed, limits, unsafe=self._bounds.unsafe)
+        return Look(Verdict.AGREES if root == claimed else Verdict.DIFFERS, root.hex())
 
     def _retrace(self, chain: Chain) -> Retrace:
         """What traces a program for a game: it may take as long as the game's clock could run at all."""

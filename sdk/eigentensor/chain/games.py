@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eigentensor.chain.events import Ended, Moved, Opened, Posted
+from eigentensor.chain.events import Ended, Event, Moved, Opened, Posted
 from eigentensor.chain.history import SPAN, History
 from eigentensor.chain.order import Order
 from eigentensor.dispute.position import Position
@@ -50,13 +50,25 @@ class Games(History):
         raise ChainError(f"there is no game {game_id}")
 
     def order_of(self, task: bytes) -> Order:
-        """The order that is an accepted task, as it was posted. Raises ChainError if there is none."""
+        """The order that is an accepted task. Raises ChainError if there is none."""
+        return self.posted(task).order
+
+    def posted(self, task: bytes) -> Posted:
+        """How an accepted task was posted. Raises ChainError if there is none."""
         accepted = int(self._call(self.market, "taskAt", task)[2])
         for stop in range(accepted, self.deployment.block - 1, -SPAN):
             for event in self._logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, task)):
                 if isinstance(event, Posted) and event.task == task:
-                    return event.order
+                    return event
         raise ChainError(f"task {task.hex()} was never accepted")
+
+    def events_of(self, task: bytes, first: int) -> list[Event]:
+        """What happened to a task and its slash since block `first`, in order; the moves of its games are apart."""
+        last, found = self.block_number(), []
+        for start in range(first, last + 1, SPAN):
+            stop = min(start + SPAN - 1, last)
+            found += [*self._logs(start, stop, (None, task)), *self._logs(start, stop, (None, None, task))]
+        return sorted(found, key=lambda event: event.place)
 
     def _games(self, task: bytes, first: int) -> dict[int, bool]:
         """The games of a task that was committed in block `first`, and whether they are open."""

@@ -14,6 +14,8 @@ from eigentensor.chain.header import encode_header
 from eigentensor.chain.network import Network
 from eigentensor.errors import ChainError
 
+_LATE = 64  # blocks that say how fast they come
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -63,6 +65,19 @@ class Node:
     def block_number(self) -> int:
         with talking_to(self.network.rpc_url):
             return self.web3.eth.block_number
+
+    def block_seconds(self) -> float:
+        """Seconds between blocks of late."""
+        with talking_to(self.network.rpc_url):
+            newest = self.web3.eth.get_block("latest")
+            first = max(self.deployment.block, newest["number"] - _LATE)
+            older = self.web3.eth.get_block(first)
+        return (newest["timestamp"] - older["timestamp"]) / max(1, newest["number"] - first)
+
+    def gas_price(self) -> int:
+        """Wei of the chain's own coin that a unit of gas costs now."""
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.gas_price
 
     def header(self, block: int) -> bytes:
         """A block's header as RLP. Raises ChainError if there is no such block, or its fork is not known."""
