@@ -1,6 +1,7 @@
 """Each call is observed with the reference's bits, and its result is nowhere kept for that."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,21 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+import long_program
 from captured_graphs import graphs
 from device_cases import on_devices, usable
 from differential.test_in_place import chain
 from eigentensor import rechecked, reference
 from eigentensor.bound import Bound
 from eigentensor.cache import Cache
+from eigentensor.errors import LimitError
 from eigentensor.program import encode
 from eigentensor.program.binding import Results
-from eigentensor.program.model import Program
+from eigentensor.program.cost import costs
+from eigentensor.program.model import Kind, Program, Result
 from eigentensor.runtime import Executable, execute
-from eigentensor.runtime.sandbox import observe_sandboxed
+from eigentensor.runtime.sandbox import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
 from eigentensor.testing.backends import SECOND, backend
 from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import Execute, Retrace, retrace
+from long_program import WIDTH
 from worked_examples import session
 
 LIMITS = rechecked.limits(1 << 30, 60)
@@ -149,6 +154,24 @@ def test_only_what_is_kept_comes_back() -> None:
     program, *given = given_of(session())
     found = observe_sandboxed(encode(program), *given, keep={3, 1}, unsafe=True)
     assert (list(found.kept), found.roots) == ([1, 3], ())
+
+
+@pytest.mark.slow
+def test_a_thousand_calls_over_a_gigabyte_are_retraced_in_little_memory() -> None:
+    program, *given = given_of(long_program.example())
+    assert len(program.calls) == 1000 and costs(program).all_bytes > 10**9
+    little = Limits(memory=64 << 20)  # of addresses, beyond the interpreter's
+    found = rechecked.retracing(little)(program, *given, keep={998, 999})
+    right = retrace(program, *given, keep={998, 999}, execute=execute)
+    assert found.calls == right.calls
+    assert all(found.kept[number].tobytes() == right.kept[number].tobytes() for number in (998, 999))
+    with pytest.raises(LimitError):  # all results of calls at once are too many
+        rechecked.retracing(little)(outputs_of_all(program), *given)
+
+
+def outputs_of_all(program: Program) -> Program:
+    results = tuple(Result(Kind.OUTPUT, f"{n:04}", len(program.buffers) + n, (WIDTH, WIDTH)) for n in range(1000))
+    return replace(program, results=results)
 
 
 def test_results_of_an_execution_in_the_sandbox_are_rechecked_without_changing_them(tmp_path: Path) -> None:
