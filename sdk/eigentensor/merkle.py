@@ -24,6 +24,7 @@ Array = np.ndarray[Any, Any]
 Data = bytes | bytearray | memoryview | Array
 
 _PIECE_LEVELS = 10
+_LITTLE = {dtype: storage.newbyteorder("<") for dtype, storage in STORAGE.items()}
 _HASH = 32
 
 
@@ -238,7 +239,7 @@ def array_root(dtype: DType, array: Array) -> bytes:
 
 
 def little_endian(dtype: DType, array: Array) -> Array:
-    return np.asarray(array).astype(STORAGE[dtype].newbyteorder("<"), copy=False)
+    return np.asarray(array).astype(_LITTLE[dtype], copy=False)
 
 
 def _view(data: Data) -> memoryview:

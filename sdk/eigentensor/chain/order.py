@@ -7,10 +7,10 @@ from typing import Any, Self
 from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
 from eth_keys.exceptions import BadSignature
 from eth_typing import Hash32
 from eth_utils.address import is_address, to_checksum_address
-from eth_utils.crypto import keccak
 
 from eigentensor import economics
 from eigentensor.errors import TaskError
