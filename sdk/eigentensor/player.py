@@ -4,20 +4,21 @@ All that matters is on chain. What is expensive, the trace, is made again when i
 position gives the same move, which the chain's journal sends once.
 """
 
-from collections import deque
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
+from threading import Condition, Lock
 
 from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Order, Receipt
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, deadline_of, next_move
 from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
-from eigentensor.program.cost import costs
 from eigentensor.tracing import Claim, Execution, Retrace, retrace
 
-#: Accounts that stay in memory.
-ACCOUNTS = 4
+#: Bytes of tensors that stay in memory.
+MEMORY = 1 << 30
 #: What an order names, by its task.
 Load = Callable[[bytes, Order], Bound]
 
@@ -26,20 +27,20 @@ class Player:
     """The executor in games about its results, the challenger in its own. Turns of different games may run at once."""
 
     def __init__(
-        self, chain: Chain, player: str, load: Load, retrace: Retrace = retrace, *, memory: int = 256 << 20
+        self, chain: Chain, player: str, load: Load, retrace: Retrace = retrace, *, memory: int = MEMORY
     ) -> None:
         """`chain` acts as the account `player`, or as its registered signer.
 
         A task is retraced once, where all tensors together have at most `memory` bytes; otherwise once more for each
-        call that a game is about.
+        call that a game is about. As many tasks stay in memory as have together at most `memory` bytes.
         """
         self._chain = chain
         self._player = player
         self._load = load
         self._retrace = retrace
         self._memory = memory
-        self._accounts: deque[tuple[bytes, Execution]] = deque(maxlen=ACCOUNTS)
-        self._lock, self._tracing = Lock(), Lock()
+        self._accounts: list[tuple[bytes, Execution]] = []
+        self._lock, self._tracing = Lock(), _Queue()
 
     def turn(self, game_id: int) -> Receipt | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.
@@ -70,13 +71,14 @@ class Player:
             outputs=self._chain.outputs_root_of(game.task),
         )
         published = Published.of((moved.position, moved.data) for moved in game.moves)
-        account = self._account(game.task, order, frozenset())
+        by = deadline_of(position)
+        account = self._account(game.task, order, frozenset(), by)
         while True:
             knowledge = Knowledge(claim, order.as_tuple(), account)
             found = next_move(position.phase.side, position, published, knowledge)
             if not isinstance(found, Keep):
                 return found
-            account = self._account(game.task, order, found.calls)
+            account = self._account(game.task, order, found.calls, by)
 
     def _sides(self, position: Position) -> set[Side]:
         """Whoever challenges itself plays both."""
@@ -86,11 +88,11 @@ class Player:
             raise DisputeError(f"{self._player} does not play in this game about task {position.task.hex()}")
         return found
 
-    def _account(self, task: bytes, order: Order, keep: frozenset[int]) -> Execution:
-        """Our own account of a task, with these tensors at least."""
+    def _account(self, task: bytes, order: Order, keep: frozenset[int], by: int) -> Execution:
+        """Our own account of a task, with these tensors at least; it is needed by a block."""
         known = self._known(task, keep)
         if known is None:
-            with self._tracing:  # one at a time: each takes all processors
+            with self._tracing.turn(by):  # each takes all processors
                 known = self._known(task, keep) or self._trace(task, order, keep)
         return known
 
@@ -101,10 +103,43 @@ class Player:
     def _trace(self, task: bytes, order: Order, keep: frozenset[int]) -> Execution:
         """With all tensors, if they fit: other games about the task need others."""
         bound = self._load(task, order)
-        calls = range(len(bound.program.calls) * bound.repeat)
-        size = costs(bound.program).all_bytes * bound.repeat
-        given = bound.program, bound.tensors, bound.variables, bound.repeat
-        account = self._retrace(*given, keep=calls if size <= self._memory else keep)
+        program, repeat = bound.program, bound.repeat
+        written = (program.bodies[call.body].parameters[0] for call in program.calls)
+        size = sum(elements * dtype.size for dtype, elements in written) * repeat
+        everything = range(len(program.calls) * repeat)
+        given = program, bound.tensors, bound.variables, repeat
+        account = self._retrace(*given, keep=everything if size <= self._memory else keep)
         with self._lock:
             self._accounts.append((task, account))
+            while len(self._accounts) > 1 and sum(map(_size, self._accounts)) > self._memory:
+                self._accounts.pop(0)
         return account
+
+
+def _size(known: tuple[bytes, Execution]) -> int:
+    return sum(tensor.nbytes for tensor in known[1].kept.values())
+
+
+class _Queue:
+    """One at a time; of those that wait, the one that is to be done by the lowest block."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._waiting: list[tuple[int, int]] = []
+        self._numbers = count()
+        self._busy = False
+
+    @contextmanager
+    def turn(self, by: int) -> Iterator[None]:
+        with self._changed:
+            mine = by, next(self._numbers)
+            heappush(self._waiting, mine)
+            self._changed.wait_for(lambda: not self._busy and self._waiting[0] == mine)
+            heappop(self._waiting)
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
