@@ -18,7 +18,7 @@ from eigentensor.rechecked import limits
 from eigentensor.runtime.sandbox import observe_sandboxed, run_sandboxed
 from long_program import example
 
-ROUNDS = 5
+ROUNDS = 3
 LAST = 999
 WAYS = {
     "execution": {},
