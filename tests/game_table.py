@@ -130,7 +130,7 @@ class Table:
             assert moved.position == after
             position = after
             if moved.data:
-                published = published.after(position.phase, moved.data)
+                published = published.after(position, moved.data)
 
     def reverts(self, sender: Chain, function: str, *arguments: object) -> bool:
         """Whether the contract would refuse a move, and say why."""

@@ -58,7 +58,8 @@ def _game(name: str, true: Execution, outputs: bytes, played: Played) -> dict[st
         "outputs": _hex(outputs),
         "header": _hex(publish.header),
         "records": _hex(publish.records_root),
-        "calls": [_hex(call) for call in publish.calls],
+        "children": [_hex(node) for node in publish.children],
+        "path": [_hex(node) for node in publish.path],
         "moves": [_hex(_calldata(*at)) for at in zip(played.positions[1:], moves, strict=True)],
         "executorLost": played.outcome.executor_lost,
     }

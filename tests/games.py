@@ -41,10 +41,12 @@ from eigentensor.dispute.rules import borders_of, point_of
 from eigentensor.testing.programs import Example
 from eigentensor.tracing import (
     Claim,
+    Claimed,
     Element,
     Execution,
     Flat,
     Hashes,
+    Opened,
     Point,
     Witness,
     claim_of,
@@ -110,7 +112,7 @@ def play(true: Execution, outputs: bytes, executor: Strategy, challenger: Strate
         if isinstance(after, Outcome):
             return replace(played, outcome=after)
         if isinstance(move, ExecutorMove):
-            published = published.after(after.phase, move.published())
+            published = published.after(after, move.published())
         played.positions.append(after)
 
 
@@ -124,9 +126,11 @@ def spoiled(move: Move) -> list[Move]:
         return bytes((data[0] ^ 1, *data[1:])) if data else b"\0"
 
     match move:
-        case Descend(children):
-            few = tuple(Hashes(children).node(1, n) for n in range(len(children) // 2))
-            return [Descend(children[:-1]), Descend((other(children[0]), *children[1:])), Descend(few), Descend(())]
+        case Descend(levels, children):
+            others = (other(children[0]), *children[1:])
+            few = Hashes(children).below(Hashes(children).depth, 0, max(0, Hashes(children).depth - 1))
+            wrong = [children[:-1], others, (*children, bytes(32)), ()]
+            return [*(Descend(levels, nodes) for nodes in wrong), Descend(levels - 1, few), Descend(12, children)]
         case PickNode(descent):
             path = descent.path
             return [
@@ -253,30 +257,29 @@ class _Reckless:
         return self.knowledge.account
 
     @property
-    def trace(self) -> Hashes:
-        return self.published.trace(self.knowledge.claim.outputs)
+    def trace(self) -> Claimed:
+        return self.published.trace(self.knowledge.trace)
 
     @property
     def claim(self) -> Claim:
         return replace(self.knowledge.claim, trace=self.trace.root)
 
     def call(self) -> Move:
+        opened = self.published.nodes[-1]
+        if opened.bottom and self.random.random() < 0.7:
+            return self.pick(opened)
         numbers = [number for number, tensor in self.account.kept.items() if tensor.size]
         if not numbers or self.random.random() < 0.1:
             return Collect(self.claim, prove_outputs(self.account, self.trace))
         return PickCall(self.claim, prove_call(self.account, self.random.choice(numbers), self.trace))
 
-    def node(self) -> Move | None:
-        position, children = self.position, self.published.children
-        leaves = len(self.account.written(position.number).leaves.leaves)
-        places = range(len(children))
-        if position.opened == position.level:
-            places = range(min(len(children), leaves - (position.index << position.opened)))
-        if not places:
-            return None
-        place = self.random.choice(places)
-        path = Hashes(children).opening(place).path
-        return PickNode(Descent((position.index << position.opened) + place, children[place], path))
+    def node(self) -> Move:
+        assert self.published.children is not None
+        return self.pick(self.published.children)
+
+    def pick(self, opened: Opened) -> Move:
+        number = opened.first + self.random.randrange(len(opened.nodes))
+        return PickNode(Descent(number, opened.node(opened.bottom, number), opened.path(number)))
 
     def element(self) -> Move:
         position, number = self.position, self.position.number

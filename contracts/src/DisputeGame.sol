@@ -4,15 +4,11 @@ pragma solidity 0.8.30;
 import {Descent, Entry, IDisputeGame, IDisputeMarket, Phase, Position, Reason} from "./interfaces/IDisputeGame.sol";
 import {Claim, FINAL, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
 import {Order, Task} from "./interfaces/ITaskMarket.sol";
-import {Merkle} from "./libraries/Merkle.sol";
 import {Moves} from "./libraries/Moves.sol";
 import {Patterns} from "./libraries/Patterns.sol";
 
 /// @title Disputes between a task's executor and its challengers
 contract DisputeGame is IDisputeGame {
-    /// @notice Executed calls whose roots fit one move.
-    uint256 public constant MAX_CALLS = 2047;
-
     /// @dev Bytes of a position: its fields have a word each.
     uint256 private constant POSITION = 26 * 32;
 
@@ -48,12 +44,14 @@ contract DisputeGame is IDisputeGame {
         Order calldata order,
         bytes32 header,
         bytes32 recordsRoot,
-        bytes32[] calldata calls
+        bytes32[] calldata children,
+        bytes32[] calldata path
     ) external {
         Position memory p = _begin(gameId, position, Phase.Publish);
         if (market.taskOf(order) != p.task) revert WrongOrder(p.task);
-        uint256 expected = referee.calls(order.program, header, recordsRoot) * order.repeat;
-        if (calls.length != expected || expected > MAX_CALLS) revert WrongCalls(calls.length, expected);
+        bytes32 outputs = market.outputsRootOf(p.task);
+        uint256 calls = referee.calls(order.program, header, recordsRoot) * order.repeat;
+        Moves.publish(p, calls, outputs, children, path);
         Claim memory claim = Claim({
             program: order.program,
             inputs: order.inputs,
@@ -61,17 +59,16 @@ contract DisputeGame is IDisputeGame {
             states: order.states,
             variables: order.variables,
             repeat: order.repeat,
-            trace: 0,
-            outputs: market.outputsRootOf(p.task)
+            trace: p.node,
+            outputs: outputs
         });
-        claim.trace = _traceRoot(calls, claim.outputs);
-        (p.claim, p.phase) = (keccak256(abi.encode(claim)), Phase.Call);
-        _go(gameId, p, abi.encode(header, recordsRoot, calls));
+        p.claim = keccak256(abi.encode(claim));
+        _go(gameId, p, abi.encode(children));
     }
 
-    function descend(uint256 gameId, Position calldata position, bytes32[] calldata children) external {
-        Position memory p = _begin(gameId, position, Phase.Tree);
-        Moves.descend(p, children);
+    function descend(uint256 gameId, Position calldata position, uint256 levels, bytes32[] calldata children) external {
+        Position memory p = _begin(gameId, position, position.phase == Phase.Trace ? Phase.Trace : Phase.Tree);
+        Moves.descend(p, levels, children);
         _go(gameId, p, abi.encode(children));
     }
 
@@ -114,7 +111,7 @@ contract DisputeGame is IDisputeGame {
     }
 
     function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external {
-        Position memory p = _begin(gameId, position, Phase.Node);
+        Position memory p = _begin(gameId, position, position.phase == Phase.Call ? Phase.Call : Phase.Node);
         Moves.pickNode(p, descent);
         _go(gameId, p, "");
     }
@@ -268,14 +265,5 @@ contract DisputeGame is IDisputeGame {
             mcopy(add(free, 32), p, POSITION)
             hash := keccak256(free, add(32, POSITION))
         }
-    }
-
-    function _traceRoot(bytes32[] calldata calls, bytes32 outputs) private pure returns (bytes32) {
-        bytes32[] memory leaves = new bytes32[](calls.length + 1);
-        for (uint256 i; i < calls.length; ++i) {
-            leaves[i] = calls[i];
-        }
-        leaves[calls.length] = outputs;
-        return Merkle.treeRoot(leaves);
     }
 }

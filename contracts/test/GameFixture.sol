@@ -21,14 +21,15 @@ abstract contract GameFixture is MarketFixture {
         bytes32 outputs;
         bytes32 header;
         bytes32 records;
-        bytes32[] calls;
+        bytes32[] children;
+        bytes32[] path;
         bytes[] moves;
         bool executorLost;
     }
 
     string private constant TYPE = "Script(string name,bytes32 program,bytes32 inputs,bytes32 weights,bytes32 states,"
-        "bytes32 variables,uint256 repeat,bytes32 outputs,bytes32 header,bytes32 records,bytes32[] calls,bytes[] moves,"
-        "bool executorLost)";
+        "bytes32 variables,uint256 repeat,bytes32 outputs,bytes32 header,bytes32 records,bytes32[] children,"
+        "bytes32[] path,bytes[] moves,bool executorLost)";
     uint256 internal constant LIE = 0;
     uint256 internal constant BOUGHT = 1;
     uint256 internal constant HOSTILE = 2; // the first of them
@@ -113,7 +114,8 @@ abstract contract GameFixture is MarketFixture {
     ) internal pure returns (bytes memory data) {
         if (number == 0) {
             return abi.encodeCall(
-                IDisputeGame.publish, (gameId, position, order, script.header, script.records, script.calls)
+                IDisputeGame.publish,
+                (gameId, position, order, script.header, script.records, script.children, script.path)
             );
         }
         data = script.moves[number - 1];

@@ -187,11 +187,11 @@ abstract contract MarketFixture is Fixture {
     }
 
     function _publish(uint256 gameId, Position memory position, Order memory order) internal returns (Position memory) {
-        bytes32[] memory calls = new bytes32[](1);
-        calls[0] = keccak256("tensor root");
         bytes32 outputs = market.outputsRootOf(position.task);
+        bytes32[] memory trace = new bytes32[](2);
+        (trace[0], trace[1]) = (keccak256("tensor root"), outputs);
         vm.prank(_signerOf(position.executor));
-        game.publish(gameId, position, order, HEADER, RECORDS, calls);
+        game.publish(gameId, position, order, HEADER, RECORDS, trace, new bytes32[](0));
         Claim memory claim = Claim({
             program: order.program,
             inputs: order.inputs,
@@ -199,11 +199,12 @@ abstract contract MarketFixture is Fixture {
             states: order.states,
             variables: order.variables,
             repeat: order.repeat,
-            trace: Merkle.node(calls[0], outputs),
+            trace: Merkle.node(trace[0], outputs),
             outputs: outputs
         });
         position.claim = keccak256(abi.encode(claim));
-        position.phase = Phase.Call;
+        (position.phase, position.node) = (Phase.Call, claim.trace);
+        (position.level, position.opened, position.elements) = (1, 1, 2);
         position.executorLeft -= uint32(block.number) - position.since;
         position.since = uint32(block.number);
         return position;

@@ -92,7 +92,7 @@ def test_a_challenger_that_does_not_move_loses_its_bond_and_the_task_becomes_fin
 
     trace = merkle.tree_root([*calls, ROOT])
     claim = Claim(life.order.program, NONE, NONE, NONE, NONE, 1, trace, ROOT)
-    publish = Publish(life.order.as_tuple(), claim, header, records, calls)
+    publish = Publish(life.order.as_tuple(), claim, header, records, (*calls, ROOT), ())
     with pytest.raises(Reverted, match="NotThePlayer"):
         challenger.play(number, client.game(number).position, publish)
     start = client.game(number).position

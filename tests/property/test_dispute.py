@@ -18,22 +18,26 @@ from eigentensor.dispute import (
     Outcome,
     Phase,
     PickCall,
+    PickNode,
     Position,
+    Publish,
     Published,
     Reason,
     Side,
     apply,
     deadline_of,
     next_move,
+    refuse,
+    rules,
 )
 from eigentensor.errors import IllegalMove
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Buffer, Kind, Op, Role
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, counter, load, reduction, to_body
+from eigentensor.program.expression import Array, Axis, binary, const, counter, load, reduction, to_body
 from eigentensor.testing.faults import Fault, Liar, some_fault
 from eigentensor.testing.programs import Example, examples, generate
-from eigentensor.tracing import Execution, Flat, retrace
+from eigentensor.tracing import Execution, Flat, outputs_of, retrace
 from games import Played, account_of, claimed, fabulist, honest, play, reckless
 from worked_examples import index, session
 
@@ -120,6 +124,75 @@ def test_thousands_of_wrong_bits_in_what_people_bring_are_convicted(name: str) -
         if liar.changed:
             wrong += 1
             assert against(true, liar).outcome == VERDICT
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves open one level or two, so that the traces and tensors of small programs take several."""
+    for name, levels in (("LEAST", 1), ("MOST", 2), ("_COMFORTABLE", 2)):
+        monkeypatch.setattr(rules, name, levels)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 100))])
+def test_traces_and_tensors_that_take_many_moves_are_judged_alike(seed: int) -> None:  # INVARIANTS 26, 27
+    example, random = generate(seed), Random(seed)
+    true = account_of(example)
+    convicts_whatever_is_told(example, random)
+    played = play(true, true.outputs, honest(Side.EXECUTOR), reckless(random))
+    assert played.outcome is None or not played.outcome.executor_lost
+    assert played.last.phase.side is Side.CHALLENGER
+
+
+def counting(repeat: int) -> Example:
+    """Three calls in each iteration: next = 3 · state + 1, twice = next + next, output = next · twice."""
+    at, state, following = Axis(0, 2), Array("state", DType.INT32, 2), Array("next", DType.INT32, 2)
+    own, twice = load(following, counter(at)), Array("twice", DType.INT32, 2)
+    added = binary(Op.ADD, binary(Op.MUL, load(state, counter(at)), const(DType.INT32, 3)), const(DType.INT32, 1))
+    calls = [
+        ("next", to_body(added, (at,))),
+        ("twice", to_body(binary(Op.ADD, own, own), (at,))),
+        ("output", to_body(binary(Op.MUL, own, load(twice, counter(at))), (at,))),
+    ]
+    program = assemble(
+        calls,
+        {"state": Buffer(Role.STATE, DType.INT32, (2,), "state")},
+        {(Kind.OUTPUT, "output"): ("output", (2,)), (Kind.STATE, "state"): ("next", (2,))},
+        max_repeat=repeat,
+    )
+    return Example(program, {"state": np.array([5, 7], np.int32)}, {}, repeat)
+
+
+def test_a_wrong_call_among_thousands_is_found_below_three_openings_of_the_trace() -> None:
+    example = counting(1_500)
+    true = account_of(example)
+    knowledge = replace(true, kept={})
+    assert refuse(example.program, example.repeat) is None
+    for number in (0, 1, 2_047, 2_048, 3_333, 4_499):
+        kept = true.kept[number].copy()
+        kept[1] ^= 4
+        root = Flat(DType.INT32, kept).root
+        calls = (*true.calls[:number], root, *true.calls[number + 1 :])
+        lie = replace(true, calls=calls, kept={**true.kept, number: kept}, outputs=outputs_of(example.program, calls))
+
+        def lying(
+            position: Position, published: Published, known: Knowledge, lie: Execution = lie
+        ) -> Move | Keep | None:
+            return next_move(Side.EXECUTOR, position, published, replace(known, account=lie))
+
+        played = play(true, lie.outputs, lying, honest(Side.CHALLENGER))
+        assert played.outcome == VERDICT
+        assert [move.function for move in played.moves[:4]] == ["publish", "pickNode", "descend", "pickCall"]
+        assert played.last.number == number
+        poor = Knowledge(claimed(true, lie.outputs), (), knowledge)
+        assert isinstance(next_move(Side.CHALLENGER, played.positions[1], told_by(played), poor), PickNode)
+
+
+def told_by(played: Played) -> Published:
+    """What was published with the first move of a game."""
+    (publish, *_), (_, position, *_) = played.moves, played.positions
+    assert isinstance(publish, Publish)
+    return Published().after(position, publish.published())
 
 
 def test_every_kind_of_step_is_acquitted() -> None:

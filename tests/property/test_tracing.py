@@ -14,9 +14,11 @@ from eigentensor.numerics.floats import patterns
 from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import (
     Claim,
+    Claimed,
     Element,
     Execution,
     Hashes,
+    Opened,
     Point,
     check_call,
     check_witness,
@@ -233,21 +235,39 @@ def test_a_proof_of_the_outputs_with_anything_changed_gives_no_root() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 31, 32, 33, 70])
-def test_children_lead_from_the_root_to_every_leaf_and_to_the_padding(count: int) -> None:
+def test_opened_nodes_lead_from_the_root_to_every_leaf_and_to_no_padding(count: int) -> None:
     hashes = Hashes(tuple(bytes([i + 1]) * 32 for i in range(count)))
     assert hashes.root == merkle.tree_root(hashes.leaves)
-    for width in (2, 4, 32):
+    for most in (1, 2, 5):
         level, nodes = hashes.depth, [hashes.root]
         while level > 0:
-            opened = [hashes.children(level, i, width) for i in range(len(nodes))]
-            assert [merkle.tree_root(children) for children in opened] == nodes
-            nodes = [node for children in opened for node in children]
-            level -= len(opened[0]).bit_length() - 1
-        assert nodes == [*hashes.leaves, *[merkle.NOTHING] * (len(nodes) - count)]
+            levels = min(most, level)
+            opened = [Opened(level - levels, levels, i, hashes.below(level, i, levels)) for i in range(len(nodes))]
+            assert [below.root for below in opened] == nodes
+            nodes = [node for below in opened for node in below.nodes]
+            level -= levels
+        assert nodes == [*hashes.leaves]
     for i in range(count):
         assert hashes.opening(i).root(hashes.leaves[i]) == hashes.root
     with pytest.raises(IndexError):
         hashes.node(0, 1 << hashes.depth)
+
+
+@pytest.mark.parametrize(("count", "first"), [(70, 0), (70, 41), (70, 69), (64, 63), (65, 64), (33, 12)])
+def test_a_trace_that_others_open_is_known_up_to_the_first_leaf_that_differs(count: int, first: int) -> None:
+    own = Hashes(tuple(bytes([i + 1]) * 32 for i in range(count)))
+    theirs = Hashes((*own.leaves[:first], *(bytes([255 - i]) * 32 for i in range(first, count))))
+    level, index, opened = own.depth, 0, []
+    while level > 0:
+        levels = min(3, level)
+        opened.append(Opened(level - levels, levels, index, theirs.below(level, index, levels)))
+        level -= levels
+        index = first >> level
+    claimed = Claimed(own, tuple(opened))
+    assert claimed.root == theirs.root
+    for leaf in range(first + 1):
+        assert claimed.node(0, leaf) == theirs.leaves[leaf]
+        assert claimed.opening(leaf) == theirs.opening(leaf)
 
 
 def test_only_the_tensors_that_are_asked_for_are_kept() -> None:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dispute_vectors import points
-from eigentensor.dispute import MAX_CALLS, refuse
+from eigentensor.dispute import refuse
 from eigentensor.dispute.encoding import witness_bytes
 from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, largest_witness
 from eigentensor.program import Buffer, DType, Kind, Op, Program, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
-from eigentensor.program.limits import RESULTS
+from eigentensor.program.limits import EXECUTED_CALLS, RESULTS
 from eigentensor.testing.programs import generate
 from eigentensor.tracing import Element, witness_of
 from games import account_of
@@ -42,9 +42,8 @@ def test_ordinary_programs_can_be_disputed() -> None:
     assert refuse(session().program, 4) is None
 
 
-def test_more_calls_than_fit_one_transaction_are_refused() -> None:
-    assert refuse(session().program, MAX_CALLS // 2) is None
-    assert refuse(session().program, MAX_CALLS // 2 + 1) == "it executes 2,048 calls, at most 2,047 can be disputed"
+def test_programs_of_any_number_of_calls_can_be_disputed() -> None:
+    assert refuse(session().program, EXECUTED_CALLS // len(session().program.calls)) is None
 
 
 def test_results_that_cannot_be_collected_are_refused() -> None:

@@ -4,10 +4,11 @@ pragma solidity ^0.8.30;
 import {Claim} from "./IReferee.sol";
 import {Order, Parameters, Task} from "./Tasks.sol";
 
-/// @notice Who moves: the executor in Publish, Tree, Leaf, Borders, the challenger in the others.
+/// @notice Who moves: the executor in Publish, Trace, Tree, Leaf, Borders, the challenger in the others.
 enum Phase {
     Publish,
     Call,
+    Trace,
     Tree,
     Node,
     Leaf,
@@ -38,13 +39,13 @@ struct Position {
     uint32 challengerLeft;
     bytes32 claim; // keccak256(abi.encode(Claim)); zero in Publish
     uint32 number; // the executed call that is disputed, from 0
-    bytes32 node; // Tree to Leaf: a node of the call's tensor; Element: root over the leaf's words, see `showLeaf`
+    bytes32 node; // Call, Trace: of the trace; Tree to Leaf: of the call's tensor; Element: over the leaf, see `showLeaf`
     bool rooted; // `node` is the tensor root, which stands for the root of the tree below it
     uint8 level; // of `node`: levels between it and the leaves
-    uint8 opened; // Node: levels between `node` and the children that the executor published
+    uint8 opened; // Call, Node: levels between `node` and the children that the executor published
     uint64 index; // of `node` within its level; from Leaf on the leaf's number
-    uint8 dtype; // of the disputed tensor
-    uint64 elements;
+    uint8 dtype; // of the disputed tensor; zero before there is one
+    uint64 elements; // of it; Call, Trace: leaves of the trace
     uint64 reductions; // byte k, the lowest first, is the dtype of reduction k; zero: there is none
     bytes32 kernel; // keccak256 of the kernel's bytes, see `IReferee`
     uint64 element;
@@ -58,7 +59,7 @@ struct Position {
 }
 
 /// @notice A node below the current one: its number within its level, its hash, and the siblings from it up to the tree
-/// root of the current node.
+/// root of the current node, of which a node of padding alone is one, too.
 struct Descent {
     uint64 index;
     bytes32 child;
@@ -107,8 +108,8 @@ interface IDisputeMarket {
 /// Trees, tensor roots and leaves are those of `sdk/README.md`; a tensor's tree has ⌈log2⌉ levels of its number of leaves.
 interface IDisputeGame {
     event Opened(uint256 indexed gameId, bytes32 indexed task, address indexed challenger, Position position);
-    /// @notice `data` is what the executor published: publish: abi.encode(header, recordsRoot, calls); descend:
-    /// abi.encode(children); showLeaf: abi.encode(leaf, results); claimBorders: abi.encode(values). Else empty.
+    /// @notice `data` is what the executor published: publish, descend: abi.encode(children); showLeaf: abi.encode(leaf,
+    /// results); claimBorders: abi.encode(values). Else empty.
     event Moved(uint256 indexed gameId, Position position, bytes data);
     event Ended(uint256 indexed gameId, bytes32 indexed task, bool executorLost, Reason reason);
 
@@ -119,12 +120,12 @@ interface IDisputeGame {
     error ClockOver(uint256 passed, uint256 left);
     error ClockNotOver(uint256 passed, uint256 left);
     error WrongOrder(bytes32 task);
-    error WrongCalls(uint256 calls, uint256 expected);
     error WrongClaim();
-    error WrongChildren(uint256 count, uint256 level);
+    error WrongLevels(uint256 levels, uint256 least, uint256 most);
+    error WrongChildren(uint256 count, uint256 expected);
     error WrongNode(bytes32 given, bytes32 expected);
     error WrongPath(uint256 length, uint256 least, uint256 most);
-    error Padding(uint256 leaf);
+    error Padding(uint256 index);
     error WrongLeaf(uint256 length);
     error TailNotZero();
     error WrongResults(uint256 length, uint256 expected);
@@ -137,20 +138,23 @@ interface IDisputeGame {
     /// @notice Starts a game against the revealed claim of `task`; ids count from 1. Only by the market. → Publish
     function open(bytes32 task, address challenger) external returns (uint256 gameId);
 
-    /// @notice Publish → Call, by the executor: the tensor roots of all calls × repeat executed calls, at most MAX_CALLS.
-    /// The trace is the tree over them and the outputs root that the market knows.
+    /// @notice Publish → Call, by the executor: the trace is the tree over the tensor roots of all calls × repeat executed
+    /// calls, and the outputs root that the market knows. Published of it are the nodes k levels below its root, which may
+    /// be its leaves, as by `descend`.
+    /// @param path The siblings, from the bottom up, that lie left of the outputs root on its way to the last child.
     function publish(
         uint256 gameId,
         Position calldata position,
         Order calldata order,
         bytes32 header,
         bytes32 recordsRoot,
-        bytes32[] calldata calls
+        bytes32[] calldata children,
+        bytes32[] calldata path
     ) external;
 
     /// @notice Call → Tree (several leaves) or Leaf (one), by the challenger: disputes `root`, the tensor root of executed
-    /// call `number`. With a path in `descent` it goes on below the root as `pickNode` does. A tensor without elements is
-    /// decided at once, or cannot be picked.
+    /// call `number`, whether it was published or is known otherwise. With a path in `descent` it goes on below the root as
+    /// `pickNode` does. A tensor without elements is decided at once, or cannot be picked.
     /// @param proof See `IReferee`.
     function pickCall(
         uint256 gameId,
@@ -166,12 +170,14 @@ interface IDisputeGame {
     /// roots imply, else the challenger.
     function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external;
 
-    /// @notice Tree → Node, by the executor: 2^k nodes k levels below the current one, which they fold to; k is at least
-    /// min(5, level), at most min(11, level). Leaves beyond the tensor's are zero.
-    function descend(uint256 gameId, Position calldata position, bytes32[] calldata children) external;
+    /// @notice Trace → Call or Tree → Node, by the executor: the nodes k levels below the current one, which they fold to;
+    /// k is at least min(5, level), at most min(11, level). Those that stand for padding alone are left out.
+    /// @param levels k.
+    function descend(uint256 gameId, Position calldata position, uint256 levels, bytes32[] calldata children) external;
 
-    /// @notice Node → Tree, or Leaf where a leaf is picked, by the challenger: a child that the executor published, or a
-    /// node further down if the challenger knows the way. Leaves beyond the tensor's cannot be picked.
+    /// @notice Call → Trace or Node → Tree, or Leaf where a leaf is picked, by the challenger: a child that the executor
+    /// published, or a node further down if the challenger knows the way. Neither padding can be picked, nor a leaf of the
+    /// trace: that is `pickCall`.
     function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external;
 
     /// @notice Leaf → Element, by the executor: the 1,024 bytes of the leaf, zero beyond the last element, and the results

@@ -69,17 +69,30 @@ library Merkle {
 
     /// @notice The root of the tree over leaf hashes. Overwrites them.
     function treeRoot(bytes32[] memory leaves) internal pure returns (bytes32) {
-        uint256 count = leaves.length;
-        if (count == 0) return NOTHING;
-        bytes32 zero = NOTHING;
-        while (count > 1) {
-            bytes32 last = leaves[count - 1];
-            _foldPairs(leaves, count / 2);
-            if (count % 2 == 1) leaves[count / 2] = node(last, zero);
+        return leaves.length == 0 ? NOTHING : fold(leaves, depth(leaves.length), 0);
+    }
+
+    /// @notice The node `levels` above some nodes, which stand `bottom` levels above the leaves and right of which there is
+    /// padding alone. Overwrites them.
+    function fold(bytes32[] memory nodes, uint256 levels, uint256 bottom) internal pure returns (bytes32) {
+        uint256 count = nodes.length;
+        bool padded = count < 2 ** levels;
+        bytes32 zero = padded ? padding(bottom) : NOTHING;
+        for (; levels != 0; --levels) {
+            bytes32 last = nodes[count - 1];
+            _foldPairs(nodes, count / 2);
+            if (count % 2 == 1) nodes[count / 2] = node(last, zero);
             count = (count + 1) / 2;
-            if (count > 1) zero = node(zero, zero);
+            if (padded) zero = node(zero, zero);
         }
-        return leaves[0];
+        return nodes[0];
+    }
+
+    /// @notice The node so many levels above leaves of padding alone.
+    function padding(uint256 levels) internal pure returns (bytes32 zero) {
+        for (; levels != 0; --levels) {
+            zero = node(zero, zero);
+        }
     }
 
     function recordLeaf(bytes memory record) internal pure returns (bytes32) {

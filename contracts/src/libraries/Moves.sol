@@ -19,7 +19,8 @@ library Moves {
     uint256 private constant MOST_LEVELS = 11;
 
     function isExecutors(Phase phase) internal pure returns (bool) {
-        return phase != Phase.Verdict && uint8(phase) % 2 == 0; // in turns, as far as there are answers
+        if (phase == Phase.Publish || phase == Phase.Trace) return true;
+        return phase == Phase.Tree || phase == Phase.Leaf || phase == Phase.Borders;
     }
 
     /// @notice INVARIANT 29: takes what has passed since the last move off the mover's clock.
@@ -36,6 +37,22 @@ library Moves {
         return (blockNumber - p.since, isExecutors(p.phase) ? p.executorLeft : p.challengerLeft);
     }
 
+    /// @param calls How many calls are executed, and so the number of the trace's last leaf, which is `outputs`.
+    function publish(
+        Position memory p,
+        uint256 calls,
+        bytes32 outputs,
+        bytes32[] memory children,
+        bytes32[] memory path
+    ) internal pure {
+        (p.elements, p.level) = (uint64(calls + 1), uint8(Merkle.depth(calls + 1)));
+        uint256 levels = Merkle.depth(children.length);
+        _checkChildren(p, levels, children.length);
+        _checkLast(outputs, calls, p.level - levels, path, children[children.length - 1]);
+        p.node = Merkle.fold(children, levels, p.level - levels);
+        (p.opened, p.phase) = (uint8(levels), Phase.Call);
+    }
+
     function pickCall(Position memory p, uint32 number, bytes32 root, Shape memory shape, Descent memory descent)
         internal
         pure
@@ -49,38 +66,29 @@ library Moves {
             return true;
         }
         (p.node, p.rooted, p.level) = (root, true, uint8(Merkle.depth(_leaves(p))));
+        (p.index, p.opened) = (0, 0);
         p.phase = p.level == 0 ? Phase.Leaf : Phase.Tree;
         if (descent.path.length != 0) pickNode(p, descent);
     }
 
-    function descend(Position memory p, bytes32[] memory children) internal pure {
-        uint256 count = children.length;
-        uint256 levels = Merkle.depth(count);
-        bool isPower = count != 0 && count & (count - 1) == 0;
-        if (!isPower || levels < _lesser(p.level, LEAST_LEVELS) || levels > _lesser(p.level, MOST_LEVELS)) {
-            revert IDisputeGame.WrongChildren(count, p.level);
-        }
-        if (levels == p.level) {
-            uint256 leaves = _leaves(p);
-            uint256 first = uint256(p.index) << levels;
-            for (uint256 i = count; i != 0 && first + i > leaves; --i) {
-                // INVARIANT 30: padding has one hash.
-                if (children[i - 1] != Merkle.NOTHING) revert IDisputeGame.Padding(first + i - 1);
-            }
-        }
-        _stands(p, Merkle.treeRoot(children));
-        (p.opened, p.phase) = (uint8(levels), Phase.Node);
+    function descend(Position memory p, uint256 levels, bytes32[] memory children) internal pure {
+        _checkChildren(p, levels, children.length);
+        _stands(p, Merkle.fold(children, levels, p.level - levels));
+        (p.opened, p.phase) = (uint8(levels), p.phase == Phase.Trace ? Phase.Call : Phase.Node);
     }
 
     function pickNode(Position memory p, Descent memory descent) internal pure {
+        bool inTrace = p.phase == Phase.Call;
         uint256 levels = descent.path.length;
-        if (levels < p.opened || levels > p.level) revert IDisputeGame.WrongPath(levels, p.opened, p.level);
+        uint256 most = inTrace ? p.level - 1 : p.level; // the trace's leaves are picked as calls
+        if (levels < p.opened || levels > most) revert IDisputeGame.WrongPath(levels, p.opened, most);
         if (descent.index >> levels != p.index) revert IDisputeGame.WrongNode(descent.child, p.node);
         _stands(p, Merkle.climb(descent.child, descent.index, descent.path));
         (p.node, p.index, p.rooted, p.opened) = (descent.child, descent.index, false, 0);
         p.level -= uint8(levels);
-        p.phase = p.level == 0 ? Phase.Leaf : Phase.Tree;
-        if (p.level == 0 && p.index >= _leaves(p)) revert IDisputeGame.Padding(p.index);
+        // INVARIANT 30: padding has one hash.
+        if (uint256(p.index) << p.level >= _leaves(p)) revert IDisputeGame.Padding(p.index);
+        p.phase = inTrace ? Phase.Trace : p.level == 0 ? Phase.Leaf : Phase.Tree;
     }
 
     function showLeaf(Position memory p, bytes memory leaf, bytes memory results) internal pure {
@@ -149,6 +157,28 @@ library Moves {
         }
         p.low = uint64(low);
         p.phase = p.high - p.low == 1 ? Phase.Verdict : Phase.Borders;
+    }
+
+    /// @dev INVARIANT 30: so many nodes of the level below are there as do not stand for padding alone.
+    function _checkChildren(Position memory p, uint256 levels, uint256 count) private pure {
+        uint256 least = _lesser(p.level, LEAST_LEVELS);
+        uint256 most = _lesser(p.level, MOST_LEVELS);
+        if (levels < least || levels > most) revert IDisputeGame.WrongLevels(levels, least, most);
+        uint256 nodes = ((_leaves(p) - 1) >> (p.level - levels)) + 1 - (uint256(p.index) << levels);
+        nodes = _lesser(nodes, 2 ** levels);
+        if (count != nodes) revert IDisputeGame.WrongChildren(count, nodes);
+    }
+
+    /// @dev That leaf `index` is the last one under `node`, `levels` above it; `path` are its siblings on the left.
+    function _checkLast(bytes32 leaf, uint256 index, uint256 levels, bytes32[] memory path, bytes32 node) private pure {
+        uint256 used;
+        bytes32 zero = Merkle.NOTHING;
+        for (; levels != 0; --levels) {
+            if (index & 1 == 0) leaf = Merkle.node(leaf, zero);
+            else if (used < path.length) leaf = Merkle.node(path[used++], leaf);
+            (index, zero) = (index >> 1, Merkle.node(zero, zero));
+        }
+        if (leaf != node || used != path.length) revert IDisputeGame.WrongNode(leaf, node);
     }
 
     /// @dev INVARIANT 27: whatever is picked or shown stands under what the executor published before.
@@ -225,7 +255,9 @@ library Moves {
         return bits == 0;
     }
 
+    /// @dev Of the trace, until a call is picked; then of its tensor.
     function _leaves(Position memory p) private pure returns (uint256) {
+        if (p.dtype == 0) return p.elements;
         return (p.elements * Patterns.size(p.dtype) + Merkle.LEAF - 1) / Merkle.LEAF;
     }
 

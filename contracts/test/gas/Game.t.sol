@@ -129,8 +129,9 @@ contract GameGasTest is Arena {
         _snap("open");
         claim = _claimOf(order, roots, outputs);
         claim.weights = order.weights;
+        bytes32[] memory trace = Toy.trace(roots, outputs);
         vm.prank(executor);
-        game.publish(board.id, board.position, order, Layer.HEADER, p.tree, roots);
+        game.publish(board.id, board.position, order, Layer.HEADER, p.tree, trace, new bytes32[](0));
         _snap("publish, 30 calls");
     }
 
@@ -143,7 +144,7 @@ contract GameGasTest is Arena {
 
     function _descend(bytes32[] memory children) private {
         vm.prank(executor);
-        game.descend(board.id, board.position, children);
+        game.descend(board.id, board.position, Merkle.depth(children.length), children);
         _snap(string.concat("descend to ", vm.toString(children.length)));
     }
 

@@ -8,6 +8,7 @@ import {Claim, FINAL} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Moves} from "../../src/libraries/Moves.sol";
+import {Parts} from "./Parts.sol";
 import {Toy} from "./Toy.sol";
 import {ToyMachine} from "./ToyMachine.sol";
 import {ToyMarket} from "./ToyMarket.sol";
@@ -15,22 +16,29 @@ import {ToyMarket} from "./ToyMarket.sol";
 /// @title Players of games over the toy machine
 /// @notice The executor tells any story; the challenger knows the truth, and of the story only what `Moved` made public.
 abstract contract Arena is Test {
-    /// @dev `leaves` are the leaf hashes of the disputed tensors, where these are not those of their bytes. The masks
-    /// change what follows from the story's own tensors: bit i is element i · reductions + k, and border i.
+    using Parts for Parts.Part;
+    using Parts for Parts.Part[];
+
+    /// @dev `leaves` are the leaf hashes of the disputed tensors, where these are not those of their bytes. `nodes` are
+    /// published of the trace, where they are not those over `roots`. The masks change what follows from the story's own
+    /// tensors: bit i is element i · reductions + k, and border i.
     struct Story {
         bytes[] tensors;
         bytes32[] roots;
+        bytes32[] nodes;
         bytes32 outputs;
         bytes32[][] leaves;
         uint256 resultsMask;
         uint256 bordersMask;
     }
 
-    /// @dev A game as its events tell it; `data` is what the executor published last.
+    /// @dev A game as its events tell it; `data` is what the executor published last, `trace` all
+    /// parts of the trace that it opened, encoded.
     struct Board {
         uint256 id;
         Position position;
         bytes data;
+        bytes trace;
         bool over;
         bool executorLost;
     }
@@ -44,6 +52,7 @@ abstract contract Arena is Test {
     Toy.Program internal program;
     bytes internal input;
     bytes[] internal truth;
+    bytes32[] internal trueRoots;
     /// @dev Levels that the executor opens in one move, if there are more.
     uint256 internal opens = 11;
     uint256 private nonce;
@@ -57,8 +66,10 @@ abstract contract Arena is Test {
         (program, input) = (p, input_);
         bytes[] memory tensors = Toy.execute(p, input_);
         delete truth;
+        delete trueRoots;
         for (uint256 i; i < tensors.length; ++i) {
             truth.push(tensors[i]);
+            trueRoots.push(Toy.tensorRoot(tensors[i]));
         }
     }
 
@@ -102,11 +113,32 @@ abstract contract Arena is Test {
                 bytes memory data;
                 (b.position, data) = abi.decode(logs[i].data, (Position, bytes));
                 if (data.length != 0) b.data = data;
+                if (data.length != 0 && b.position.phase == Phase.Call) _addPart(b);
             } else if (topic == IDisputeGame.Ended.selector) {
                 (b.executorLost,) = abi.decode(logs[i].data, (bool, uint8));
                 b.over = true;
             }
         }
+    }
+
+    function _addPart(Board memory b) private pure {
+        Parts.Part[] memory before = _partsOf(b);
+        Parts.Part[] memory parts = new Parts.Part[](before.length + 1);
+        for (uint256 i; i < before.length; ++i) {
+            parts[i] = before[i];
+        }
+        parts[before.length] = Parts.opened(b.position, b.data);
+        b.trace = abi.encode(parts);
+    }
+
+    function _partsOf(Board memory b) private pure returns (Parts.Part[] memory parts) {
+        if (b.trace.length != 0) parts = abi.decode(b.trace, (Parts.Part[]));
+    }
+
+    /// @dev What was opened of the trace last.
+    function _lastPart(Board memory b) internal pure returns (Parts.Part memory) {
+        Parts.Part[] memory parts = _partsOf(b);
+        return parts[parts.length - 1];
     }
 
     /// @dev The clock of the side to move runs out; one block earlier nobody can end the game.
@@ -142,11 +174,13 @@ abstract contract Arena is Test {
 
     function tell(Board memory b, Order memory order, Story memory s) external {
         Position memory p = b.position;
+        bytes32[] memory leaves = p.phase == Phase.Tree ? s.leaves[p.number] : Toy.trace(s.roots, s.outputs);
         vm.startPrank(executor);
         if (p.phase == Phase.Publish) {
-            game.publish(b.id, p, order, 0, 0, s.roots);
-        } else if (p.phase == Phase.Tree) {
-            game.descend(b.id, p, _children(p, s));
+            (bytes32[] memory nodes, bytes32[] memory lefts) = _opening(s);
+            game.publish(b.id, p, order, 0, 0, nodes, lefts);
+        } else if (p.phase == Phase.Trace || p.phase == Phase.Tree) {
+            game.descend(b.id, p, _levels(p.level), _children(p.level, p.index, leaves));
         } else if (p.phase == Phase.Leaf) {
             game.showLeaf(b.id, p, Toy.leafOf(s.tensors[p.number], p.index), _resultsOf(p, s));
         } else {
@@ -155,12 +189,38 @@ abstract contract Arena is Test {
         vm.stopPrank();
     }
 
-    function _children(Position memory p, Story memory s) internal view returns (bytes32[] memory children) {
-        uint256 levels = p.level < opens ? p.level : opens;
-        bytes32[] memory nodes = Toy.level(s.leaves[p.number], p.level - levels);
-        children = new bytes32[](1 << levels);
+    function _levels(uint256 level) internal view returns (uint256) {
+        return level < opens ? level : opens;
+    }
+
+    /// @dev The nodes below one, without those of padding alone.
+    function _children(uint256 level, uint256 index, bytes32[] memory leaves)
+        internal
+        view
+        returns (bytes32[] memory children)
+    {
+        uint256 levels = _levels(level);
+        bytes32[] memory nodes = Toy.level(leaves, level - levels);
+        uint256 there = ((leaves.length - 1) >> (level - levels)) + 1 - (index << levels);
+        children = new bytes32[](there < 1 << levels ? there : 1 << levels);
         for (uint256 i; i < children.length; ++i) {
-            children[i] = nodes[(uint256(p.index) << levels) + i];
+            children[i] = nodes[(index << levels) + i];
+        }
+    }
+
+    /// @dev What is published of the story's trace, and the siblings left of its outputs root.
+    function _opening(Story memory s) internal view returns (bytes32[] memory nodes, bytes32[] memory lefts) {
+        bytes32[] memory leaves = Toy.trace(s.roots, s.outputs);
+        uint256 level = Merkle.depth(leaves.length);
+        nodes = s.nodes.length == 0 ? _children(level, 0, leaves) : s.nodes;
+        bytes32[] memory path = Toy.path(leaves, s.roots.length);
+        uint256 count;
+        lefts = new bytes32[](level);
+        for (uint256 i; i < level - _levels(level); ++i) {
+            if (s.roots.length >> i & 1 == 1) lefts[count++] = path[i];
+        }
+        assembly ("memory-safe") {
+            mstore(lefts, count)
         }
     }
 
@@ -194,52 +254,60 @@ abstract contract Arena is Test {
     // ---- The challenger ----
 
     /// @dev What an honest challenger does: it picks the first thing that differs from the truth.
-    function _dispute(Board memory b, Order memory order, bytes32[] memory roots, bytes32 outputs) internal {
+    function _dispute(Board memory b, Order memory order) internal {
         Position memory p = b.position;
-        Claim memory claim = _claimOf(order, roots, outputs);
+        Claim memory claim = _claimOf(b, order);
         vm.startPrank(p.challenger);
-        if (p.phase == Phase.Call) _disputeCall(b, claim, roots);
+        if (p.phase == Phase.Call) _disputeCall(b, claim);
         else if (p.phase == Phase.Node) _disputeNode(b);
-        else if (p.phase == Phase.Element) _disputeElement(b, claim, roots);
-        else if (p.phase == Phase.Span) _disputeSpan(b, claim, _witness(p.number, roots, outputs));
-        else game.verdict(b.id, p, claim, _trueResults(p), _witness(p.number, roots, outputs));
+        else if (p.phase == Phase.Element) _disputeElement(b, claim);
+        else if (p.phase == Phase.Span) _disputeSpan(b, claim, _witness(b));
+        else game.verdict(b.id, p, claim, _trueResults(p), _witness(b));
         vm.stopPrank();
         _follow(b);
     }
 
-    function _disputeCall(Board memory b, Claim memory claim, bytes32[] memory roots) private {
-        (,, bytes32[] memory published) = abi.decode(b.data, (bytes32, bytes32, bytes32[]));
-        bytes32[] memory trace = Toy.trace(roots, claim.outputs);
-        for (uint32 i; i < published.length; ++i) {
-            if (published[i] == Toy.tensorRoot(truth[i])) continue;
-            bytes memory proof = abi.encode(Toy.path(trace, i));
-            game.pickCall(b.id, b.position, claim, i, published[i], proof, _nowhere());
-            return;
+    function _disputeCall(Board memory b, Claim memory claim) private {
+        Parts.Part memory part = _lastPart(b);
+        (bool found, uint256 index) = _firstOther(part, Toy.trace(trueRoots, claim.outputs));
+        uint256 last = trueRoots.length - 1;
+        if (!found) {
+            game.collect(b.id, b.position, claim, abi.encode(trueRoots[last], _pathOf(b, last)));
+        } else if (part.bottom != 0) {
+            _pickNode(b, part, index);
+        } else {
+            bytes memory proof = abi.encode(_pathOf(b, index));
+            bytes32 root = part.node(0, index);
+            game.pickCall(b.id, b.position, claim, uint32(index), root, proof, _nowhere());
         }
-        uint256 last = roots.length - 1;
-        game.collect(b.id, b.position, claim, abi.encode(roots[last], Toy.path(trace, last)));
     }
 
     function _disputeNode(Board memory b) private {
-        bytes32[] memory children = abi.decode(b.data, (bytes32[]));
-        uint256 level = b.position.level - b.position.opened;
-        bytes32[] memory mine = Toy.level(Toy.leafHashes(truth[b.position.number]), level);
-        uint256 first = uint256(b.position.index) << b.position.opened;
-        for (uint256 i; i < children.length; ++i) {
-            if (children[i] == mine[first + i]) continue;
-            game.pickNode(b.id, b.position, Descent(uint64(first + i), children[i], Toy.path(children, i)));
-            return;
-        }
-        revert("nothing differs");
+        Parts.Part memory part = Parts.opened(b.position, b.data);
+        (bool found, uint256 index) = _firstOther(part, Toy.leafHashes(truth[b.position.number]));
+        require(found, "nothing differs");
+        _pickNode(b, part, index);
     }
 
-    function _disputeElement(Board memory b, Claim memory claim, bytes32[] memory roots) private {
+    function _pickNode(Board memory b, Parts.Part memory part, uint256 index) private {
+        game.pickNode(b.id, b.position, Descent(uint64(index), part.node(part.bottom, index), part.path(index)));
+    }
+
+    /// @dev The number of the first of the opened nodes that differs from the one over the true leaves.
+    function _firstOther(Parts.Part memory part, bytes32[] memory leaves) private pure returns (bool, uint256) {
+        bytes32[] memory mine = Toy.level(leaves, part.bottom);
+        for (uint256 i; i < part.nodes.length; ++i) {
+            if (part.nodes[i] != mine[part.first() + i]) return (true, part.first() + i);
+        }
+        return (false, 0);
+    }
+
+    function _disputeElement(Board memory b, Claim memory claim) private {
         (uint256 element, uint256 k, Entry memory entry) = _wrongElement(b);
         if (k < program.reductions) {
             game.pickReduction(b.id, b.position, entry, uint8(k), abi.encode(claim.program));
         } else {
-            bytes memory witness = _witness(b.position.number, roots, claim.outputs);
-            game.judgeFinal(b.id, b.position, entry, claim, witness);
+            game.judgeFinal(b.id, b.position, entry, claim, _witness(b));
         }
         assertTrue(element < b.position.elements, "element");
     }
@@ -287,10 +355,24 @@ abstract contract Arena is Test {
         revert("no such results");
     }
 
-    function _witness(uint256 number, bytes32[] memory roots, bytes32 outputs) internal view returns (bytes memory) {
+    function _witness(Board memory b) internal view returns (bytes memory) {
+        uint256 number = b.position.number;
         bytes32[] memory path;
-        if (number != 0) path = Toy.path(Toy.trace(roots, outputs), number - 1);
+        if (number != 0) path = _pathOf(b, number - 1);
         return abi.encode(number == 0 ? input : truth[number - 1], path);
+    }
+
+    /// @dev The siblings of an executed call under the trace that the executor claims.
+    function _pathOf(Board memory b, uint256 number) internal view returns (bytes32[] memory) {
+        return _partsOf(b).path(Toy.trace(trueRoots, market.outputsRootOf(b.position.task)), number);
+    }
+
+    /// @dev The claim that follows from what was published.
+    function _claimOf(Board memory b, Order memory order) internal view returns (Claim memory c) {
+        (c.program, c.inputs, c.repeat) = (order.program, order.inputs, order.repeat);
+        c.outputs = market.outputsRootOf(b.position.task);
+        Parts.Part[] memory parts = _partsOf(b);
+        if (parts.length != 0) c.trace = parts[0].node(parts[0].bottom + parts[0].levels, 0);
     }
 
     function _entry(Position memory p, uint256 element, bytes memory leaf, bytes memory results)
@@ -335,7 +417,7 @@ abstract contract Arena is Test {
     function _play(Board memory b, Order memory order, Story memory s) internal {
         while (!b.over) {
             if (Moves.isExecutors(b.position.phase)) _tell(b, order, s);
-            else _dispute(b, order, s.roots, s.outputs);
+            else _dispute(b, order);
         }
     }
 }

@@ -7,10 +7,13 @@ import {Order} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Moves} from "../../src/libraries/Moves.sol";
 import {Arena} from "./Arena.sol";
+import {Parts} from "./Parts.sol";
 import {Toy} from "./Toy.sol";
 
 /// @title Every lie that a small machine leaves room for
 contract ExhaustiveTest is Arena {
+    using Parts for Parts.Part;
+
     uint256 private convicted;
     uint256 private leaves;
 
@@ -42,6 +45,36 @@ contract ExhaustiveTest is Arena {
 
     function test_AWrongAccountOfThreeCalls() public {
         assertEq(_lie(Toy.Program(3, 1, 1, [uint16(2), 0])), 7 * 2 * 2 + 2 * 8);
+    }
+
+    /// @dev Two moves open the trace of 40 calls: a wrong call, a root or a node that is none, a wrong outputs root.
+    function test_AWrongCallOfManyIsFound() public {
+        opens = 5;
+        _compute(Toy.Program(40, 1, 0, [uint16(0), 0]), hex"01");
+        for (uint256 i; i < 40; ++i) {
+            this.judgeOne(i, 0);
+            this.judgeOne(i, 1);
+        }
+        for (uint256 i; i < 21; ++i) {
+            this.judgeOne(i, 2);
+        }
+        this.judgeOne(0, 3);
+        assertEq(convicted, 2 * 40 + 21 + 1);
+    }
+
+    function judgeOne(uint256 place, uint256 kind) external {
+        bytes[] memory tensors = truth;
+        if (kind == 0) tensors[place][0] ^= 0x01;
+        Story memory s = _story(tensors);
+        if (kind == 1) s.roots[place] = keccak256("no tensor");
+        if (kind == 2) (s.nodes,) = _opening(s);
+        if (kind == 2) s.nodes[place] = keccak256("no node");
+        if (kind == 3) s.outputs = keccak256("nothing");
+        Order memory order = _claim(s);
+        Board memory b = _open(order, challenger);
+        _play(b, order, s);
+        assertTrue(b.executorLost, "executor lost");
+        ++convicted;
     }
 
     /// @return Games that were played.
@@ -102,6 +135,13 @@ contract ExhaustiveTest is Arena {
         assertEq(_defend(Toy.Program(1, 1, 1, [uint16(66), 0])), 2 * (2 + 2 * 66) + 1);
     }
 
+    /// @dev Two moves open the trace of 33 calls: each call is reached from its root, and from each of the 17 nodes, where
+    /// the challenger may collect, too.
+    function test_AnHonestExecutorOfManyCalls() public {
+        opens = 5;
+        assertEq(_defend(Toy.Program(33, 1, 0, [uint16(0), 0])), 2 * (33 * 2 * 2) + 1 + 17);
+    }
+
     /// @return Games that ended.
     function _defend(Toy.Program memory p) private returns (uint256) {
         bytes memory ones = new bytes(p.elements);
@@ -136,7 +176,7 @@ contract ExhaustiveTest is Arena {
         uint256 snapshot = vm.snapshotState();
         vm.recordLogs();
         try this.choose(b, order, s, choice) {
-            Board memory next = Board(b.id, b.position, b.data, false, false);
+            Board memory next = Board(b.id, b.position, b.data, b.trace, false, false);
             _follow(next);
             this.attack(next, order);
             before = leaves;
@@ -149,7 +189,10 @@ contract ExhaustiveTest is Arena {
 
     function _choices(Board memory b) private view returns (uint256) {
         Phase phase = b.position.phase;
-        if (phase == Phase.Call) return uint256(program.calls) * 2 + 1;
+        if (phase == Phase.Call) {
+            Parts.Part memory part = _lastPart(b);
+            return (part.nodes.length << part.bottom) * 2 + 1 + (2 << b.position.opened);
+        }
         if (phase == Phase.Node) return 2 << b.position.opened;
         if (phase == Phase.Element) return uint256(program.elements) * (program.reductions + 2);
         return phase == Phase.Span ? 2 * (abi.decode(b.data, (bytes)).length + 2) : 1;
@@ -158,10 +201,10 @@ contract ExhaustiveTest is Arena {
     function choose(Board memory b, Order memory order, Story memory s, uint256 choice) external {
         Phase phase = b.position.phase;
         Claim memory claim = _claimOf(order, s.roots, s.outputs);
-        bytes memory witness = _witness(b.position.number, s.roots, s.outputs);
+        bytes memory witness = _witness(b);
         vm.startPrank(challenger);
         if (phase == Phase.Call) _chooseCall(b, claim, s, choice);
-        else if (phase == Phase.Node) _chooseNode(b, choice);
+        else if (phase == Phase.Node) _chooseNode(b, Parts.opened(b.position, b.data), choice);
         else if (phase == Phase.Element) _chooseElement(b, claim, witness, choice);
         else if (phase == Phase.Span) _chooseSpan(b, claim, witness, choice);
         else game.verdict(b.id, b.position, claim, _trueResults(b.position), witness);
@@ -170,10 +213,15 @@ contract ExhaustiveTest is Arena {
 
     function _chooseCall(Board memory b, Claim memory claim, Story memory s, uint256 choice) private {
         bytes32[] memory trace = Toy.trace(s.roots, s.outputs);
-        uint256 number = choice / 2;
-        if (number == program.calls) {
-            bytes memory proof = abi.encode(trace[number - 1], Toy.path(trace, number - 1));
+        Parts.Part memory part = _lastPart(b);
+        uint256 calls = part.nodes.length << part.bottom; // those below what was opened last, and beyond
+        uint256 number = (part.first() << part.bottom) + choice / 2;
+        if (choice == calls * 2) {
+            number = trace.length - 2;
+            bytes memory proof = abi.encode(trace[number], Toy.path(trace, number));
             game.collect(b.id, b.position, claim, proof);
+        } else if (choice > calls * 2) {
+            _chooseNode(b, part, choice - calls * 2 - 1);
         } else {
             Descent memory way = _nowhere();
             if (choice % 2 == 1) way = Descent(0, s.leaves[number][0], Toy.path(s.leaves[number], 0));
@@ -182,9 +230,11 @@ contract ExhaustiveTest is Arena {
         }
     }
 
-    function _chooseNode(Board memory b, uint256 choice) private {
-        bytes32[] memory children = abi.decode(b.data, (bytes32[]));
-        game.pickNode(b.id, b.position, Descent(uint64(choice), children[choice], Toy.path(children, choice)));
+    /// @dev Those that were opened, and as many of the padding beyond them.
+    function _chooseNode(Board memory b, Parts.Part memory part, uint256 choice) private {
+        uint256 index = part.first() + choice;
+        bytes32[] memory path = part.path(part.first() + choice % (1 << part.levels));
+        game.pickNode(b.id, b.position, Descent(uint64(index), part.node(part.bottom, index), path));
     }
 
     function _chooseElement(Board memory b, Claim memory claim, bytes memory witness, uint256 choice) private {

@@ -76,7 +76,7 @@ contract TreesTest is Arena {
         Board memory b = _open(order, challenger);
         while (b.position.phase != Phase.Leaf) {
             if (b.position.phase == Phase.Publish || b.position.phase == Phase.Tree) _tell(b, order, s);
-            else _dispute(b, order, s.roots, s.outputs);
+            else _dispute(b, order);
         }
         vm.prank(executor);
         vm.expectRevert(IDisputeGame.TailNotZero.selector);
@@ -146,7 +146,7 @@ contract TreesTest is Arena {
         assertEq(b.position.index, 35, "leaf");
     }
 
-    /// @dev INVARIANT 26: leaves beyond the elements cannot be picked, and whoever picks above them cannot go on.
+    /// @dev INVARIANT 26: nor can a node above leaves beyond the elements.
     function test_PaddingCannotBePicked() public {
         Story memory s = _story(truth);
         Order memory order = _claim(s);
@@ -168,16 +168,39 @@ contract TreesTest is Arena {
         _pickCall(b, order, s, _nowhere());
         _tell(b, order, s);
         nodes = Toy.level(s.leaves[0], 1);
-        path = Toy.path(nodes, 31);
+        path = Toy.path(nodes, 18);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 18));
         vm.prank(challenger);
-        game.pickNode(b.id, b.position, Descent(31, nodes[31], path));
-        _follow(b);
+        game.pickNode(b.id, b.position, Descent(18, nodes[18], path));
+    }
+
+    /// @dev INVARIANT 26: of the trace, too; and its leaves are picked as calls.
+    function test_NoPaddingOfTheTraceAndNoLeafCanBePicked() public {
+        opens = 5;
+        _compute(Toy.Program(40, 1, 0, [uint16(0), 0]), hex"01");
+        Story memory s = _story(truth);
+        Order memory order = _claim(s);
+        Board memory b = _open(order, challenger);
         _tell(b, order, s);
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 62));
-        vm.prank(challenger);
-        game.pickNode(b.id, b.position, Descent(62, 0, new bytes32[](1)));
-        _runOut(b);
-        assertFalse(b.executorLost, "executor lost");
+        bytes32[] memory leaves = Toy.trace(s.roots, s.outputs);
+        bytes32[] memory nodes = Toy.level(leaves, 1);
+        bytes32[] memory path = Toy.path(nodes, 21);
+        vm.startPrank(challenger);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.Padding.selector, 21));
+        game.pickNode(b.id, b.position, Descent(21, nodes[21], path));
+        path = Toy.path(leaves, 3);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPath.selector, 6, 5, 5));
+        game.pickNode(b.id, b.position, Descent(3, leaves[3], path));
+    }
+
+    /// @dev The trace of 40 calls with a leaf beyond the outputs root: it cannot be published.
+    function test_PaddingOfTheTraceThatIsNotZeroIsConvicted_Invariant27() public {
+        opens = 5;
+        _compute(Toy.Program(40, 1, 0, [uint16(0), 0]), hex"01");
+        Story memory s = _story(truth);
+        (s.nodes,) = _opening(s);
+        s.nodes[20] = Merkle.node(s.outputs, keccak256("padding"));
+        _convicts(s);
     }
 
     function _pickCall(Board memory b, Order memory order, Story memory s, Descent memory way) private {

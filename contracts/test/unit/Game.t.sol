@@ -4,6 +4,8 @@ pragma solidity 0.8.30;
 import {Descent, Entry, IDisputeGame, Phase, Position, Reason} from "../../src/interfaces/IDisputeGame.sol";
 import {Claim, FINAL, IReferee} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
+import {Merkle} from "../../src/libraries/Merkle.sol";
+import {Moves} from "../../src/libraries/Moves.sol";
 import {Patterns} from "../../src/libraries/Patterns.sol";
 import {Arena} from "../toy/Arena.sol";
 import {Toy} from "../toy/Toy.sol";
@@ -14,6 +16,7 @@ import {ToyMarket} from "../toy/ToyMarket.sol";
 contract GameTest is Arena {
     uint256 private constant CLOCKS = 12; // exec 5 and CLOCK 7
     Story private story;
+    bytes32[] private opening;
     Order private order;
     Board private board;
 
@@ -30,6 +33,7 @@ contract GameTest is Arena {
     function _tellThat(Story memory s) private {
         s.resultsMask = 1 << 3; // element 1 of its leaf, reduction 1
         story = s;
+        (opening,) = _opening(s);
         order = _claim(s);
         board = _open(order, challenger);
     }
@@ -40,13 +44,14 @@ contract GameTest is Arena {
         b = board;
         while (b.position.phase != phase) {
             assertFalse(b.over, "over");
-            if (uint8(b.position.phase) % 2 == 0 && b.position.phase != Phase.Verdict) _tell(b, order, s);
-            else _dispute(b, order, s.roots, s.outputs);
+            if (Moves.isExecutors(b.position.phase)) _tell(b, order, s);
+            else _dispute(b, order);
         }
     }
 
     function _publish(Board memory b) private {
-        game.publish(b.id, b.position, order, 0, 0, story.roots); // no call but this one: it may be pranked
+        bytes32[] memory nodes = opening; // no call but this one, not even to hash: it may be pranked
+        game.publish(b.id, b.position, order, 0, 0, nodes, new bytes32[](0));
     }
 
     // ---- Opening and ending ----
@@ -84,16 +89,40 @@ contract GameTest is Arena {
 
     /// @dev Every phase has an exit by time that anybody can take: INVARIANT 29.
     function test_WhoeverStallsLoses_Invariant29() public {
-        for (uint8 phase; phase <= uint8(Phase.Span); ++phase) {
-            uint256 snapshot = vm.snapshotState();
-            Board memory b = _until(Phase(phase));
-            vm.roll(block.number + CLOCKS);
-            vm.expectEmit(address(game));
-            emit IDisputeGame.Ended(b.id, b.position.task, phase % 2 == 0, Reason.Clock);
-            game.timeout(b.id, b.position);
-            _follow(b);
-            vm.revertToState(snapshot);
+        Phase[8] memory phases =
+            [Phase.Publish, Phase.Call, Phase.Tree, Phase.Node, Phase.Leaf, Phase.Element, Phase.Borders, Phase.Span];
+        for (uint256 i; i < phases.length; ++i) {
+            _stalls(phases[i], i % 2 == 0);
         }
+        _many();
+        _stalls(Phase.Publish, true);
+        _stalls(Phase.Trace, true);
+        Board memory b = _until(Phase.Trace);
+        _tell(b, order, story);
+        assertEq(uint8(b.position.phase), uint8(Phase.Call), "below the root of the trace");
+        board = b;
+        _stalls(Phase.Call, false);
+    }
+
+    /// @dev The side whose move it is in that phase does not make it.
+    function _stalls(Phase phase, bool executorLost) private {
+        uint256 snapshot = vm.snapshotState();
+        Board memory b = _until(phase);
+        vm.roll(block.number + CLOCKS);
+        vm.expectEmit(address(game));
+        emit IDisputeGame.Ended(b.id, b.position.task, executorLost, Reason.Clock);
+        game.timeout(b.id, b.position);
+        _follow(b);
+        vm.revertToState(snapshot);
+    }
+
+    /// @dev 40 calls, of whose trace 32 nodes are opened in one move; the executor lies in call 37.
+    function _many() private {
+        opens = 5;
+        _compute(Toy.Program(40, 1, 0, [uint16(0), 0]), hex"01");
+        bytes[] memory tensors = truth;
+        tensors[37][0] ^= 0x01;
+        _tellThat(_story(tensors));
     }
 
     function test_WhoeverStallsInTheVerdictLoses_Invariant29() public {
@@ -112,13 +141,13 @@ contract GameTest is Arena {
         assertEq(b.position.executorLeft, 1, "executor");
         assertEq(b.position.challengerLeft, CLOCKS, "challenger");
         vm.roll(block.number + 5);
-        _dispute(b, order, story.roots, story.outputs);
+        _dispute(b, order);
         assertEq(b.position.executorLeft, 1, "executor");
         assertEq(b.position.challengerLeft, CLOCKS - 5, "challenger");
         vm.roll(block.number + 1);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.ClockOver.selector, 1, 1));
         vm.prank(executor);
-        game.descend(b.id, b.position, new bytes32[](2));
+        game.descend(b.id, b.position, 1, new bytes32[](2));
         game.timeout(b.id, b.position);
         _follow(b);
         assertTrue(b.executorLost, "executor lost");
@@ -128,15 +157,16 @@ contract GameTest is Arena {
 
     function test_AMoveOfAnotherGameIsRefused_Invariant31() public {
         Board memory other = _open(order, makeAddr("other"));
-        bytes32[] memory roots = story.roots;
+        (bytes32[] memory nodes,) = _opening(story);
+        bytes32[] memory none;
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPosition.selector, other.id));
         vm.prank(executor);
-        game.publish(other.id, board.position, order, 0, 0, roots);
+        game.publish(other.id, board.position, order, 0, 0, nodes, none);
         Order memory foreign = _claim(story);
         Board memory b = _open(foreign, challenger);
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongOrder.selector, b.position.task));
         vm.prank(executor);
-        game.publish(b.id, b.position, order, 0, 0, roots);
+        game.publish(b.id, b.position, order, 0, 0, nodes, none);
     }
 
     function test_AMoveCannotBeMadeTwice_Invariant31() public {
@@ -177,7 +207,7 @@ contract GameTest is Arena {
         vm.expectRevert(wrong);
         game.collect(b.id, b.position, claim, "");
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Tree, Phase.Publish));
-        game.descend(b.id, b.position, new bytes32[](2));
+        game.descend(b.id, b.position, 1, new bytes32[](2));
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Node, Phase.Publish));
         game.pickNode(b.id, b.position, _nowhere());
         vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongPhase.selector, Phase.Leaf, Phase.Publish));
@@ -203,33 +233,71 @@ contract GameTest is Arena {
 
     // ---- What the executor publishes ----
 
-    function test_PublishRefusesAnotherNumberOfCalls() public {
-        vm.startPrank(executor);
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongCalls.selector, 1, 2));
-        game.publish(board.id, board.position, order, 0, 0, new bytes32[](1));
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongCalls.selector, 3, 2));
-        game.publish(board.id, board.position, order, 0, 0, new bytes32[](3));
-        vm.stopPrank();
-        order.repeat = 1_024;
-        market.reveal(order, executor, 0);
-        Board memory b = _open(order, challenger);
-        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongCalls.selector, 2_048, 2_048));
+    /// @dev As many nodes as there are, no fewer levels than 5 and no more than 11, and the outputs root as the last leaf.
+    function test_PublishRefusesAnythingButAnOpeningOfTheTrace_Invariant30() public {
+        _many();
+        (bytes32[] memory nodes, bytes32[] memory lefts) = _opening(story);
+        assertEq(nodes.length, 21, "of 41 leaves");
+        assertEq(lefts.length, 0, "the outputs root has padding beside it");
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 0, 5, 6), new bytes32[](0), lefts);
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 4, 5, 6), new bytes32[](11), lefts);
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 7, 5, 6), new bytes32[](65), lefts);
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongChildren.selector, 20, 21), new bytes32[](20), lefts);
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongChildren.selector, 40, 41), new bytes32[](40), lefts);
+        bytes32 last = nodes[20];
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongNode.selector, last, last), nodes, new bytes32[](1));
+        nodes[20] = story.outputs;
+        _refusesToPublish(abi.encodeWithSelector(IDisputeGame.WrongNode.selector, last, story.outputs), nodes, lefts);
+    }
+
+    function _refusesToPublish(bytes memory error, bytes32[] memory nodes, bytes32[] memory lefts) private {
+        vm.expectRevert(error);
         vm.prank(executor);
-        game.publish(b.id, b.position, order, 0, 0, new bytes32[](2_048));
+        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+    }
+
+    /// @dev 48 leaves: the outputs root has a sibling on its left on each of the four levels below the nodes.
+    function test_PublishBindsTheSiblingsOfTheOutputsRoot_Invariant30() public {
+        _compute(Toy.Program(191, 1, 0, [uint16(0), 0]), hex"01");
+        _tellThat(_story(truth));
+        opens = 5;
+        (bytes32[] memory nodes, bytes32[] memory lefts) = _opening(story);
+        assertEq(lefts.length, 3, "of eight levels five are opened");
+        for (uint256 i; i < 3; ++i) {
+            lefts[i] ^= bytes32(uint256(1));
+            vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
+            vm.prank(executor);
+            game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+            lefts[i] ^= bytes32(uint256(1));
+        }
+        _publishAs(nodes, new bytes32[](2), IDisputeGame.WrongNode.selector);
+        _publishAs(nodes, new bytes32[](4), IDisputeGame.WrongNode.selector);
+        vm.prank(executor);
+        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
+    }
+
+    function _publishAs(bytes32[] memory nodes, bytes32[] memory lefts, bytes4 error) private {
+        vm.expectPartialRevert(error);
+        vm.prank(executor);
+        game.publish(board.id, board.position, order, 0, 0, nodes, lefts);
     }
 
     function test_DescendRefusesWhatDoesNotFoldToTheNode() public {
         Board memory b = _until(Phase.Tree);
-        bytes32[] memory children = _children(b.position, story);
+        bytes32[] memory children = _children(1, 0, story.leaves[1]);
         vm.startPrank(executor);
         for (uint256 count; count < 6; ++count) {
             if (count == 2) continue;
-            vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongChildren.selector, count, 1));
-            game.descend(b.id, b.position, new bytes32[](count));
+            vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongChildren.selector, count, 2));
+            game.descend(b.id, b.position, 1, new bytes32[](count));
         }
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 0, 1, 1));
+        game.descend(b.id, b.position, 0, children);
+        vm.expectRevert(abi.encodeWithSelector(IDisputeGame.WrongLevels.selector, 2, 1, 1));
+        game.descend(b.id, b.position, 2, children);
         children[0] ^= bytes32(uint256(1));
         vm.expectPartialRevert(IDisputeGame.WrongNode.selector);
-        game.descend(b.id, b.position, children);
+        game.descend(b.id, b.position, 1, children);
     }
 
     function test_ShowLeafRefusesOtherBytesAndLengths() public {
@@ -333,7 +401,7 @@ contract GameTest is Arena {
         _follow(b);
         vm.expectEmit(address(game));
         emit IDisputeGame.Ended(b.id, b.position.task, true, Reason.Determined);
-        _dispute(b, order, story.roots, story.outputs);
+        _dispute(b, order);
     }
 
     function test_SpansAreThoseOfTheClaimedBorders() public {
@@ -355,7 +423,7 @@ contract GameTest is Arena {
     function test_AVerdictIsAnybodysAndTheSame_Invariant32() public {
         Board memory b = _until(Phase.Element);
         _pickFinal(b);
-        bytes memory witness = _witness(1, story.roots, story.outputs);
+        bytes memory witness = _witness(b);
         Claim memory claim = _claimOf(order, story.roots, story.outputs);
         bytes memory results = _trueResults(b.position);
         address[3] memory senders = [executor, challenger, makeAddr("anybody")];
@@ -412,7 +480,7 @@ contract GameTest is Arena {
         _tell(badPick, order, story);
         _tell(silent, order, story);
         vm.roll(block.number + 1);
-        _dispute(honest, order, story.roots, story.outputs);
+        _dispute(honest, order);
         _collect(badPick);
         assertFalse(badPick.executorLost, "between");
         _play(honest, order, story);

@@ -20,12 +20,11 @@ from eigentensor.dispute.moves import (
 from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason, Side, deadline_of
 from eigentensor.dispute.published import Published
 from eigentensor.dispute.refusal import refuse
-from eigentensor.dispute.rules import MAX_CALLS, apply
+from eigentensor.dispute.rules import apply
 from eigentensor.dispute.strategy import Keep, Knowledge, next_move
 
 __all__ = [
     "FINAL",
-    "MAX_CALLS",
     "ClaimBorders",
     "Collect",
     "Descend",

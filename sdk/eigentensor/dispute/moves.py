@@ -33,20 +33,25 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """`order` is the order as the contract takes it; `claim` is what it, the market and the calls give together."""
+    """`order` is the order as the contract takes it; `claim` is what it, the market and the trace give together.
+
+    `children` are nodes of the trace, as of a `Descend`; `path` are the siblings left of the outputs root on its way to
+    the last of them.
+    """
 
     function: ClassVar = "publish"
     order: tuple[Any, ...]
     claim: Claim
     header: bytes
     records_root: bytes
-    calls: tuple[bytes, ...]
+    children: tuple[bytes, ...]
+    path: tuple[bytes, ...]
 
     def arguments(self) -> tuple[Any, ...]:
-        return self.order, self.header, self.records_root, list(self.calls)
+        return self.order, self.header, self.records_root, list(self.children), list(self.path)
 
     def published(self) -> bytes:
-        return encode(["bytes32", "bytes32", "bytes32[]"], [self.header, self.records_root, self.calls])
+        return encode(["bytes32[]"], [self.children])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,14 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class Descend:
+    """The nodes `levels` below the current one, without those that stand for padding alone."""
+
     function: ClassVar = "descend"
+    levels: int
     children: tuple[bytes, ...]
 
     def arguments(self) -> tuple[Any, ...]:
-        return (list(self.children),)
+        return self.levels, list(self.children)
 
     def published(self) -> bytes:
         return encode(["bytes32[]"], [self.children])

@@ -23,19 +23,22 @@ class Phase(IntEnum):
 
     PUBLISH = 0
     CALL = 1
-    TREE = 2
-    NODE = 3
-    LEAF = 4
-    ELEMENT = 5
-    BORDERS = 6
-    SPAN = 7
-    VERDICT = 8
+    TRACE = 2
+    TREE = 3
+    NODE = 4
+    LEAF = 5
+    ELEMENT = 6
+    BORDERS = 7
+    SPAN = 8
+    VERDICT = 9
 
     @property
     def side(self) -> Side:
         """Whose clock runs."""
-        executor = self in (Phase.PUBLISH, Phase.TREE, Phase.LEAF, Phase.BORDERS)
-        return Side.EXECUTOR if executor else Side.CHALLENGER
+        return Side.EXECUTOR if self in _EXECUTORS else Side.CHALLENGER
+
+
+_EXECUTORS = frozenset((Phase.PUBLISH, Phase.TRACE, Phase.TREE, Phase.LEAF, Phase.BORDERS))
 
 
 class Reason(IntEnum):

@@ -7,15 +7,16 @@ from typing import Self
 from eth_abi.abi import decode
 
 from eigentensor.dispute.position import Phase, Position
-from eigentensor.tracing import Hashes
+from eigentensor.tracing import Claimed, Hashes, Opened
 
 
 @dataclass(frozen=True)
 class Published:
-    """Everything is of the last move of its kind; the roots of all calls are `calls`."""
+    """`nodes` are all that were opened of the trace, from its root downwards; everything else is of the last move of
+    its kind."""
 
-    calls: tuple[bytes, ...] = ()
-    children: tuple[bytes, ...] = ()
+    nodes: tuple[Opened, ...] = ()
+    children: Opened | None = None
     leaf: bytes = b""
     results: bytes = b""
     borders: bytes = b""
@@ -26,20 +27,26 @@ class Published:
         found = cls()
         for position, data in moves:
             if data:
-                found = found.after(position.phase, data)
+                found = found.after(position, data)
         return found
 
-    def after(self, phase: Phase, data: bytes) -> Self:
-        """With the data of an executor's move, which led to a phase."""
-        if phase is Phase.CALL:
-            return replace(self, calls=tuple(decode(["bytes32", "bytes32", "bytes32[]"], data)[2]))
-        if phase is Phase.NODE:
-            return replace(self, children=tuple(decode(["bytes32[]"], data)[0]))
-        if phase is Phase.ELEMENT:
+    def after(self, position: Position, data: bytes) -> Self:
+        """With the data of an executor's move, which led to a position."""
+        if position.phase is Phase.CALL:
+            return replace(self, nodes=(*self.nodes, _opened(position, data)))
+        if position.phase is Phase.NODE:
+            return replace(self, children=_opened(position, data))
+        if position.phase is Phase.ELEMENT:
             leaf, results = decode(["bytes", "bytes"], data)
             return replace(self, leaf=leaf, results=results)
         return replace(self, borders=decode(["bytes"], data)[0])
 
-    def trace(self, outputs: bytes) -> Hashes:
-        """The tree over the roots of the calls and the revealed outputs root."""
-        return Hashes((*self.calls, outputs))
+    def trace(self, own: Hashes) -> Claimed:
+        """The trace that the executor claims, as far as it follows from what it opened and from the trace that one has
+        oneself; both with the revealed outputs root."""
+        return Claimed(own, self.nodes)
+
+
+def _opened(position: Position, data: bytes) -> Opened:
+    (nodes,) = decode(["bytes32[]"], data)
+    return Opened(position.level - position.opened, position.opened, position.index, nodes)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from eigentensor.dispute.rules import MAX_CALLS
 from eigentensor.merkle import LEAF
 from eigentensor.program.codec import HEADER, split, to_bytes
 from eigentensor.program.cost import body_cost, depth, record_bytes
@@ -25,8 +24,6 @@ def refuse(program: Program, repeat: int) -> str | None:
     operator could not defend a right one.
     """
     executed = len(program.calls) * repeat
-    if executed > MAX_CALLS:
-        return f"it executes {executed:,} calls, at most {MAX_CALLS:,} can be disputed"
     if (size := _collect_bytes(program, executed)) > WITNESS:
         return f"its results need a proof of {size:,} bytes, at most {WITNESS:,} are allowed"
     if (size := largest_witness(program, executed)) > MOST:

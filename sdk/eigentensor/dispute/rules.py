@@ -35,11 +35,10 @@ from eigentensor.merkle import LEAF, NOTHING
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import HEADER, read_record
 from eigentensor.program.model import Body
-from eigentensor.tracing import Claim, Hashes, Point, check_call, check_witness, collected, evaluate_step
+from eigentensor.tracing import Claim, Opened, Point, check_call, check_witness, collected, evaluate_step
+from eigentensor.tracing.hashes import padding
 from eigentensor.tracing.step import identity_of, is_canonical, length_of, reduction_dtypes
 
-#: Executed calls whose roots fit into one transaction.
-MAX_CALLS = 2047
 #: Levels that one move opens at least, where there are as many, and at most.
 LEAST, MOST = 5, 11
 #: Spans that one move cuts into.
@@ -51,7 +50,7 @@ def apply(position: Position, move: Move, block: int) -> Position | Outcome:
     if block > deadline_of(position):
         raise IllegalMove(f"the clock was over after block {deadline_of(position)}")
     phases, made = _MOVES[type(move)]
-    if position.phase is not phases:
+    if position.phase not in phases:
         raise IllegalMove(f"{move.function} in phase {position.phase.name.lower()}")
     left = position.left - (block - position.since)
     if position.phase.side is Side.EXECUTOR:
@@ -79,14 +78,17 @@ def borders_of(position: Position) -> range:
 
 
 def _publish(position: Position, move: Publish) -> Position:
-    claim, calls = move.claim, Hashes((*move.calls, move.claim.outputs))
+    claim = move.claim
     if merkle.program_root_of(move.header, move.records_root) != claim.program:
         raise IllegalMove("the records are not those of the task's program")
-    if not len(move.calls) == HEADER.unpack(move.header)[5] * claim.repeat <= MAX_CALLS:
-        raise IllegalMove(f"{len(move.calls)} roots of calls")
-    if calls.root != claim.trace:
-        raise IllegalMove("the claim is not that of these calls")
-    return replace(position, phase=Phase.CALL, claim=claim_hash(claim))
+    calls = HEADER.unpack(move.header)[5] * claim.repeat
+    begun = replace(position, elements=calls + 1, level=calls.bit_length())
+    opened = _opened(begun, max(0, len(move.children) - 1).bit_length(), move.children)
+    if _last(claim.outputs, calls, opened.bottom, move.path) != opened.nodes[-1]:
+        raise IllegalMove("the outputs root is not the last leaf")
+    if opened.root != claim.trace:
+        raise IllegalMove("the claim is not that of this trace")
+    return replace(begun, phase=Phase.CALL, claim=claim_hash(claim), node=opened.root, opened=opened.levels)
 
 
 def _pick_call(position: Position, move: PickCall) -> Position | Outcome:
@@ -105,6 +107,8 @@ def _pick_call(position: Position, move: PickCall) -> Position | Outcome:
         node=move.proof.root,
         rooted=True,
         level=_depth(dtype, elements),
+        opened=0,
+        index=0,
         dtype=int(dtype),
         elements=elements,
         reductions=int.from_bytes(bytes(reduction_dtypes(body)), "little"),
@@ -121,20 +125,18 @@ def _collect(position: Position, move: Collect) -> Outcome:
 
 
 def _descend(position: Position, move: Descend) -> Position:
-    opened = max(0, len(move.children) - 1).bit_length()
-    if len(move.children) != 1 << opened or not min(LEAST, position.level) <= opened <= min(MOST, position.level):
-        raise IllegalMove(f"{len(move.children)} children of a node at level {position.level}")
-    _is_node(position, merkle.tree_root(move.children))
-    if opened == position.level:
-        first = position.index << opened
-        for leaf, child in enumerate(move.children, first):
-            if leaf >= _leaves(position) and child != NOTHING:
-                raise IllegalMove("a leaf beyond the tensor is not zero")
-    return replace(position, phase=Phase.NODE, opened=opened)
+    _is_node(position, _opened(position, move.levels, move.children).root)
+    phase = Phase.CALL if position.phase is Phase.TRACE else Phase.NODE
+    return replace(position, phase=phase, opened=move.levels)
 
 
 def _pick_node(position: Position, move: PickNode) -> Position:
-    return _below(position, move.descent, position.opened)
+    below = _below(position, move.descent, position.opened)
+    if position.phase is not Phase.CALL:
+        return below
+    if not below.level:
+        raise IllegalMove("a leaf of the trace is picked as a call")
+    return replace(below, phase=Phase.TRACE)
 
 
 def _show_leaf(position: Position, move: ShowLeaf) -> Position:
@@ -257,13 +259,40 @@ def _below(position: Position, descent: Descent, least: int) -> Position:
     if len(descent.path) < least or level < 0 or descent.index >> len(descent.path) != position.index:
         raise IllegalMove(f"node {descent.index} lies elsewhere")
     _is_node(position, merkle.climb(descent.child, descent.index, descent.path))
-    if level == 0 and descent.index >= _leaves(position):
-        raise IllegalMove("a leaf beyond the tensor")
+    if descent.index << level >= _leaves(position):
+        raise IllegalMove("a node of padding alone")
     phase = Phase.TREE if level else Phase.LEAF
     return replace(position, phase=phase, node=descent.child, rooted=False, level=level, opened=0, index=descent.index)
 
 
+def _opened(position: Position, levels: int, children: tuple[bytes, ...]) -> Opened:
+    """The nodes so many levels below the current one, as they are opened."""
+    bottom = position.level - levels
+    if not min(LEAST, position.level) <= levels <= min(MOST, position.level):
+        raise IllegalMove(f"{levels} levels below a node at level {position.level}")
+    there = min(1 << levels, ((_leaves(position) - 1) >> bottom) + 1 - (position.index << levels))
+    if len(children) != there:
+        raise IllegalMove(f"{len(children)} nodes where there are {there}")
+    return Opened(bottom, levels, position.index, children)
+
+
+def _last(leaf: bytes, index: int, levels: int, path: tuple[bytes, ...]) -> bytes:
+    """The node so many levels above a tree's last leaf, by its siblings on the left."""
+    lefts = iter(path)
+    for level in range(levels):
+        if index >> level & 1:
+            leaf = merkle.node(next(lefts, b""), leaf)
+        else:
+            leaf = merkle.node(leaf, padding(level))
+    if next(lefts, None) is not None:
+        raise IllegalMove("a sibling is left over")
+    return leaf
+
+
 def _leaves(position: Position) -> int:
+    """Of the trace, until a call is picked; then of its tensor."""
+    if not position.dtype:
+        return position.elements
     return -(-position.elements * DType(position.dtype).size // LEAF)
 
 
@@ -272,17 +301,17 @@ def _depth(dtype: DType, elements: int) -> int:
 
 
 _COMFORTABLE = 7
-_MOVES: dict[type, tuple[Phase, Callable[[Position, Any], Position | Outcome]]] = {
-    Publish: (Phase.PUBLISH, _publish),
-    PickCall: (Phase.CALL, _pick_call),
-    Collect: (Phase.CALL, _collect),
-    Descend: (Phase.TREE, _descend),
-    PickNode: (Phase.NODE, _pick_node),
-    ShowLeaf: (Phase.LEAF, _show_leaf),
-    PickReduction: (Phase.ELEMENT, _pick_reduction),
-    JudgeFinal: (Phase.ELEMENT, _judge_final),
-    ClaimBorders: (Phase.BORDERS, _claim_borders),
-    PickSpan: (Phase.SPAN, _pick_span),
-    JudgeSpan: (Phase.SPAN, _judge_span),
-    Verdict: (Phase.VERDICT, _verdict),
+_MOVES: dict[type, tuple[tuple[Phase, ...], Callable[[Position, Any], Position | Outcome]]] = {
+    Publish: ((Phase.PUBLISH,), _publish),
+    PickCall: ((Phase.CALL,), _pick_call),
+    Collect: ((Phase.CALL,), _collect),
+    Descend: ((Phase.TRACE, Phase.TREE), _descend),
+    PickNode: ((Phase.CALL, Phase.NODE), _pick_node),
+    ShowLeaf: ((Phase.LEAF,), _show_leaf),
+    PickReduction: ((Phase.ELEMENT,), _pick_reduction),
+    JudgeFinal: ((Phase.ELEMENT,), _judge_final),
+    ClaimBorders: ((Phase.BORDERS,), _claim_borders),
+    PickSpan: ((Phase.SPAN,), _pick_span),
+    JudgeSpan: ((Phase.SPAN,), _judge_span),
+    Verdict: ((Phase.VERDICT,), _verdict),
 }

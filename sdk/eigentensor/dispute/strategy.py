@@ -32,10 +32,12 @@ from eigentensor.dispute.published import Published
 from eigentensor.dispute.rules import borders_of, descend_levels, point_of
 from eigentensor.tracing import (
     Claim,
+    Claimed,
     Element,
     Execution,
     Flat,
     Hashes,
+    Opened,
     Point,
     evaluate_step,
     kernel_of,
@@ -60,6 +62,12 @@ class Knowledge:
     account: Execution
     claimed: Mapping[int, Flat] = field(default_factory=dict)
 
+    @cached_property
+    def trace(self) -> Hashes:
+        """The tree over the own roots of all executed calls, and the revealed outputs root."""
+        account = self.account
+        return account.trace if account.outputs == self.claim.outputs else Hashes((*account.calls, self.claim.outputs))
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -72,7 +80,7 @@ def next_move(side: Side, position: Position, published: Published, knowledge: K
     """What a side does in a position. None: it is not its turn, or a challenger has nothing to object to."""
     if position.phase.side is not side:
         return None
-    if position.phase not in (Phase.PUBLISH, Phase.CALL):
+    if position.phase not in (Phase.PUBLISH, Phase.CALL, Phase.TRACE):
         needed = knowledge.account.needs(position.number) | {position.number}
         if not needed <= knowledge.account.kept.keys():
             return Keep(needed)
@@ -90,9 +98,9 @@ class _Turn:
         return self.knowledge.account
 
     @cached_property
-    def trace(self) -> Hashes:
-        """The tree over what the executor published."""
-        return self.published.trace(self.knowledge.claim.outputs)
+    def trace(self) -> Claimed:
+        """The executor's trace."""
+        return self.published.trace(self.knowledge.trace)
 
     @property
     def claim(self) -> Claim:
@@ -118,26 +126,46 @@ class _Turn:
 
 
 def _publish(turn: _Turn) -> Move:
-    account = turn.account
-    trace = Hashes((*account.calls, turn.knowledge.claim.outputs))
-    claim = replace(turn.knowledge.claim, trace=trace.root)
-    return Publish(turn.knowledge.order, claim, account.encoded[0], account.records.root, account.calls)
+    account, trace, last = turn.account, turn.knowledge.trace, len(turn.account.calls)
+    levels = descend_levels(trace.depth)
+    left = [level for level in range(trace.depth - levels) if last >> level & 1]
+    return Publish(
+        turn.knowledge.order,
+        replace(turn.knowledge.claim, trace=trace.root),
+        account.encoded[0],
+        account.records.root,
+        trace.below(trace.depth, 0, levels),
+        tuple(trace.node(level, (last >> level) - 1) for level in left),
+    )
 
 
 def _call(turn: _Turn) -> Move | Keep | None:
-    claimed, own = turn.published.calls, turn.account.calls
-    number = next((n for n, (a, b) in enumerate(zip(claimed, own, strict=True)) if a != b), None)
-    if number is not None:
-        public = turn.knowledge.claimed.get(number)
-        if public is None or public.root != claimed[number]:
-            return PickCall(turn.claim, prove_call(turn.account, number, turn.trace))
-        if number not in turn.account.kept:
-            return Keep(turn.account.needs(number) | {number})
-        descent = _way(public.leaves, turn.account.written(number).leaves)
-        return PickCall(turn.claim, prove_call(turn.account, number, turn.trace), descent)
-    if outputs_of(turn.account.program, claimed) != turn.knowledge.claim.outputs:
-        return Collect(turn.claim, prove_outputs(turn.account, turn.trace))
-    return None
+    opened, own = turn.published.nodes[-1], turn.knowledge.trace
+    number = _first_other(opened, own)
+    if number is None:
+        if outputs_of(turn.account.program, turn.account.calls) != turn.knowledge.claim.outputs:
+            return Collect(turn.claim, prove_outputs(turn.account, turn.trace))
+        return None
+    if opened.bottom:
+        return _pick(opened, number)
+    public = turn.knowledge.claimed.get(number)
+    if public is None or public.root != opened.node(0, number):
+        return PickCall(turn.claim, prove_call(turn.account, number, turn.trace))
+    if number not in turn.account.kept:
+        return Keep(turn.account.needs(number) | {number})
+    descent = _way(public.leaves, turn.account.written(number).leaves)
+    return PickCall(turn.claim, prove_call(turn.account, number, turn.trace), descent)
+
+
+def _first_other(opened: Opened, own: Hashes) -> int | None:
+    """The number within its level of the first opened node that is another one than one's own."""
+    mine = own.below(opened.bottom + opened.levels, opened.index, opened.levels)
+    pairs = enumerate(zip(opened.nodes, mine, strict=True), opened.first)
+    return next((number for number, (claimed, node) in pairs if claimed != node), None)
+
+
+def _pick(opened: Opened, number: int) -> Move:
+    return PickNode(Descent(number, opened.node(opened.bottom, number), opened.path(number)))
 
 
 def _way(claimed: Hashes, own: Hashes) -> Descent:
@@ -146,19 +174,23 @@ def _way(claimed: Hashes, own: Hashes) -> Descent:
     return Descent(leaf, claimed.leaves[leaf], claimed.opening(leaf).path)
 
 
+def _trace(turn: _Turn) -> Move:
+    return _descend(turn.position, turn.knowledge.trace)
+
+
 def _tree(turn: _Turn) -> Move:
-    position = turn.position
-    return Descend(turn.own.leaves.children(position.level, position.index, 1 << descend_levels(position.level)))
+    return _descend(turn.position, turn.own.leaves)
+
+
+def _descend(position: Position, own: Hashes) -> Move:
+    levels = descend_levels(position.level)
+    return Descend(levels, own.below(position.level, position.index, levels))
 
 
 def _node(turn: _Turn) -> Move | None:
-    position, children = turn.position, turn.published.children
-    own = turn.own.leaves.children(position.level, position.index, len(children))
-    place = next((n for n, (a, b) in enumerate(zip(children, own, strict=True)) if a != b), None)
-    if place is None:
-        return None
-    path = Hashes(children).opening(place).path
-    return PickNode(Descent((position.index << position.opened) + place, children[place], path))
+    opened = turn.published.children
+    number = _first_other(opened, turn.own.leaves) if opened else None
+    return _pick(opened, number) if opened and number is not None else None
 
 
 def _leaf(turn: _Turn) -> Move:
@@ -213,6 +245,7 @@ def _verdict(turn: _Turn) -> Move | None:
 _STRATEGIES: dict[Phase, Callable[[_Turn], Move | Keep | None]] = {
     Phase.PUBLISH: _publish,
     Phase.CALL: _call,
+    Phase.TRACE: _trace,
     Phase.TREE: _tree,
     Phase.NODE: _node,
     Phase.LEAF: _leaf,

@@ -1,7 +1,7 @@
 """What both players of a dispute need: the trace of an execution, and the witness of any one step of it."""
 
 from eigentensor.tracing.execution import Execute, Execution, Flat, Retrace, outputs_of, retrace
-from eigentensor.tracing.hashes import Hashes
+from eigentensor.tracing.hashes import Claimed, Hashes, Nodes, Opened
 from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step
 from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, Witness
 from eigentensor.tracing.step import Element, Point
@@ -10,6 +10,7 @@ from eigentensor.tracing.witness import kernel_of, prove_call, prove_outputs, wi
 __all__ = [
     "CallProof",
     "Claim",
+    "Claimed",
     "CollectProof",
     "Element",
     "Execute",
@@ -17,6 +18,8 @@ __all__ = [
     "Flat",
     "Hashes",
     "Kernel",
+    "Nodes",
+    "Opened",
     "Point",
     "Retrace",
     "Witness",

@@ -1,65 +1,140 @@
-"""A tree over leaf hashes that is opened from its root downwards, many children at a time."""
+"""Trees over leaf hashes that are opened from their roots downwards, many nodes at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from eigentensor.merkle import NOTHING, Opening, node, parents
 
 _SIZE = 32
 
 
+class Nodes(Protocol):
+    """A tree of which what is asked for is known; the leaves stand at level 0, the root at level `depth`."""
+
+    @property
+    def depth(self) -> int: ...
+
+    def node(self, level: int, index: int) -> bytes: ...
+
+    @property
+    def root(self) -> bytes:
+        return self.node(self.depth, 0)
+
+    def opening(self, index: int) -> Opening:
+        """Where a leaf stands."""
+        return Opening(index, tuple(self.node(level, (index >> level) ^ 1) for level in range(self.depth)))
+
+
 @dataclass(frozen=True)
-class Hashes:
+class Hashes(Nodes):
     """The leaf hashes of a tensor, or of a trace: tensor roots of all executed calls, then the outputs root.
 
     All levels are kept once they are asked for, so each node is hashed once: 64 bytes for each leaf.
     """
 
-    leaves: tuple[bytes, ...]
-
-    @cached_property
-    def root(self) -> bytes:
-        return self._levels[-1]
+    leaves: Sequence[bytes]
 
     @property
     def depth(self) -> int:
-        """Levels between the root and the leaves; the root stands at this level, leaves at level 0."""
         return max(0, len(self.leaves) - 1).bit_length()
 
     def opening(self, index: int) -> Opening:
         """Where a leaf stands. Raises IndexError if there is no such leaf; padding has none."""
         if not 0 <= index < len(self.leaves):
             raise IndexError(f"leaf {index} of {len(self.leaves)}")
-        return Opening(index, tuple(self.node(level, (index >> level) ^ 1) for level in range(self.depth)))
+        return super().opening(index)
 
     def node(self, level: int, index: int) -> bytes:
         """The node that covers the leaves from index · 2^level on, those of the padding included."""
         if not (0 <= level <= self.depth and 0 <= index < 1 << self.depth - level):
             raise IndexError(f"node {index} of level {level} in a tree of {self.depth} levels")
         found = self._levels[level][index * _SIZE : (index + 1) * _SIZE]
-        return found or self._padding[level]
+        return found or padding(level)
 
-    def children(self, level: int, index: int, width: int) -> tuple[bytes, ...]:
-        """The nodes log2(width) levels below one, or its leaves if these are nearer; their `tree_root` is the node.
-
-        `width` is a power of two. The first of them is node (index · their number) of its level.
-        """
-        below = max(0, level - (width.bit_length() - 1))
-        number = 1 << level - below
-        return tuple(self.node(below, index * number + i) for i in range(number))
-
-    @cached_property
-    def _padding(self) -> list[bytes]:
-        """The node of each level that covers padding alone."""
-        found = [NOTHING]
-        for _ in range(self.depth):
-            found.append(node(found[-1], found[-1]))
-        return found
+    def below(self, level: int, index: int, levels: int) -> tuple[bytes, ...]:
+        """The nodes `levels` below one, as it is opened: without those that stand for padding alone."""
+        there = self._levels[level - levels][(index << levels) * _SIZE : (index + 1 << levels) * _SIZE]
+        return tuple(there[i : i + _SIZE] for i in range(0, len(there), _SIZE))
 
     @cached_property
     def _levels(self) -> list[bytes]:
         """The nodes of each level one after the other, without those of padding alone."""
-        found = [b"".join(self.leaves) or NOTHING]
-        for level in range(self.depth):
-            found.append(parents(found[-1], self._padding[level]))
-        return found
+        return levels_above(self.leaves, self.depth, 0)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The nodes `levels` below node `index` of a tree, as they are opened; they stand at level `bottom`."""
+
+    bottom: int
+    levels: int
+    index: int
+    nodes: tuple[bytes, ...]
+
+    @property
+    def root(self) -> bytes:
+        """The opened node."""
+        return self.node(self.bottom + self.levels, self.index)
+
+    @property
+    def first(self) -> int:
+        """The number of the first of the nodes within its level."""
+        return self.index << self.levels
+
+    def covers(self, level: int, index: int) -> bool:
+        """Whether a node of the tree is the opened one, one of those below, or between."""
+        above = self.bottom + self.levels - level
+        return 0 <= above <= self.levels and index >> above == self.index
+
+    def node(self, level: int, index: int) -> bytes:
+        """A node that is covered."""
+        place = index - (self.index << self.bottom + self.levels - level)
+        return self._levels[level - self.bottom][place * _SIZE : (place + 1) * _SIZE] or padding(level)
+
+    def path(self, index: int) -> tuple[bytes, ...]:
+        """The siblings of one of the nodes, by its number within its level, up to the opened one."""
+        return tuple(self.node(self.bottom + level, (index >> level) ^ 1) for level in range(self.levels))
+
+    @cached_property
+    def _levels(self) -> list[bytes]:
+        return levels_above(self.nodes, self.levels, self.bottom)
+
+
+@dataclass(frozen=True)
+class Claimed(Nodes):
+    """A tree that somebody else opens, each time below one of the nodes before: own hashes where it has said nothing.
+
+    What is asked for lies left of the last opened nodes, or is covered by those that were opened.
+    """
+
+    own: Hashes
+    opened: tuple[Opened, ...]
+
+    @property
+    def depth(self) -> int:
+        return self.own.depth
+
+    def node(self, level: int, index: int) -> bytes:
+        """As it is claimed, as far as it is."""
+        said = (opened.node(level, index) for opened in reversed(self.opened) if opened.covers(level, index))
+        return next(said, None) or self.own.node(level, index)
+
+
+def padding(level: int) -> bytes:
+    """The node of a level that stands for padding alone."""
+    found = NOTHING
+    for _ in range(level):
+        found = node(found, found)
+    return found
+
+
+def levels_above(nodes: Sequence[bytes], levels: int, bottom: int) -> list[bytes]:
+    """The nodes of a level `bottom` and of so many above it, right of which there is padding alone."""
+    found, zero = [b"".join(nodes)], padding(bottom)
+    found[0] = found[0] or zero
+    for _ in range(levels):
+        found.append(parents(found[-1], zero))
+        zero = node(zero, zero)
+    return found

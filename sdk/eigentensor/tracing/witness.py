@@ -10,7 +10,7 @@ from eigentensor import merkle
 from eigentensor.merkle import LEAF
 from eigentensor.program.model import Role
 from eigentensor.tracing.execution import Execution
-from eigentensor.tracing.hashes import Hashes
+from eigentensor.tracing.hashes import Hashes, Nodes
 from eigentensor.tracing.shown import (
     Binding,
     CallProof,
@@ -50,7 +50,7 @@ def kernel_of(execution: Execution, number: int) -> Kernel:
     return Kernel(header, records[at.calls + call], records[at.bodies + body], execution.bound(number))
 
 
-def prove_call(execution: Execution, number: int, trace: Hashes | None = None) -> CallProof:
+def prove_call(execution: Execution, number: int, trace: Nodes | None = None) -> CallProof:
     """That an executed call executes its kernel, and what stands for it in the trace."""
     program, at, trace = execution.program, _layout(execution), trace or execution.trace
     call = number % len(program.calls)
@@ -62,12 +62,12 @@ def prove_call(execution: Execution, number: int, trace: Hashes | None = None) -
         execution.records.opening(at.calls + call),
         execution.records.opening(at.bodies + program.calls[call].body),
         tuple(Variable(_record(execution, v), bound.opening(v)) for v in program.calls[call].variables),
-        trace.leaves[number],
+        trace.node(0, number),
         trace.opening(number),
     )
 
 
-def witness_of(execution: Execution, element: Element, point: Point, trace: Hashes | None = None) -> Witness:
+def witness_of(execution: Execution, element: Element, point: Point, trace: Nodes | None = None) -> Witness:
     """The witness of a point of an element, out of an account."""
     program, number = execution.program, element.number
     call = program.calls[number % len(program.calls)]
@@ -93,7 +93,7 @@ def witness_of(execution: Execution, element: Element, point: Point, trace: Hash
     return Witness(number, kernel_of(execution, number), point, tensors, tuple(operands))
 
 
-def prove_outputs(execution: Execution, trace: Hashes | None = None) -> CollectProof:
+def prove_outputs(execution: Execution, trace: Nodes | None = None) -> CollectProof:
     """What the outputs root is by the calls of the trace."""
     program, at, trace = execution.program, _layout(execution), trace or execution.trace
     first, siblings = at.results, []
@@ -107,12 +107,12 @@ def prove_outputs(execution: Execution, trace: Hashes | None = None) -> CollectP
         execution.encoded[0],
         execution.encoded[1][at.results :],
         tuple(siblings),
-        tuple(trace.leaves[number] for number in numbers),
+        tuple(trace.node(0, number) for number in numbers),
         tuple(trace.opening(number) for number in numbers),
     )
 
 
-def _tensor(execution: Execution, number: int, parameter: int, trace: Hashes) -> Tensor:
+def _tensor(execution: Execution, number: int, parameter: int, trace: Nodes) -> Tensor:
     program, at = execution.program, _layout(execution)
     iteration, call = divmod(number, len(program.calls))
     buffer = program.calls[call].arguments[parameter - 1]
@@ -123,7 +123,7 @@ def _tensor(execution: Execution, number: int, parameter: int, trace: Hashes) ->
             new = program.new_states[program.buffers[buffer].name]
             result = _record(execution, at.results + program.results.index(new))
             shown = _record(execution, at.buffers + buffer), result
-        return Tensor(parameter, trace.leaves[source], shown, trace.opening(source))
+        return Tensor(parameter, trace.node(0, source), shown, trace.opening(source))
     given, record = program.buffers[buffer], _record(execution, at.buffers + buffer)
     if given.role is Role.CONSTANT:
         return Tensor(parameter, b"", (record,), None)
