@@ -8,7 +8,7 @@ from tinygrad import Tensor
 
 from eigentensor import reference
 from eigentensor.capture import capture
-from eigentensor.testing.accuracy import EXACT, program_of
+from eigentensor.testing.accuracy import EXACT, by_float64, program_of
 
 X = np.random.default_rng(8).standard_normal((4, 6)).astype(np.float32)
 BIAS = np.random.default_rng(9).standard_normal(6).astype(np.float32)
@@ -17,6 +17,10 @@ TAILS = np.array([-87, -20, -9, -7, -5.5, -1e-4, -1e-9, 1e-9, 1e-4, 0.3, 9, 87],
 METHODS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": lambda x: x.sigmoid(), "silu": lambda x: x.silu(), "softplus": lambda x: x.softplus(),
     "gelu_tanh": lambda x: x.gelu(), "gelu": lambda x: x.gelu(approximate="none"), "erf": lambda x: x.erf(),
+    "mish": lambda x: x.mish(), "tan": lambda x: x.tan(), "asin": lambda x: x.asin(), "acos": lambda x: x.acos(),
+    "atan": lambda x: x.atan(), "sinh": lambda x: x.sinh(), "cosh": lambda x: x.cosh(), "asinh": lambda x: x.asinh(),
+    "acosh": lambda x: x.acosh(), "atanh": lambda x: x.atanh(), "log10": lambda x: x.log10(),
+    "expm1": lambda x: x.exp() - 1, "log1p": lambda x: (1 + x).log(),
 }  # fmt: skip
 
 
@@ -28,13 +32,14 @@ def test_a_method_is_the_function_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_function_of_an_expression_is_recognised(name: str) -> None:
-    """After a layer with a bias, negated, scaled, in a half type, and before other steps."""
+    """After a layer with a bias, negated, scaled, moved, in a half type, and before other steps."""
     method = METHODS[name]
     longer = program_of(name, X.size).bodies[0].instructions
     around: list[Callable[[Tensor], Tensor]] = [
         lambda x: method(x @ Tensor(X.T) + Tensor(X[:, 0].copy())),
         lambda x: method(-x),
-        lambda x: method(x * 0.3),
+        lambda x: method(x * 0.3) * 0.7,
+        lambda x: method(x - 0.1),
         lambda x: method(x.half()),
         lambda x: method(x + Tensor(BIAS)) * 2 + 1,
         lambda x: method(x).relu(),
@@ -49,7 +54,33 @@ def test_a_function_of_an_expression_is_recognised(name: str) -> None:
 def test_a_recognised_function_keeps_its_relative_accuracy_in_the_tails(name: str) -> None:
     graph = capture(lambda x: METHODS[name](x * 1), {"x": TAILS}, {}, fingerprint=False)
     found = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
-    np.testing.assert_allclose(found, EXACT[name](TAILS.astype(np.float64)), rtol=3e-7, atol=1e-44)
+    np.testing.assert_allclose(found, by_float64(name, TAILS), rtol=3e-7, atol=1e-44)
+
+
+@pytest.mark.parametrize(
+    ("function", "scale", "slope"),
+    [
+        (lambda x: x.elu(), 1, 1),
+        (lambda x: x.elu(0.7), 0.7, 1),
+        (lambda x: x.celu(1.3), 1.3, 1 / 1.3),
+        (lambda x: x.selu() / 1.0507, 1.67326, 1),
+    ],
+)
+def test_exponentials_less_one_keep_their_relative_accuracy(
+    function: Callable[[Tensor], Tensor], scale: float, slope: float
+) -> None:
+    graph = capture(function, {"x": TAILS}, {}, fingerprint=False)
+    found = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
+    exact = np.where(TAILS > 0, TAILS, scale * np.expm1(TAILS.astype(np.float64) * slope))
+    np.testing.assert_allclose(found, exact, rtol=4e-7)
+
+
+@pytest.mark.parametrize("name", ["tan", "asin", "sinh", "asinh", "atan", "expm1"])
+def test_a_function_keeps_its_relative_accuracy_beside_a_zero_that_was_moved(name: str) -> None:
+    x = np.float32(0.1) + TAILS[(TAILS > -0.3) & (TAILS < 0.4)]
+    graph = capture(lambda x: METHODS[name](x - 0.1), {"x": x}, {}, fingerprint=False)
+    found = reference.execute(graph.program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(found, by_float64(name, x - np.float32(0.1)), rtol=3e-7)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +109,6 @@ def test_gradients_go_through_recognised_functions() -> None:
     x = np.linspace(-6, 6, 48, dtype=np.float32)  # without zero, where tinygrad's erf has no slope
     found = reference.execute(capture(gradients, {"x": x}, {}).program, {"x": x}).outputs["output"]
     h = 1e-4
-    up, down = (sum(EXACT[n](x.astype(np.float64) + d) for n in EXACT if n not in ("rsqrt", "gelu")) for d in (h, -h))
+    names = ("gelu_tanh", "silu", "softplus", "erf", "sigmoid")
+    up, down = (sum(EXACT[name](x.astype(np.float64) + d) for name in names) for d in (h, -h))
     np.testing.assert_allclose(found, (up - down) / (2 * h), atol=5e-6)

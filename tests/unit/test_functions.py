@@ -22,9 +22,11 @@ from eigentensor.testing.accuracy import (
     EXPRESSIONS,
     POWER_BOUND,
     by_reference,
+    library,
     program_of,
     units,
     worst,
+    worst_in_c,
 )
 from eigentensor.testing.edges import edges, held
 
@@ -54,7 +56,9 @@ def test_a_function_is_within_its_bound_on_operands_of_every_binade(name: str) -
 HOME = {
     "exp": (-104, 89), "exp2": (-150, 128), "log": (0, 4), "log2": (0, 4), "sin": (-40, 40), "cos": (-40, 40),
     "tanh": (-3, 3), "sigmoid": (-105, 20), "softplus": (-105, 20), "silu": (-110, 20), "gelu": (-15, 6),
-    "gelu_tanh": (-11, 6), "erf": (-4, 4), "rsqrt": (0, 4),
+    "gelu_tanh": (-11, 6), "erf": (-4, 4), "rsqrt": (0, 4), "mish": (-110, 20), "tan": (-40, 40), "asin": (-1, 1),
+    "acos": (-1, 1), "atan": (-4, 4), "sinh": (-4, 4), "cosh": (-4, 4), "asinh": (-4, 4), "acosh": (1, 4),
+    "atanh": (-1, 1), "expm1": (-4, 4), "log1p": (-1, 4), "log10": (0, 4),
 }  # fmt: skip
 
 
@@ -121,15 +125,27 @@ def test_a_power_has_the_special_cases_of_ieee() -> None:
     assert power_error(x.ravel(), y.ravel()) <= POWER_BOUND
 
 
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_c_library_finds_the_errors_that_numpy_finds(name: str) -> None:
+    generator = np.random.default_rng(6)
+    x = np.concatenate([held(F32, edges(F32)), generator.uniform(*HOME[name], 256).astype(np.float32)])
+    right = by_reference(name, x)
+    wrong = generator.permutation(right)
+    for y in (right, wrong):
+        found = [worst_in_c(library(), name, x[i : i + 1], y[i : i + 1]).units for i in range(x.size)]
+        np.testing.assert_allclose(found, units(y, name, x), rtol=1e-6, atol=1e-6)
+
+
 def largest_error(name: str, stride: int, folder: Path) -> float:
-    """Over every so many operands, executed fast."""
-    size = 1 << 16
+    """Over every so many operands, executed fast and judged by the C library."""
+    size = 1 << 18
     executable = Executable(program_of(name, size), cache=Cache(folder))
     first = np.arange(size, dtype=np.uint32) * np.uint32(stride)
     parts = range((1 << 32) // size // stride)
     operands = (first + np.uint32(part * size * stride + part * 7 % stride) for part in parts)
     floats = (part.view(np.float32) for part in operands)
-    return worst(name, floats, lambda _, x: executable.run({"x": x}).outputs["y"]).units
+    judge = library()
+    return max(worst_in_c(judge, name, x, executable.run({"x": x}).outputs["y"]) for x in floats).units
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """Functions that tinygrad composes of several steps, recognised by what they compute: the scheduler rearranges how.
 
-A node is such a function of another one if all that it depends on passes through that one, an exponential stands
-between them, and float64 arithmetic on what stands between them gives the function, at points that cover its shape.
+A node is such a function of another one if all that it depends on passes through that one, an exponential, logarithm,
+sine or square root stands between them, and float64 arithmetic on what stands between them gives the function, at
+points that cover its shape.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from heapq import heappop, heappush
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,27 +23,38 @@ Values = NDArray[np.float64]
 
 #: So many nodes may stand between a function and its argument; tinygrad's erf has about 30.
 NODES = 64
+#: And so many steps that are no arithmetic; tinygrad's mish has 4.
+CURVES = 4
 POINTS = np.array([0.0, 0.02, 0.3, 0.7, 1.1, 1.9, 2.7, 4.1, 7.0, 12.0, 25.0, 60.0, 200.0, 1e4, 1e8, math.inf])
 POINTS = np.concatenate([POINTS, -POINTS, [math.nan]])
-FAR = 12  #: there all functions have their last digits, and all formulas
+#: From here on formulas overflow or cancel.
+BEYOND = 1e8
+#: Neighbours from which factor and offset of an argument follow, also where the formula has bends.
+PROBES = np.array([0.5, -0.5, 40.0, 39.0, -39.0, -40.0])
 #: Coarser than constants that are rounded to float32 and tinygrad's own erf, finer than all other functions of a kind.
 TOLERANCE = 1e-6
 
 _STEPS: dict[Ops, Callable[..., Any]] = {
     Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.MAX: np.maximum,
-    Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SQRT: np.sqrt, Ops.RECIPROCAL: np.reciprocal, Ops.NEG: np.negative,
-    Ops.POW: np.power, Ops.CMPLT: np.less, Ops.CMPNE: np.not_equal, Ops.CMPEQ: np.equal, Ops.WHERE: np.where,
-    Ops.CAST: lambda x: x,
+    Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.SQRT: np.sqrt, Ops.RECIPROCAL: np.reciprocal,
+    Ops.NEG: np.negative, Ops.POW: np.power, Ops.CMPLT: np.less, Ops.CMPNE: np.not_equal, Ops.CMPEQ: np.equal,
+    Ops.WHERE: np.where, Ops.CAST: lambda x: x,
 }  # fmt: skip
 _THRESHOLDS = (Ops.MAX, Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
 
 
 class Known(NamedTuple):
-    """A function, and the factors of its argument for which an exponent can have a value where the argument is 1."""
+    """A function, the first step of its formulas that is no arithmetic, and which arguments its operand comes from.
+
+    The operand of an EXP2 counts as that of the natural exponential. Only some may have an offset in their argument:
+    log(x + c) is no log1p.
+    """
 
     name: str
     exact: Callable[[Values], Values]
-    factors: Callable[[float], Sequence[float]]
+    step: Ops
+    arguments: Callable[[float], Sequence[float]]
+    with_offset: bool = True
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Values], Values]:
@@ -67,16 +81,33 @@ def _root(exponent: float) -> Sequence[float]:
 
 def _squared(scale: float) -> Callable[[float], Sequence[float]]:
     """k with -k²/scale = exponent"""
-    return lambda exponent: [sign * math.sqrt(-scale * exponent) for sign in (1, -1)] if exponent < 0 else []
+    return lambda exponent: _roots(-scale * exponent)
+
+
+def _roots(square: float) -> Sequence[float]:
+    return [math.sqrt(square), -math.sqrt(square)] if square > 0 else []
 
 
 KNOWN = (
-    Known("erf", _each(math.erf), _squared(1)),
-    Known("gelu", lambda x: x * _normal(x), _squared(2)),
-    Known("gelu_tanh", lambda x: x * _sigmoid(_cubic(x)), _root),
-    Known("silu", lambda x: x * _sigmoid(x), lambda exponent: [-exponent]),
-    Known("softplus", lambda x: np.logaddexp(x, 0), lambda exponent: [exponent, -exponent]),
+    Known("erf", _each(math.erf), Ops.EXP2, _squared(1)),
+    Known("gelu", lambda x: x * _normal(x), Ops.EXP2, _squared(2)),
+    Known("gelu_tanh", lambda x: x * _sigmoid(_cubic(x)), Ops.EXP2, _root),
+    Known("silu", lambda x: x * _sigmoid(x), Ops.EXP2, lambda exponent: [-exponent]),
+    Known("softplus", lambda x: np.logaddexp(x, 0), Ops.EXP2, lambda exponent: [exponent, -exponent]),
+    Known("mish", lambda x: x * np.tanh(np.logaddexp(x, 0)), Ops.EXP2, lambda exponent: [exponent, -exponent]),
+    Known("expm1", np.expm1, Ops.EXP2, lambda exponent: [exponent]),
+    Known("sinh", np.sinh, Ops.EXP2, lambda exponent: [exponent, -exponent]),
+    Known("cosh", np.cosh, Ops.EXP2, lambda exponent: [exponent, -exponent]),
+    Known("log1p", np.log1p, Ops.LOG2, lambda power: [power - 1], with_offset=False),
+    Known("atanh", np.arctanh, Ops.LOG2, lambda power: [(power - 1) / (power + 1)]),
+    Known("asinh", np.arcsinh, Ops.SQRT, lambda square: _roots(square - 1)),
+    Known("acosh", np.arccosh, Ops.SQRT, lambda square: _roots(square + 1)),
+    Known("tan", np.tan, Ops.SIN, lambda angle: [angle]),
+    Known("asin", np.arcsin, Ops.SQRT, lambda rest: [1 - rest, rest - 1]),
+    Known("acos", np.arccos, Ops.SQRT, lambda rest: [1 - rest, rest - 1]),
+    Known("atan", np.arctan, Ops.SQRT, lambda square: _roots(square - 1)),
 )
+_CURVED = frozenset(known.step for known in KNOWN)
 
 
 class Compositions:
@@ -84,21 +115,22 @@ class Compositions:
 
     def __init__(self) -> None:
         self.number: dict[Any, int] = {}
-        self.exponential: set[Any] = set()  # nodes with an exponential below them
+        self.curved: set[Any] = set()  # nodes with a step that is no arithmetic below them
         self.constant: set[Any] = set()
 
     def meant(self, u: Any) -> Meant | None:
-        """The function that `u` is of something below it, or None."""
+        """The function that `u` is of something below it, as far below as there is one, or None."""
         if u not in self.number:
             self._add(u)
-        if u.op not in (Ops.ADD, Ops.MUL, Ops.WHERE) or u not in self.exponential:
+        if u.op not in (Ops.ADD, Ops.MUL, Ops.WHERE) or u not in self.curved:
             return None
         with np.errstate(all="ignore"):
+            found = None
             for argument, steps in self._segments(u):
-                exponentials = [n for n in steps if n.op is Ops.EXP2]
-                if exponentials and (found := self._matched(argument, steps, exponentials)):
-                    return found
-        return None
+                deeper = self._matched(argument, steps)
+                if deeper and (found is None or not deeper.offset):
+                    found = deeper
+        return found
 
     def _add(self, u: Any) -> None:
         for n in u.toposort():
@@ -106,15 +138,17 @@ class Compositions:
                 self.number[n] = len(self.number)
                 if n.op is Ops.CONST or (n.src and _is_step(n) and all(s in self.constant for s in n.src)):
                     self.constant.add(n)
-                elif _is_step(n) and (n.op is Ops.EXP2 or any(s in self.exponential for s in n.src)):
-                    self.exponential.add(n)
+                elif _is_step(n) and (n.op in _CURVED or any(s in self.curved for s in n.src)):
+                    self.curved.add(n)
 
     def _segments(self, u: Any) -> Iterator[tuple[Any, list[Any]]]:
         """Nodes that everything below u passes through, with the steps from each up to u, nearest first."""
         heap, seen = [(-self.number[u], u)], {u}
         steps: list[Any] = []
-        while heap and len(steps) < NODES:
+        curves = 0
+        while heap and len(steps) < NODES and curves <= CURVES:
             _, n = heappop(heap)
+            curves += n.op in _CURVED
             if steps and not heap:
                 yield n, steps[::-1]
             if not _is_step(n) or not self._is_smooth(n):
@@ -131,15 +165,49 @@ class Compositions:
             return True
         return any(s in self.constant and _constant(s) == 0 for s in n.src)
 
-    def _matched(self, argument: Any, steps: list[Any], exponentials: list[Any]) -> Meant | None:
-        ones = _evaluated(argument, steps, np.array([1.0, -1.0]))
-        exponents = [float(e) * math.log(2) for n in exponentials for e in np.atleast_1d(ones[n.src[0]])]
+    def _matched(self, argument: Any, steps: list[Any]) -> Meant | None:
+        first = _first_curves(steps)
+        if not first:
+            return None
+        probed = _evaluated(argument, steps, PROBES)
         for known in KNOWN:
-            for factor in dict.fromkeys(k for e in exponents for k in known.factors(e) if k and math.isfinite(k)):
-                values = _evaluated(argument, steps, POINTS / factor)[steps[-1]]
-                if scale := _scale(values, known.exact(POINTS)):
-                    return Meant(known.name, argument, short(factor) or factor, short(scale) or scale)
+            operands = [np.broadcast_to(probed[n.src[0]], PROBES.shape) for n in first if n.op is known.step]
+            for factor, offset in _changes(known, operands):
+                at = factor * PROBES + offset
+                if _scale(probed[steps[-1]], known.exact(at), at) is not None:
+                    values = _evaluated(argument, steps, (POINTS - offset) / factor)[steps[-1]]
+                    if scale := _scale(values, _exact(known), POINTS):
+                        return Meant(known.name, argument, short(factor) or factor, short(scale) or scale, offset)
         return None
+
+
+def _first_curves(steps: list[Any]) -> list[Any]:
+    """The steps that are no arithmetic, but whose operands are."""
+    curved: set[Any] = set()
+    first = []
+    for n in steps:
+        after = any(s in curved for s in n.src)
+        if after or n.op in _CURVED:
+            curved.add(n)
+        if not after and n.op in _CURVED:
+            first.append(n)
+    return first
+
+
+def _changes(known: Known, operands: list[Values]) -> list[tuple[float, float]]:
+    """Factor and offset with which the step can have these operands at PROBES, the simplest first."""
+    found: dict[tuple[float, float], None] = {}
+    natural = math.log(2) if known.step is Ops.EXP2 else 1.0
+    for operand in operands:
+        for first in (0, 2, 4):
+            if np.all(np.isfinite(operand[first : first + 2])):
+                here, there = (known.arguments(float(operand[i]) * natural) for i in (first, first + 1))
+                for a, b in product(here, there):
+                    offset = float(a - (a - b) * PROBES[first])
+                    plain = abs(offset) < 1e-9 * max(1, abs(a))
+                    found[(float(a / PROBES[first]), 0.0) if plain else (a - b, offset)] = None
+    sound = [(k, c) for k, c in found if k and math.isfinite(k + c) and (known.with_offset or not c)]
+    return sorted(sound, key=lambda change: (change[1] != 0, change[0] < 0))
 
 
 def _is_step(n: Any) -> bool:
@@ -159,11 +227,18 @@ def _evaluated(argument: Any, steps: list[Any], points: Values) -> dict[Any, Any
     return values
 
 
-def _scale(values: Any, exact: Values) -> float | None:
-    """s with values = s·exact, if there is one; at the ends NaN will do: the formula overflows there."""
-    scale = float(values[FAR] / exact[FAR])
+@cache
+def _exact(known: Known) -> Values:
+    return known.exact(POINTS)
+
+
+def _scale(values: Values, exact: Values, points: Values) -> float | None:
+    """s with values = s·exact, if there is one; at the ends no number will do: formulas overflow there."""
+    inside = np.isfinite(exact) & (np.abs(points) < BEYOND)
+    place = int(np.argmax(np.where(inside, np.abs(exact), -1)))
+    scale = float(values[place] / exact[place])
     wanted = scale * exact
     close = np.abs(values - wanted) <= TOLERANCE * abs(scale) * np.maximum(1, np.abs(exact))
-    at_end = np.isinf(POINTS) & (np.isnan(values) | (values == wanted))
-    is_known = bool(np.all((close | at_end)[:-1])) and bool(np.isnan(values[-1])) and 0 < abs(scale) < math.inf
-    return scale if is_known else None
+    same = (values == wanted) | (np.isnan(values) & np.isnan(exact))
+    at_end = (np.abs(points) >= BEYOND) & ~np.isfinite(values)
+    return scale if bool(np.all(close | same | at_end)) and 0 < abs(scale) < math.inf else None

@@ -116,7 +116,7 @@ class Conversion:
             return bitcast(dtype, self(u.src[0]))
         if u.op is Ops.WHERE:
             return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
-        if dtype.is_float and (call := meant(u) or self.compositions.meant(u)):
+        if dtype.is_float and (call := self.compositions.meant(u) or meant(u)):
             return self._function(call, dtype)
         if u.op in _UNARY:
             value = self(u.src[0], dtype)
@@ -195,6 +195,8 @@ class Conversion:
         argument = cast(DType.FLOAT32, self(call.argument, dtype))
         if call.factor != 1:
             argument = binary(Op.MUL, argument, constant(DType.FLOAT32, call.factor))
+        if call.offset:
+            argument = binary(Op.ADD, argument, constant(DType.FLOAT32, call.offset))
         value = getattr(functions, call.function)(argument)
         if call.scale != 1:
             value = binary(Op.MUL, value, constant(DType.FLOAT32, call.scale))

@@ -7,12 +7,13 @@ from tinygrad.uop.ops import Ops
 
 
 class Meant(NamedTuple):
-    """scale · function(factor · argument)"""
+    """scale · function(factor · argument + offset)"""
 
     function: str
     argument: Any
     factor: float = 1.0
     scale: float = 1.0
+    offset: float = 0.0
 
 
 def meant(u: Any) -> Meant | None:
@@ -27,9 +28,10 @@ def meant(u: Any) -> Meant | None:
         return _cosine(u.src[0]) or Meant("sin", u.src[0])
     if u.op is Ops.MUL:
         argument, factor = _pop_factor(u)
-        multiple = short(factor / log(2))
-        if argument.op is Ops.LOG2 and multiple is not None:
-            return Meant("log", argument.src[0], scale=multiple)
+        if argument.op is Ops.LOG2:
+            for function, base in (("log", e), ("log10", 10)):
+                if (multiple := short(factor / log(2, base))) is not None:
+                    return Meant(function, argument.src[0], scale=multiple)
     if u.op is Ops.RECIPROCAL:
         return _sigmoid(u)
     return _tanh(u) if u.op is Ops.ADD else None

@@ -3,15 +3,18 @@
 Each takes a float expression and gives one of the same type; half types are computed in float32 and rounded once.
 """
 
-from eigentensor.capture.functions.activation import gelu, gelu_tanh, sigmoid, silu, softplus
+from eigentensor.capture.functions.activation import gelu, gelu_tanh, mish, sigmoid, silu, softplus
+from eigentensor.capture.functions.area import acosh, asinh, atanh
 from eigentensor.capture.functions.error import erf
-from eigentensor.capture.functions.exponential import exp, exp2
-from eigentensor.capture.functions.hyperbolic import tanh
-from eigentensor.capture.functions.logarithm import log, log2
+from eigentensor.capture.functions.exponential import exp, exp2, expm1
+from eigentensor.capture.functions.hyperbolic import cosh, sinh, tanh
+from eigentensor.capture.functions.inverse import acos, asin, atan
+from eigentensor.capture.functions.logarithm import log, log1p, log2, log10
 from eigentensor.capture.functions.power import power
-from eigentensor.capture.functions.trigonometry import cos, sin
+from eigentensor.capture.functions.trigonometry import cos, sin, tan
 
 __all__ = [
-    "cos", "erf", "exp", "exp2", "gelu", "gelu_tanh", "log", "log2", "power", "sigmoid", "silu", "sin", "softplus",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1", "gelu",
+    "gelu_tanh", "log", "log1p", "log2", "log10", "mish", "power", "sigmoid", "silu", "sin", "sinh", "softplus", "tan",
     "tanh",
 ]  # fmt: skip

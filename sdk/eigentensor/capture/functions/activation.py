@@ -8,6 +8,8 @@ from eigentensor.capture.functions.exponential import expanded, factors, scaled,
 from eigentensor.capture.functions.nodes import (
     add,
     bitcast,
+    divide,
+    equal,
     fused,
     in_float32,
     less,
@@ -16,11 +18,13 @@ from eigentensor.capture.functions.nodes import (
     negative,
     polynomial,
     real,
+    reciprocal,
+    smaller,
     subtract,
     where,
     whole,
 )
-from eigentensor.program.expression import Node, binary, node
+from eigentensor.program.expression import Node, binary
 from eigentensor.program.ops import DType, Op
 
 #: (x - log(1 + x))/x² for 0 ≤ x ≤ 1
@@ -63,7 +67,7 @@ def _gate(x: Node, u: Node, magic: Node, factor: Node | None = None) -> Node:
     m, low = _plus_one(u)
     parts = factors(magic)
     above, lost = _plus_one(multiply(multiply(m, parts[0]), parts[1]))
-    inverse = node(Op.RECIPROCAL, DType.FLOAT32, above)
+    inverse = reciprocal(above)
     numerator = where(is_negative, m, real(1))
     minus = negative(multiply(numerator, inverse))
     rest = add(fused(minus, above, numerator), fused(minus, lost, where(is_negative, low, real(0))))
@@ -96,10 +100,37 @@ def silu(x: Node) -> Node:
 
 
 @in_float32
+def mish(x: Node) -> Node:
+    """x·tanh(log(1 + eˣ)). -∞ gives -0, underflow is gradual.
+
+    With e = exp(-|x|) it is x·(1 - 2e²/(1 + 2e + 2e²)), and x·e·(1 - (e + e²)/(2 + 2e + e²)) where x is negative.
+    """
+    x = _not_below(x, -112)
+    is_negative = less(x, real(0))
+    u, magic = split_exp(_not_below(_minus_magnitude(x), -112))
+    m, low = _plus_one(u)
+    parts = factors(magic)
+    e = multiply(multiply(m, parts[0]), parts[1])
+    above = add(e, real(1))
+    part = divide(
+        multiply(e, where(is_negative, above, add(e, e))),
+        where(is_negative, fused(above, above, real(1)), fused(add(e, e), above, real(1))),
+    )
+    weight, rest = where(is_negative, m, real(1)), where(is_negative, low, real(0))
+    minus = negative(part)
+    gate = fused(minus, weight, weight)
+    lost = fused(gate, rest, fused(minus, weight, subtract(weight, gate)))
+    value = fused(x, gate, multiply(smaller(x, real(64)), lost))
+    for factor in parts:
+        value = multiply(value, where(is_negative, factor, real(1)))
+    return where(equal(x, real(0)), x, value)
+
+
+@in_float32
 def gelu_tanh(x: Node) -> Node:
     """x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2. -∞ gives -0, underflow is gradual."""
     x = _not_below(x, -10.85)
-    a = binary(Op.MIN, magnitude(x), real(10.85))
+    a = smaller(magnitude(x), real(10.85))
     square = multiply(a, a)
     lost = fused(a, a, negative(square))
     # p + d is LINEAR + CUBIC·a², and high + rest is -a times it
@@ -116,19 +147,21 @@ def gelu_tanh(x: Node) -> Node:
 @in_float32
 def gelu(x: Node) -> Node:
     """x·Φ(x) with the normal distribution Φ: x·(1 + erf(x/√2))/2. -∞ gives -0, underflow is gradual."""
-    a = binary(Op.MIN, magnitude(x), real(14.5))
+    a = smaller(magnitude(x), real(14.5))
     half = multiply(a, real(-0.5))
     high = multiply(half, a)
     u, magic = split_exp(high, fused(half, a, negative(high)))
     m, low = _plus_one(u)
     above = add(a, real(MIDDLE))
-    inverse = node(Op.RECIPROCAL, DType.FLOAT32, above)
+    inverse = reciprocal(above)
     t = fused(inverse, real(-2 * MIDDLE), real(1))
     # how far the inverse is off, relatively, times what that does to the product below
     minus = negative(inverse)
     off = fused(minus, subtract(a, subtract(above, real(MIDDLE))), fused(minus, above, real(1)))
-    w = polynomial(t, *TAIL)
-    more = multiply(multiply(w, off), fused(t, real(SLOPE), real(WEIGHT)))
+    sloped = polynomial(t, *TAIL[1:])
+    w = fused(sloped, t, real(TAIL[0]))
+    lost = fused(sloped, t, subtract(real(TAIL[0]), w))
+    more = fused(multiply(w, off), fused(t, real(SLOPE), real(WEIGHT)), lost)
     # a·inverse·(w + more)·(m + low), rounded once at the end
     p = multiply(a, inverse)
     pw = multiply(p, w)

@@ -2,7 +2,6 @@
 
 from eigentensor.capture.functions.exponential import expanded
 from eigentensor.capture.functions.nodes import (
-    bitcast,
     fused,
     in_float32,
     less,
@@ -10,12 +9,12 @@ from eigentensor.capture.functions.nodes import (
     multiply,
     polynomial,
     real,
+    signed,
+    smaller,
     subtract,
     where,
-    whole,
 )
-from eigentensor.program.expression import Node, binary
-from eigentensor.program.ops import DType, Op
+from eigentensor.program.expression import Node
 
 #: (erf(x) - x)/x as a polynomial of x², for |x| ≤ NEAR
 NEAR = 0.92
@@ -36,7 +35,5 @@ def erf(x: Node) -> Node:
     size = magnitude(x)
     square = multiply(size, size)
     near = fused(size, polynomial(square, *ODD), size)
-    far = subtract(real(1), expanded(polynomial(binary(Op.MIN, size, real(4)), *LOG)))
-    value = where(less(size, real(NEAR)), near, far)
-    sign = binary(Op.AND, bitcast(x, DType.INT32), whole(-(1 << 31)))
-    return bitcast(binary(Op.XOR, bitcast(value, DType.INT32), sign), DType.FLOAT32)
+    far = subtract(real(1), expanded(polynomial(smaller(size, real(4)), *LOG)))
+    return signed(where(less(size, real(NEAR)), near, far), x)

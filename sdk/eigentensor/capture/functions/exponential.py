@@ -8,6 +8,7 @@ from eigentensor.capture.functions.nodes import (
     fused,
     in_float32,
     less,
+    magnitude,
     multiply,
     polynomial,
     real,
@@ -77,6 +78,16 @@ def expanded(x: Node) -> Node:
     """eˣ for -112 ≤ x ≤ 89, or NaN."""
     u, magic = split_exp(x)
     return scaled(add(u, real(1)), magic)
+
+
+@in_float32
+def expm1(x: Node) -> Node:
+    """eˣ - 1. NaN gives NaN, -0 gives -0; overflow is +∞."""
+    u, magic = split_exp(clamped(x, -25.0, 89.0))
+    n = subtract(bitcast(magic, DType.INT32), whole(MAGIC_PATTERN))
+    half = bitcast(shift_left(add(n, whole(126)), 23), DType.FLOAT32)
+    value = fused(u, half, subtract(half, real(0.5)))
+    return where(less(magnitude(x), real(2.0**-25)), x, add(value, value))
 
 
 @in_float32

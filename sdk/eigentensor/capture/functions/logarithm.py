@@ -9,6 +9,7 @@ from eigentensor.capture.functions.nodes import (
     add,
     bitcast,
     cast,
+    divide,
     equal,
     fused,
     in_float32,
@@ -20,14 +21,17 @@ from eigentensor.capture.functions.nodes import (
     shift_left,
     shift_right,
     subtract,
+    two_sum,
     where,
     whole,
 )
 from eigentensor.program.expression import Node
 from eigentensor.program.ops import DType
 
-LOG2E_HIGH = float(np.float32(1 / math.log(2)))
-LOG2E_LOW = 1 / math.log(2) - LOG2E_HIGH
+LOG2E, LOG10E = 1 / math.log(2), 1 / math.log(10)
+#: The upper 12 bits of log10(2): their product with an exponent is exact.
+LOG10_2_HIGH = round(math.log10(2) * 2**13) / 2**13
+LOG10_2_LOW = math.log10(2) - LOG10_2_HIGH
 #: (log(1 + f) - f + f²/2)/f³ for 1 + f between √½ and √2
 SERIES = (
     0.3333331346511841, -0.25000008940696716, 0.2000207155942917, -0.16667990386486053, 0.14220362901687622,
@@ -38,10 +42,15 @@ SERIES = (
 def split(x: Node) -> tuple[Node, Node]:
     """(n, f) with x = 2ⁿ·(1 + f), √½ ≤ 1 + f < √2, f exact, for positive finite x."""
     subnormal = less(x, real(2.0**-126))
-    bits = bitcast(where(subnormal, multiply(x, real(2.0**23)), x), DType.INT32)
-    n = shift_right(subtract(bits, whole(0x3F3504F3)), 23)
-    f = subtract(bitcast(subtract(bits, shift_left(n, 23)), DType.FLOAT32), real(1))
+    n, f = _split_normal(where(subnormal, multiply(x, real(2.0**23)), x))
     return cast(subtract(n, where(subnormal, whole(23), whole(0))), DType.FLOAT32), f
+
+
+def _split_normal(x: Node) -> tuple[Node, Node]:
+    """(n, f) as above, n an int32, for x ≥ 2⁻¹²⁶."""
+    bits = bitcast(x, DType.INT32)
+    n = shift_right(subtract(bits, whole(0x3F3504F3)), 23)
+    return n, subtract(bitcast(subtract(bits, shift_left(n, 23)), DType.FLOAT32), real(1))
 
 
 def bent(f: Node, more: Node) -> Node:
@@ -56,6 +65,22 @@ def total(x: Node, value: Node) -> Node:
     return where(less(x, real(float("inf"))), where(less(real(0), x), value, of_others), x)
 
 
+def of_sum(above: Node, lost: Node, doublings: Node | None = None) -> Node:
+    """log((above + lost)·2^doublings) for finite above ≥ 2⁻¹²⁶ and |lost| far below it."""
+    exponent, f = _split_normal(above)
+    n = cast(exponent if doublings is None else add(exponent, doublings), DType.FLOAT32)
+    rest = bent(f, fused(n, real(LN2_LOW), divide(lost, above)))
+    return fused(n, real(LN2_HIGH), add(f, rest))
+
+
+def _times(f: Node, rest: Node, factor: float) -> tuple[Node, Node]:
+    """(f + rest)·factor as a product and what is to be added to it."""
+    upper = float(np.float32(factor))
+    high = multiply(f, real(upper))
+    low = fused(f, real(factor - upper), fused(f, real(upper), negative(high)))
+    return high, fused(rest, real(upper), low)
+
+
 @in_float32
 def log(x: Node) -> Node:
     """Natural logarithm. ±0 gives -∞, negative gives NaN."""
@@ -68,7 +93,20 @@ def log(x: Node) -> Node:
 def log2(x: Node) -> Node:
     """Logarithm to the base 2, exact for powers of two. ±0 gives -∞, negative gives NaN."""
     n, f = split(x)
-    rest = bent(f, real(0))
-    high = multiply(f, real(LOG2E_HIGH))
-    low = fused(f, real(LOG2E_LOW), fused(f, real(LOG2E_HIGH), negative(high)))
-    return total(x, add(n, add(high, fused(rest, real(LOG2E_HIGH), low))))
+    high, low = _times(f, bent(f, real(0)), LOG2E)
+    return total(x, add(n, add(high, low)))
+
+
+@in_float32
+def log10(x: Node) -> Node:
+    """Logarithm to the base 10. ±0 gives -∞, negative gives NaN."""
+    n, f = split(x)
+    high, low = _times(f, bent(f, real(0)), LOG10E)
+    return total(x, fused(n, real(LOG10_2_HIGH), add(high, fused(n, real(LOG10_2_LOW), low))))
+
+
+@in_float32
+def log1p(x: Node) -> Node:
+    """log(1 + x). -1 gives -∞, less gives NaN, -0 gives -0."""
+    above, lost = two_sum(real(1), x)
+    return where(equal(x, real(0)), x, total(above, of_sum(above, lost)))

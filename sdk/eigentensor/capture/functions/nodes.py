@@ -32,6 +32,18 @@ def multiply(a: Node, b: Node) -> Node:
     return binary(Op.MUL, a, b)
 
 
+def divide(a: Node, b: Node) -> Node:
+    return binary(Op.DIV, a, b)
+
+
+def reciprocal(a: Node) -> Node:
+    return node(Op.RECIPROCAL, a.dtype, a)
+
+
+def root(a: Node) -> Node:
+    return node(Op.SQRT, a.dtype, a)
+
+
 def negative(a: Node) -> Node:
     return binary(Op.MUL, a, real(-1))
 
@@ -39,6 +51,23 @@ def negative(a: Node) -> Node:
 def fused(a: Node, b: Node, c: Node) -> Node:
     """a·b + c, one rounding."""
     return node(Op.MULACC, a.dtype, a, b, c)
+
+
+def two_sum(a: Node, b: Node) -> tuple[Node, Node]:
+    """a + b, and what rounding has lost of it (Knuth, The Art of Computer Programming, volume 2, 4.2.2)."""
+    total = add(a, b)
+    part = subtract(total, a)
+    return total, add(subtract(a, subtract(total, part)), subtract(b, part))
+
+
+def fast_two_sum(a: Node, b: Node) -> tuple[Node, Node]:
+    """The same for |a| ≥ |b|, or a = 0 (Dekker, 1971)."""
+    total = add(a, b)
+    return total, add(subtract(a, total), b)
+
+
+def smaller(a: Node, b: Node) -> Node:
+    return binary(Op.MIN, a, b)
 
 
 def less(a: Node, b: Node) -> Node:
@@ -87,6 +116,12 @@ def polynomial(x: Node, *coefficients: float) -> Node:
 
 def magnitude(x: Node) -> Node:
     return bitcast(binary(Op.AND, bitcast(x, DType.INT32), whole(0x7FFFFFFF)), DType.FLOAT32)
+
+
+def signed(value: Node, x: Node) -> Node:
+    """The value, turned round where x has the sign bit."""
+    sign = binary(Op.AND, bitcast(x, DType.INT32), whole(-(1 << 31)))
+    return bitcast(binary(Op.XOR, bitcast(value, DType.INT32), sign), DType.FLOAT32)
 
 
 def in_float32(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""sin and cos: multiples of π/2 are taken off in integers, exactly for every float32 (after Payne and Hanek, 1983)."""
+"""sin, cos, tan: multiples of π/2 are taken off in integers, exactly for all float32 (after Payne and Hanek, 1983)."""
 
 from math import pi
 
@@ -8,15 +8,19 @@ from eigentensor.capture.functions.nodes import (
     add,
     bitcast,
     cast,
+    fast_two_sum,
     fused,
     in_float32,
     less,
     magnitude,
     multiply,
+    negative,
     polynomial,
     real,
+    reciprocal,
     shift_left,
     shift_right,
+    signed,
     subtract,
     where,
 )
@@ -32,6 +36,11 @@ UNIT_LOW = UNIT - UNIT_HIGH
 #: (sin(r) - r)/r³ and (cos(r) - 1 + r²/2)/r⁴ as polynomials of r², for |r| ≤ π/4
 SIN = (-0.16666655242443085, 0.008332191966474056, -0.00019518790941219777)
 COS = (0.04166664555668831, -0.00138873013202101, 2.443066841806285e-05)
+#: (tan(r) - r)/r³, likewise
+TAN = (
+    0.33333349227905273, 0.13332675397396088, 0.054058898240327835, 0.021286386996507645, 0.010826707817614079,
+    9.950884850695729e-05, 0.004371922463178635,
+)  # fmt: skip
 
 
 def _word(value: int) -> Node:
@@ -102,3 +111,19 @@ def sin(x: Node) -> Node:
 def cos(x: Node) -> Node:
     """Cosine of x in radians, of any size. Infinities give NaN."""
     return _wave(x, 1, _word(0))
+
+
+@in_float32
+def tan(x: Node) -> Node:
+    """Tangent of x in radians, of any size. Infinities give NaN, -0 gives -0."""
+    quadrant, r, s = _reduced(x)
+    square = multiply(r, r)
+    cubic = multiply(multiply(r, square), polynomial(square, *TAN))
+    rough = add(r, cubic)
+    even, low = fast_two_sum(r, fused(s, fused(rough, rough, real(1)), cubic))
+    minus = negative(reciprocal(even))
+    # how far `minus` is from -1/(even + low), relatively
+    off = fused(minus, low, fused(minus, even, real(1)))
+    odd = binary(Op.CMPNE, binary(Op.AND, quadrant, _word(1)), _word(0))
+    value = signed(where(odd, fused(minus, off, minus), even), x)
+    return where(less(magnitude(x), real(float("inf"))), value, real(float("nan")))
