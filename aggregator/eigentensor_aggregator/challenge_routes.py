@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 
+from eigentensor.chain import transcript
 from eigentensor_aggregator import answers, games
 from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.problems import ChallengeNotFound
@@ -15,6 +16,7 @@ Address = Annotated[str | None, Query(max_length=42)]
 
 def router(parts: Parts) -> APIRouter:
     routes = APIRouter(prefix="/v1/challenges", tags=["challenges"])
+    parameters = parts.network.deployment.parameters
 
     @routes.get("")
     def list_challenges(
@@ -41,10 +43,12 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.get("/{number}")
     def read_challenge(number: Number) -> dict[str, Any]:
-        """A game: who against whom, on what, every move with its gas, whose move it is and until when."""
+        """A whole game: who against whom, on what, every move with what it published, clocks, outcome, payouts."""
         view = parts.queries.task_of_game(number)
         if view is None:
             raise ChallengeNotFound(f"no game {number} in this market", fix="It may not be in a block yet.")
-        return games.explained(view, view.games[number], parts.store.moves(view.task.hex()), parts.daemon.block)
+        state, block = view.state_of(view.games[number]), parts.daemon.block
+        happened = parts.store.moves(view.task.hex())
+        return transcript(number, happened, state=state, block=block, parameters=parameters)
 
     return routes

@@ -1,13 +1,24 @@
-"""A game in words. It is what the gateway says of it (`eigentensor.challenge/1`). Pure."""
+"""A game in words: who, on what, whose move, what follows. It is told by `eigentensor.challenge/1`. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from rich.table import Table
 
 from eigentensor.program import Program
 from eigentensor.program.text import body_listing
+from eigentensor_client.amounts import Amount
+from eigentensor_client.screen import facts, short, table
+
+Game = dict[str, Any]
 
 _FOLLOWS = {
     "publish": "the executor publishes the result roots of all calls that it executed, bound to its outputs root",
-    "call": "the challenger names the first call whose result it rejects",
+    "call": "the challenger names the first call whose result it rejects, or the part of the calls that it is in",
+    "trace": "the executor opens the tree over the result roots of these calls",
+    "outputs": "the executor shows which results its outputs root is made of",
+    "result": "the challenger names the first of these results that it rejects",
     "tree": "the executor opens the tree over that result",
     "node": "the challenger names the first part that it rejects",
     "leaf": "the executor shows the 1,024 bytes of that part, and what each reduction of its elements came to",
@@ -18,12 +29,27 @@ _FOLLOWS = {
 }
 
 
-def _decides(game: dict[str, Any]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Here:
+    """From where a game is looked at: which account (None: nobody's), how amounts are written, and the seconds between
+    blocks (None: unknown)."""
+
+    account: str | None
+    amount: Amount
+    seconds: float | None
+
+    def long(self, blocks: int) -> str:
+        """So many blocks, and about how long that is."""
+        many = "1 block" if blocks == 1 else f"{max(0, blocks):,} blocks"
+        return many if self.seconds is None else f"{many}, {about_how_long(blocks, self.seconds)}"
+
+
+def _decides(game: Game) -> bool:
     """Whether somebody lost it, or still can. A game that is open when its task ends in another way does not count."""
     return bool(game["state"] == "open" or (game["state"] == "ended" and game["lost_by"]))
 
 
-def stands(game: dict[str, Any]) -> str:
+def stands(game: Game) -> str:
     """How a game stands, in a few words."""
     if not _decides(game):
         return "over without a loser: its task ended first"
@@ -32,7 +58,7 @@ def stands(game: dict[str, Any]) -> str:
     return f"open, the {game['turn']}'s move until block {game['until']}"
 
 
-def follows(game: dict[str, Any]) -> str:
+def follows(game: Game) -> str:
     """What happens next, and what if it does not."""
     if not _decides(game):
         return "nothing: the executor was convicted otherwise, and the challenger's bond comes back"
@@ -40,7 +66,8 @@ def follows(game: dict[str, Any]) -> str:
         if game["lost_by"] == "executor":
             return "the client has its escrow back; the executor's stake is slashed when the verifiers' time is over"
         return "the challenger's bond is gone; whether the result is right is as open as before"
-    return f"{_FOLLOWS[game['phase']]}; if nothing comes until block {game['until']}, the {game['turn']} loses"
+    what = _FOLLOWS.get(game["phase"], f"the {game['turn']} moves")
+    return f"{what}; if nothing comes until block {game['until']}, the {game['turn']} loses"
 
 
 def gas(move: dict[str, Any]) -> str:
@@ -48,7 +75,124 @@ def gas(move: dict[str, Any]) -> str:
     return "–" if move["gas"] is None else f"{move['gas']:,}"
 
 
-def disputed_call(game: dict[str, Any]) -> int | None:
+def about_how_long(blocks: int, seconds: float) -> str:
+    """Blocks in time, as people say it."""
+    total = max(0, blocks) * seconds
+    for size, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if total >= 2 * size:
+            return f"about {total / size:.0f} {word}"
+    return f"about {total:.0f} s"
+
+
+def way(path: Sequence[dict[str, Any]]) -> str:
+    """The way down from the whole result to what is disputed, as a breadcrumb."""
+    return " › ".join(["the result", *map(_crumb, path)])
+
+
+def _crumb(part: dict[str, Any]) -> str:
+    name, first, last, of = part["part"], part["first"], part["last"], part["of"]
+    if name == "expression":
+        return "the final expression"
+    if first == last:
+        name = {"calls": "call", "leaves": "leaf", "steps": "step"}.get(name, name)
+        numbers = f"{first:,}"
+    else:
+        numbers = f"{first:,}–{last:,}"
+    many = f" of {of:,}" if of is not None and of > last - first + 1 else ""
+    elements = part["elements"] and "elements {:,}–{:,}".format(*part["elements"])
+    return f"{name} {numbers}{many}{f' ({elements})' if elements else ''}"
+
+
+def line(number: int, move: dict[str, Any]) -> str:
+    """A move on one line."""
+    return f"{number:2}  block {move['block']}  {move['by']:<10}  {gas(move):>9} gas  {move['what']}"
+
+
+def news(before: Game | None, game: Game, here: Here) -> list[str]:
+    """What to say of a game that was `before`, a line each: new moves, and then whose move it is, or how it ended."""
+    known = 0
+    if before is not None and before["moves"] == game["moves"][: len(before["moves"])]:
+        known = len(before["moves"])
+    said = [line(n, move) for n, move in enumerate(game["moves"], 1) if n > known]
+    if not said and before is not None and before["state"] == game["state"]:
+        return []
+    if game["state"] == "open":
+        return [*said, f"the {game['turn']}'s move until block {game['until']} ({_left(game, here)})"]
+    return [*said, stands(game), *(paid(payout, here) for payout in game["payouts"])]
+
+
+def paid(payout: dict[str, Any], here: Here) -> str:
+    """Who got what."""
+    to = "you" if payout["to"] == here.account else short(payout["to"])
+    return f"block {payout['block']}: {here.amount(int(payout['amount']))} to {to}: {payout['what']}"
+
+
+def drawn(game: Game, here: Here, body: Sequence[str] = ()) -> list[str | Table]:
+    """A game as a person sees it: players, clocks, stakes, the way down, every move, and what follows.
+
+    `body` is the text of what the disputed call computes, where it is known.
+    """
+    rows = [
+        ["game", f"{game['game']}, {stands(game)}"],
+        ["task", game["task"]],
+        *([side, _player(game, side, here)] for side in ("executor", "challenger")),
+        [
+            "stakes",
+            f"a bond of {here.amount(int(game['bond']))}; a conviction brings {here.amount(int(game['reward']))}",
+        ],
+        ["disputed", way(game["path"])],
+        ["follows", f"{follows(game)}; now block {game['block']}"],
+        *(["paid", paid(payout, here)] for payout in game["payouts"]),
+    ]
+    moves = [
+        [str(n), move["by"], move["what"], str(move["block"]), gas(move)] for n, move in enumerate(game["moves"], 1)
+    ]
+    text = [f"the disputed call computes {body[0]}", *body[1:], ""] if body else []
+    return [facts(rows), "", *text, table(("move", "by", "what", "block", "gas"), moves), _spent(game)]
+
+
+def overview(found: Sequence[Game], here: Here) -> Table:
+    """Many games, a line each."""
+    rows = [
+        [
+            str(game["game"]),
+            short(game["task"]),
+            f"{_who(game, 'challenger', here)} against {_who(game, 'executor', here)}",
+            f"{game['turn']}, {_left(game, here)}" if game["turn"] else stands(game),
+            str(len(game["moves"])),
+            _crumb(game["path"][-1]) if game["path"] else "the result",
+        ]
+        for game in found
+    ]
+    return table(("game", "task", "players", "to move", "moves", "disputed"), rows)
+
+
+def _player(game: Game, side: str, here: Here) -> str:
+    who = f"{game[side]}{' (you)' * (game[side] == here.account)}"
+    if game["state"] != "open":
+        return who
+    runs = game["turn"] == side
+    clock = max(0, game["until"] - game["block"]) if runs else game["clocks"][side]
+    return f"{who}, {'its clock runs' if runs else 'on its clock'}: {here.long(clock)}"
+
+
+def _who(game: Game, side: str, here: Here) -> str:
+    return "you" if game[side] == here.account else short(game[side])
+
+
+def _left(game: Game, here: Here) -> str:
+    return here.long(game["until"] - game["block"])
+
+
+def _spent(game: Game) -> str:
+    """Gas by side; what anybody may send is the challenger's or a bystander's."""
+    sums = {side: sum(m["gas"] or 0 for m in game["moves"] if m["by"] == side) for side in ("executor", "challenger")}
+    count, total = len(game["moves"]), sum(m["gas"] or 0 for m in game["moves"])
+    many = "1 transaction" if count == 1 else f"{count} transactions"
+    return f"{many}, {total:,} gas: executor {sums['executor']:,}, challenger {sums['challenger']:,}"
+
+
+def disputed_call(game: Game) -> int | None:
     """The executed call that the game is about, from 0 on; None before the challenger named one."""
     return int(game["position"]["number"]) if int(game["position"]["kernel"], 16) else None
 

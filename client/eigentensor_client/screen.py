@@ -88,14 +88,16 @@ class Screen:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Data that is drawn anew in a terminal; elsewhere its news, a line each; nothing with `--json`."""
-        if self.as_json:
-            yield lambda whole, news, doing="": None
-        elif not self._data.is_terminal:
+        """Data that is drawn anew in a terminal; elsewhere, unless it is told as JSON, its news, a line each."""
+        if self.as_json or not self._data.is_terminal:
+            last = [""]
 
             def tell(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
-                for line in news:
+                for line in () if self.as_json else news:
                     self._data.print(line)
+                if doing and doing != last[0]:
+                    self.say(doing)
+                last[0] = doing
 
             yield tell
         else:

@@ -1,19 +1,32 @@
-"""`eigentensor challenge`: the games about results, for anybody who wants to understand one."""
+"""`eigentensor challenge`: the games about results, to look at, to play, and to be paid for."""
 
-from typing import Annotated, Any
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated
 
 import typer
 
-from eigentensor.chain import Network
-from eigentensor.errors import BlobNotFound, TaskNotFound
+from eigentensor.chain import Network, Reader
+from eigentensor.errors import BlobNotFound, ChainError, TaskNotFound
 from eigentensor.program.codec import decode
 from eigentensor.store import GatewayClient
 from eigentensor_client import games
-from eigentensor_client.screen import Screen, short, table
+from eigentensor_client.amounts import amount
+from eigentensor_client.client import Client
+from eigentensor_client.following import Following, following
+from eigentensor_client.games import Game, Here
+from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.show import Show
+from eigentensor_client.verbs.challenge_open import open_challenge
 
-app = typer.Typer(help="Games about results: list, show.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Games about results: list, show, watch, open, claim.", no_args_is_help=True, rich_markup_mode=None
+)
+
+GameNumber = Annotated[int, typer.Argument(metavar="ID", help="The number of the game.")]
+app.command("open")(open_challenge)
+POLL = 1.0  # seconds between questions to the gateway
 
 
 @app.command("list")
@@ -27,14 +40,7 @@ def list_games(
     chosen = Network.load(network)
     screen.head(chosen.name, None)
     with GatewayClient(chosen.gateway_url) as gateway:
-        found: list[dict[str, Any]] = []
-        filters: dict[str, str | int] = {} if task is None else {"task": task}
-        while True:
-            page = gateway.challenges(**filters)
-            found += page["challenges"]
-            if not page.get("next"):
-                break
-            filters["cursor"] = page["next"]
+        found = list(_all(gateway, **({} if task is None else {"task": task})))
     parties = ("task", "executor", "challenger")
     rows = [
         [str(game["game"]), *(short(game[name]) for name in parties), game["state"], str(game["opened"])]
@@ -45,26 +51,131 @@ def list_games(
 
 
 @app.command()
-def show(
-    game: Annotated[int, typer.Argument(metavar="ID", help="The number of the game.")],
-    network: options.NetworkName = None,
-    json: options.Json = False,
-) -> None:
+def show(game: GameNumber, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Explain a game: who against whom, on what, every move, whose move it is, and what follows."""
     screen = Screen(as_json=json)
     chosen = Network.load(network)
     screen.head(chosen.name, None)
     with GatewayClient(chosen.gateway_url) as gateway:
-        try:
-            found = gateway.challenge(game)
-        except BlobNotFound:
-            raise TaskNotFound(f"there is no game {game}", fix="`eigentensor challenge list` lists them.") from None
+        found = _game(gateway, game)
         body = _body(gateway, found)
     fields = found | {"follows": games.follows(found), "body": body}
-    screen.result("eigentensor.challenge/1", fields, *Show(chosen).game(found, body))
+    screen.result(found["schema"], fields, *games.drawn(found, _here(chosen), body or ()))
 
 
-def _body(gateway: GatewayClient, game: dict[str, Any]) -> list[str] | None:
+@app.command()
+def watch(
+    game: Annotated[int | None, typer.Argument(metavar="[ID]", help="One game [all that are open].")] = None,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Follow a game to its end, or all games until Ctrl-C. With --json an object for every change."""
+    screen = Screen(as_json=json)
+    chosen = Network.load(network)
+    screen.head(chosen.name, None)
+    with GatewayClient(chosen.gateway_url) as gateway, following(screen, _here(chosen)) as shown:
+        if game is None:
+            _watch_all(gateway, shown)
+        else:
+            _watch_one(gateway, shown, game)
+
+
+def _watch_one(gateway: GatewayClient, shown: Following, number: int) -> None:
+    while True:
+        found = _game(gateway, number)
+        shown.one(found)
+        if found["state"] != "open":
+            return
+        time.sleep(POLL)
+
+
+def _watch_all(gateway: GatewayClient, shown: Following) -> None:
+    followed: set[int] = set()
+    while True:
+        open_ = {game["game"] for game in _all(gateway, state="open")}
+        found = [_game(gateway, number) for number in sorted(open_ | followed)]
+        shown.many(found, "" if found else "no game is open")
+        followed = open_
+        time.sleep(POLL)
+
+
+@app.command()
+def claim(
+    of: Annotated[
+        str | None, typer.Argument(metavar="[TASK|ID]", help="A task's uuid, or a game's number [all games].")
+    ] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take the whole balance out of the market too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due, and when.")] = False,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Collect what is due to this account from its games: bonds, fees, shares of slashed stake. Safe to repeat."""
+    from eigentensor_client import claiming
+
+    screen = Screen(as_json=json)
+    with Client(network) as client:
+        screen.head(client.network.name, client.address)
+        with screen.work() as bar:
+            bar("reading the account's games")
+            found = claiming.due(client.chain, _claimed_games(client, of))
+        told = []
+        with screen.work() as bar:
+            for one in claiming.send(client.chain, found, dry_run=dry_run):
+                bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words}")
+                told.append(one)
+        balance = client.chain.balance_of(client.address).balance
+        if withdraw and balance and not dry_run:
+            client.chain.withdraw(client.address, balance)
+        rows = [
+            [
+                one.claim.message,
+                str(one.claim.facts.game.game_id),
+                client.amount(one.claim.brings),
+                one.claim.what,
+                one.words,
+            ]
+            for one in told
+        ]
+        titles = ("message", "game", "brings", "what", "when")
+        shown = [table(titles, rows)] if rows else [f"nothing is due to {client.address} from games"]
+        taken = withdraw and not dry_run
+        where = "withdrawn to the wallet" if taken else "in the market: --withdraw takes it out"
+        fields = {
+            "account": client.address,
+            "claims": [one.to_json() for one in told],
+            "balance": str(0 if taken else balance),
+            "withdrawn": str(balance if taken else 0),
+        }
+        screen.result("eigentensor.claim/1", fields, *shown, facts([["balance", f"{client.amount(balance)} {where}"]]))
+
+
+def _claimed_games(client: Client, of: str | None) -> list[int]:
+    """The account's games: one, those about a task, or all that the gateway knows."""
+    if of is not None and of.isdigit() and len(of) < 19:
+        return [int(_game(client.gateway, int(of))["game"])]
+    if of is None:
+        return [game["game"] for game in _all(client.gateway, challenger=client.address)][::-1]
+    return list(client.chain.games_of(bytes.fromhex(client.task(of).uuid)))
+
+
+def _all(gateway: GatewayClient, **filters: str | int) -> Iterator[Game]:
+    """The rows of all pages of the gateway's list."""
+    while True:
+        page = gateway.challenges(**filters)
+        yield from page["challenges"]
+        if not page.get("next"):
+            return
+        filters["cursor"] = page["next"]
+
+
+def _game(gateway: GatewayClient, number: int) -> Game:
+    try:
+        return gateway.challenge(number)
+    except BlobNotFound:
+        raise TaskNotFound(f"there is no game {number}", fix="`eigentensor challenge list` lists them.") from None
+
+
+def _body(gateway: GatewayClient, game: Game) -> list[str] | None:
     """The text of the disputed call's body; None while no call is disputed, or where the program is nowhere."""
     number = games.disputed_call(game)
     if number is None:
@@ -75,3 +186,12 @@ def _body(gateway: GatewayClient, game: dict[str, Any]) -> list[str] | None:
     except BlobNotFound:
         return None
     return games.body(program, number)
+
+
+def _here(network: Network) -> Here:
+    """As somebody who looks on: time is said in blocks alone where no node answers."""
+    try:
+        seconds = Reader(network).block_seconds()
+    except ChainError:
+        seconds = None
+    return Here(None, partial(amount, deployment=network.deployment), seconds)

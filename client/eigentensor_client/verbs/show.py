@@ -24,7 +24,6 @@ from eigentensor.chain import (
     Unlocked,
 )
 from eigentensor.economics import WAD
-from eigentensor_client import games
 from eigentensor_client.amounts import amount
 from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
@@ -148,25 +147,6 @@ class Show:
         reasons = {o["reason"] for o in said["operators"]}
         helps = [["helps", _HELP[reason]] for reason in sorted(reasons & _HELP.keys())]
         return [table(("operator", "says", "needed", "offered"), rows), *([facts(helps)] if helps else [])]
-
-    def game(self, game: dict[str, Any], body: list[str] | None) -> list[str | Table]:
-        """A game of the gateway's, with the text of the disputed call's body."""
-        clocks = game["clocks"]
-        rows = [
-            ["game", f"{game['game']}, {games.stands(game)}"],
-            ["task", game["task"]],
-            ["executor", f"{game['executor']}, {clocks['executor']} blocks left on its clock"],
-            ["challenger", f"{game['challenger']}, {clocks['challenger']} blocks left on its clock"],
-            ["bond", self.amount(int(game["bond"]))],
-            ["about", game["about"]],
-            ["follows", f"{games.follows(game)}; now block {game['block']}"],
-        ]
-        moves = [
-            [str(n), move["by"], move["what"], str(move["block"]), games.gas(move)]
-            for n, move in enumerate(game["moves"], 1)
-        ]
-        text = [f"the disputed call computes {body[0]}", *body[1:], ""] if body else []
-        return [facts(rows), "", *text, table(("move", "by", "what", "block", "gas"), moves)]
 
     def plan(self, plan: Plan) -> dict[str, Any]:
         """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""

@@ -51,6 +51,7 @@ from eigentensor.chain.onboarding import Step, joining
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.transcript import transcript
 from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
     Answer,
@@ -76,7 +77,7 @@ __all__ = [
     "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed",
     "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed",
     "State", "Step", "Task", "TaskEvent", "Tokens", "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei",
-    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei",
+    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei", "transcript",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

@@ -1,0 +1,217 @@
+"""Looking at somebody's result again, challenging it if it is wrong, and playing the game to its end."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from eigentensor import economics, rechecked
+from eigentensor.bound import Bound, fetch_bound
+from eigentensor.chain import Challenged, Order, State
+from eigentensor.dispute import refuse
+from eigentensor.errors import (
+    BlobNotFound,
+    ChainError,
+    ExecutorConvicted,
+    LimitError,
+    NotChallengeable,
+    NotDisputable,
+    NotYet,
+    StoreError,
+    WrongResult,
+)
+from eigentensor.player import Player
+from eigentensor.program.cost import needs_of
+from eigentensor.runtime import toolchain
+from eigentensor.runtime.confine import Limits
+from eigentensor.runtime.sandbox import available
+from eigentensor_client import stages, views
+from eigentensor_client.client import Client
+from eigentensor_client.differences import Difference, first_difference
+from eigentensor_client.games import Game
+from eigentensor_client.results import TaskView
+from eigentensor_client.transfer import Tell, download, silent
+
+#: Gas of a challenger's transactions: where the executor never moves, and in the longest games that were measured.
+LEAST_GAS, MOST_GAS = 300_000, 1_200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A result that was executed again: its outputs root, and what differs first, where the claimed bytes are known."""
+
+    agrees: bool
+    outputs_root: bytes
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """What a challenge costs and brings. Amounts in wei of the market's token, `gas_price` in wei of the coin.
+
+    `reward` comes with the conviction, `share` of the slashed stake later: verifiers that differed share it. `until` is
+    the last block for a challenge.
+    """
+
+    bond: int
+    reward: int
+    share: int
+    gas_price: int
+    until: int
+
+
+class Challenger:
+    """One account that doubts the result of one task. Executes as operators do: confined, within limits."""
+
+    def __init__(self, client: Client, task: TaskView, *, memory: int, unsafe: bool = False) -> None:
+        """`memory` bounds the bytes of the program's tensors. Raises NoSandbox, and ExecutionError without a compiler,
+        before anything is fetched or spent."""
+        self.client = client
+        self.chain = client.chain
+        self.task = task
+        self._memory = memory
+        self._unsafe = unsafe
+        self._uuid = bytes.fromhex(task.uuid)
+        self._sent: views.Sent = {}
+        toolchain.local()
+        if not unsafe:
+            available()
+
+    # ---- Before anything is spent ----
+
+    def own_games(self) -> dict[int, bool]:
+        """This account's games about the result with bonds of their own, and whether they are open."""
+        played = self.chain.games_of(self._uuid)
+        bonds = {number: self.chain.challenge_of(self._uuid, number) for number in played}
+        own = [n for n, bond in bonds.items() if bond.challenger == self.client.address and not bond.slot]
+        return {number: played[number] for number in own}
+
+    def check(self) -> None:
+        """Raises what makes a challenge impossible now: NotYet, ExecutorConvicted, NotChallengeable."""
+        task = self.task = views.look(self.chain, self.task.order)
+        if task.state is State.REVEALED and task.block < self.until:
+            return
+        if task.state is State.REVEALED:
+            raise NotChallengeable(
+                f"the window to challenge task {task.uuid} closed with block {self.until}",
+                fix="It becomes final as it is: look earlier, or let `eigentensor watch` look.",
+            )
+        if task.state is State.CONVICTED:
+            raise ExecutorConvicted(
+                f"executor {task.executor} is convicted for task {task.uuid} already: "
+                f"{stages.conviction(task, self.client.amount)}",
+                fix="`eigentensor challenge claim` brings what is due to you of it.",
+            )
+        if task.state.is_terminal:
+            raise NotChallengeable(f"task {task.uuid} is {task.words}: there is nothing to challenge any more")
+        raise NotYet(
+            f"task {task.uuid} is {task.words}: its result is not revealed yet",
+            fix=f"It waits for {stages.waits_for(task)}. Try again then.",
+        )
+
+    @cached_property
+    def until(self) -> int:
+        """The last block for a challenge."""
+        revealed = self.chain.task_at(self._uuid).since
+        return revealed + economics.challenge_window(self._parameters, self.task.order.exec)
+
+    @cached_property
+    def claimed(self) -> bytes:
+        """The outputs root that the executor revealed."""
+        return self.chain.outputs_root_of(self._uuid)
+
+    @property
+    def _parameters(self) -> economics.Parameters:
+        return self.client.network.deployment.parameters
+
+    # ---- Looking ----
+
+    def look(self, tell: Tell = silent) -> Look:
+        """Executes the task again, twice if it gives another result, and rechecks samples with the reference.
+
+        Raises NotDisputable, LimitError, what fetching and executing raise, WrongBits if this device cannot be trusted.
+        """
+        tell("fetching what the order names")
+        bound = self._bound
+        self._check_size(bound)
+        tell("executing it again")
+        seconds = max(60.0, (self.until - self.task.block) * self.chain.block_seconds())
+        root, results = rechecked.repeated(bound, self.claimed, self._limits(seconds), unsafe=self._unsafe)
+        if root == self.claimed:
+            return Look(True, root)
+        tell("comparing it with the executor's")
+        with suppress(BlobNotFound, WrongResult):
+            said = download(self.client.gateway, bound.program, self.claimed, tell)
+            return Look(False, root, first_difference(bound.program, bound.repeat, said, results))
+        return Look(False, root)
+
+    def _check_size(self, bound: Bound) -> None:
+        if (why := refuse(bound.program, bound.repeat)) is not None:
+            raise NotDisputable(why)
+        needed = needs_of(bound.program, bound.repeat).memory
+        if needed > self._memory:
+            raise LimitError(
+                f"its tensors take {needed:,} bytes, at most {self._memory:,} are allowed here",
+                fix="Allow more with --max-memory.",
+            )
+
+    def stakes(self) -> Stakes:
+        """What a challenge costs and brings now."""
+        price = self.task.price or 0
+        return Stakes(
+            bond=economics.bond(self._parameters, price),
+            reward=economics.reward(self._parameters, price),
+            share=(self.task.stake or 0) // 2,
+            gas_price=self.chain.gas_price(),
+            until=self.until,
+        )
+
+    # ---- Playing ----
+
+    def open(self, stakes: Stakes) -> int:
+        """Posts the bond, once for each time that this account has lost or won a game about it; returns the game.
+
+        Raises InsufficientFunds before anything is sent, and ChainError.
+        """
+        fix = "Get tokens, or tell somebody who has them: anybody may challenge."
+        self.client.check_funds(stakes.bond, "the bond", fix=fix)
+        self.client.provide(stakes.bond)
+        ended = sum(not is_open for is_open in self.own_games().values())
+        once = f"challenge {self.task.uuid} after {ended}"
+        receipt = self.chain.challenge(self.client.address, self.task.order, once=once)
+        return next(event.game_id for event in receipt.events if isinstance(event, Challenged))
+
+    def play(self, game: int, seen: Callable[[Game, str], None]) -> Game:
+        """Plays a game to its end. `seen` is told how it stands, and what is done next, again and again.
+
+        What fails on the way is tried again. Raises DisputeError and ExecutionError: then the clock runs on.
+        """
+        clock = economics.clock(self._parameters, self.task.order.exec)
+        limits = self._limits(max(60.0, clock * self.chain.block_seconds()))
+        retrace = rechecked.retracing(limits, unsafe=self._unsafe)
+        player = Player(self.chain, self.client.address, self._load, retrace)
+        told, trouble = views.game(self.chain, game, self._sent), ""
+        while told["state"] == "open":
+            mine = told["turn"] == "challenger"
+            seen(told, trouble or ("making your next move" if mine else "waiting for the executor's move"))
+            try:
+                moved, trouble = player.turn(game), ""
+            except (ChainError, StoreError) as error:
+                moved, trouble = None, f"to be tried again: {' '.join(str(error).split())}"
+            if moved is None:
+                time.sleep(self.client.poll)
+            with suppress(ChainError):
+                told = views.game(self.chain, game, self._sent)
+        seen(told, "")
+        return told
+
+    @cached_property
+    def _bound(self) -> Bound:
+        return fetch_bound(self.client.gateway, self.task.order)
+
+    def _load(self, task: bytes, order: Order) -> Bound:
+        return self._bound
+
+    def _limits(self, seconds: float) -> Limits:
+        return rechecked.limits(self._memory, seconds)

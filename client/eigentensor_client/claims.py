@@ -1,0 +1,123 @@
+"""What an account has coming from games: which message brings it, from which block on, and how much. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from eigentensor import economics
+from eigentensor.chain import Answer, Cause, Challenge, Conviction, GameView, Note, Order, Stage, State, Task
+from eigentensor.dispute import Side, deadline_of
+from eigentensor.economics import Parameters
+from eigentensor_client.orders import price, stake
+
+
+class Message(StrEnum):
+    """What brings it, in the order in which it is sent."""
+
+    TIMEOUT = "timeout"
+    REFUND = "refund"
+    SETTLE = "settle"
+    SLASH = "slash"
+    PAY = "pay"
+
+
+_WHAT = {
+    Message.TIMEOUT: "bond and reward, if the executor lets its clock run out",
+    Message.REFUND: "the bond of a game that another conviction made idle",
+    Message.SETTLE: "bond and fee of the answer that opened the game",
+    Message.SLASH: "your share of the executor's stake: slashed now, paid by `pay`",
+    Message.PAY: "your share of the slashed stake, when EigenLayer's core has released it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A game of the account and its task, as the chain shows them. `answers` are those that differed, by index;
+    `slash` is the number of the slash, `note` what the bounty has of it; `lock_end` the last block of a slash."""
+
+    order: Order
+    uuid: bytes
+    task: Task
+    game: GameView
+    bond: Challenge
+    conviction: Conviction
+    answers_by: int
+    answers: dict[int, Answer]
+    lock_end: int
+    slash: int | None = None
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A message that anybody may send, and what it brings the account, in wei. `number` is the game, answer or slash.
+
+    It is taken from block `first` to block `last` (None: for ever).
+    """
+
+    message: Message
+    facts: Facts
+    number: int
+    brings: int
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def what(self) -> str:
+        return _WHAT[self.message]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "message": self.message,
+            "task": self.facts.uuid.hex(),
+            "game": self.facts.game.game_id,
+            "brings": str(self.brings),
+            "what": self.what,
+            "first": self.first,
+            "last": self.last,
+        }
+
+
+def claims(facts: Facts, account: str, p: Parameters) -> list[Claim]:
+    """What the account has coming from one game and the conviction that it led to, in the order in which it comes."""
+    paid, own = price(facts.order, facts.task.accepted_at), facts.bond.challenger == account
+    if facts.task.state is not State.CONVICTED:
+        return list(_by_the_clock(facts, p, paid)) if own else []
+    return [*(_bonds(facts, p, paid) if own else ()), *_of_the_slash(facts, account, p, paid)]
+
+
+def _by_the_clock(facts: Facts, p: Parameters, paid: int) -> Iterator[Claim]:
+    position = facts.game.position
+    if facts.game.ended is None and position.phase.side is Side.EXECUTOR:
+        brings = economics.bond(p, paid) + economics.reward(p, paid)
+        yield Claim(Message.TIMEOUT, facts, facts.game.game_id, brings, deadline_of(position) + 1)
+
+
+def _bonds(facts: Facts, p: Parameters, paid: int) -> Iterator[Claim]:
+    if not facts.bond.slot:
+        if not facts.bond.ended:
+            yield Claim(Message.REFUND, facts, facts.game.game_id, economics.bond(p, paid))
+        return
+    index = facts.bond.slot - 1
+    answer = facts.answers.get(index)
+    if answer is not None and answer.stage in (Stage.DIFFERED, Stage.LOST):
+        lower = sum(other < index for other in facts.answers)
+        fee = facts.order.check_fee if lower < facts.order.verifiers else 0
+        bond = economics.bond(p, paid) if answer.stage is Stage.DIFFERED else 0
+        silent = facts.conviction.cause is Cause.SILENCE
+        part = economics.reward(p, paid) // len(facts.answers) if silent else 0
+        yield Claim(Message.SETTLE, facts, index, bond + fee + part, facts.answers_by + 1)
+
+
+def _of_the_slash(facts: Facts, account: str, p: Parameters, paid: int) -> Iterator[Claim]:
+    """Half of it belongs to those whose answers differed, or to the winner if nobody else did."""
+    if facts.note is not None and facts.slash is not None:
+        if facts.note.amount and account in facts.note.beneficiaries:
+            share = facts.note.amount // 2 // len(facts.note.beneficiaries)
+            yield Claim(Message.PAY, facts, facts.slash, share)
+        return
+    finders = [answer.operator for answer in facts.answers.values()] or [facts.conviction.winner]
+    if not facts.conviction.slashed and account in finders:
+        share = stake(p, facts.order, paid) // 2 // len(finders)
+        yield Claim(Message.SLASH, facts, facts.game.game_id, share, facts.answers_by + 1, facts.lock_end)
