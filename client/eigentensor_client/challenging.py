@@ -33,8 +33,9 @@ from eigentensor_client.games import Game
 from eigentensor_client.results import TaskView
 from eigentensor_client.transfer import Tell, download, silent
 
-#: Gas of a challenger's transactions: where the executor never moves, and in the longest games that were measured.
-LEAST_GAS, MOST_GAS = 300_000, 1_200_000
+#: Gas of a challenger's transactions, from the figures in contracts/README.md: of `challenge` and `timeout` where the
+#: executor never moves; of a game through all phases, with a trace and a tensor that are opened in several moves.
+LEAST_GAS, MOST_GAS = 280_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

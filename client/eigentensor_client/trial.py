@@ -11,7 +11,7 @@ from eigentensor.merkle import operators_root
 from eigentensor_client.amounts import number
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
-from eigentensor_client.games import gas
+from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import Bar, short, table
@@ -90,7 +90,7 @@ def _tell_moves(show: "Show", client: Client, task: TaskView, number: int, bar: 
             game = {"moves": [], "state": "open", "turn": None, "block": 0}
         for move in game["moves"][told:]:
             told += 1
-            show.say(f"{told:2}  block {move['block']}  {move['by']:<10}  {gas(move):>9} gas  {move['what']}")
+            show.say(line(told, move))
         if game["state"] == "ended" or (seen.state is State.CONVICTED and game["block"] >= seen.block):
             return
         bar(f"the {game['turn'] or 'challenger'}'s move")
