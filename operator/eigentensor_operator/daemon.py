@@ -26,6 +26,7 @@ from eigentensor_operator.store import Store, changed
 
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
 PING = 15.0  # seconds between questions to the gateway
+PACE = 64  # blocks after which their pace is looked at again
 SILENCE = 45.0  # seconds without an answer after which something counts as down
 
 
@@ -51,6 +52,7 @@ class Daemon:
         self._ended: Counter[State] = Counter()
         self._short: frozenset[Turn] = frozenset()
         self._capped = False
+        self._paced = 0
         self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         # What may cost stake or a bond when it is late waits for nothing else.
@@ -182,6 +184,12 @@ class Daemon:
         self._short, self._capped = short, capped
         self._metrics.short.labels(AVS).set(len(short))
         self._metrics.capped.labels(AVS).set(capped)
+        if self.operator.head >= self._paced + PACE:
+            self._paced, seconds = self.operator.head, self._chain.block_seconds()
+            self._metrics.pace.labels(AVS).set(seconds)
+            if 2 * seconds < self.operator.policy.block_seconds:
+                expected = self.operator.policy.block_seconds
+                self._log.warning("blocks are fast", seconds=seconds, expected=expected, fix="Lower BLOCK_SECONDS.")
 
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""

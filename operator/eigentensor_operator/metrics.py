@@ -50,6 +50,7 @@ class Metrics:
         self.incidents = self._counter("et_incidents", "What happened to own tasks and answers.", event=_INCIDENTS)
         self.failures = self._counter("et_step_failures", "Steps that failed.", phase=tuple(Step))
         self.selftest = self._gauge("et_determinism_selftest_ok", "1 while the device is trusted.")
+        self.pace = self._gauge("et_block_seconds", "Time between blocks of late.")
         self.head = self._gauge("et_chain_head_block", "The newest block that was read.")
         self.lag = self._gauge("et_rpc_head_lag_seconds", "Time since the chain was read.")
         self._gauge("et_build_info", "1, with the version.", version=[version("eigentensor")]).labels(
