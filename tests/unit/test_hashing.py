@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eigentensor import hashing, merkle
-from eigentensor.cache import Cache
+from eigentensor.cache import DIGEST, Cache
 from eigentensor.hashing import SMALL, Helper, Kind, by_hashlib, chosen
 from eigentensor.numerics.dtypes import DType
 
@@ -151,6 +151,21 @@ def test_without_a_compiler_that_does_its_work_hashlib_gives_the_roots(
 def test_where_nothing_can_be_kept_the_helper_serves_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert chosen().helper is not None
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_process_hashes_with_what_it_is_given_or_with_hashlib(
+    whole: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "_given", None)
+    monkeypatch.setattr(hashing, "object_code", lambda _: pytest.fail("looked for another"))
+    (code,) = folder.glob("*/*.o")
+    (tmp_path / "library").write_bytes(code.read_bytes()[DIGEST:] if whole else b"")
+    hashing.give(tmp_path / "library", 3)
+    helper = chosen().helper
+    assert (helper.threads if helper else "file too short" in chosen().reason) == (3 if whole else True)
+    assert merkle.leaf_hashes(bytes(1 << 16)) == [sha256(bytes(1025)).digest()] * 64
 
 
 @pytest.mark.usefixtures("fresh")
