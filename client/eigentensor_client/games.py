@@ -86,7 +86,10 @@ def about_how_long(blocks: int, seconds: float) -> str:
 
 def way(path: Sequence[dict[str, Any]]) -> str:
     """The way down from the whole result to what is disputed, as a breadcrumb."""
-    return " › ".join(["the result", *map(_crumb, path)])
+    narrower = (
+        part for part in path if not (part["part"] == "calls" and part["last"] + 1 - part["first"] == part["of"])
+    )
+    return " › ".join(["the result", *map(_crumb, narrower)])
 
 
 def _crumb(part: dict[str, Any]) -> str:
