@@ -40,7 +40,7 @@ class Player:
         self._retrace = retrace
         self._memory = memory
         self._accounts: list[tuple[bytes, Execution]] = []
-        self._lock, self._tracing = Lock(), _Queue()
+        self._lock, self._tracing = Lock(), Turns()
 
     def turn(self, game_id: int) -> Receipt | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.
@@ -120,7 +120,7 @@ def _size(known: tuple[bytes, Execution]) -> int:
     return sum(tensor.nbytes for tensor in known[1].kept.values())
 
 
-class _Queue:
+class Turns:
     """One at a time; of those that wait, the one that is to be done by the lowest block."""
 
     def __init__(self) -> None:
@@ -128,6 +128,10 @@ class _Queue:
         self._waiting: list[tuple[int, int]] = []
         self._numbers = count()
         self._busy = False
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
 
     @contextmanager
     def turn(self, by: int) -> Iterator[None]:

@@ -1,13 +1,15 @@
 """Players on a chain: they start anew at every turn, move once, and end what the other side lets run out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 import pytest
 
 from eigentensor.chain import Chain, GameEnded, State
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
 from eigentensor.errors import DisputeError
-from eigentensor.player import Player
+from eigentensor.player import MEMORY, Player
+from eigentensor.tracing import Execution, Retrace
 from game_table import Table
 from players import Dispute, fast, lying
 
@@ -56,3 +58,22 @@ def test_strangers_play_in_no_game(table: Table, chain_of: Chains) -> None:
     stranger = chain_of(5)
     with pytest.raises(DisputeError, match="does not play"):
         Player(stranger, stranger.address, dispute.load).turn(dispute.number)
+
+
+@pytest.mark.parametrize("memory", [MEMORY, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_game_takes_one_execution_or_two_where_tensors_do_not_fit(table: Table, memory: int) -> None:
+    dispute = Dispute(table, "long sum", lying)
+    traced = [0, 0]
+
+    def counted(side: Side) -> Retrace:
+        def retrace(*given: Any, keep: Collection[int] = frozenset(), **more: Any) -> Execution:
+            traced[side] += 1
+            return (lying, fast)[side](*given, keep=keep, **more)
+
+        return retrace
+
+    chains = [dispute.chain(side) for side in Side]
+    players = [Player(c, c.address, dispute.load, counted(s), memory=memory) for s, c in zip(Side, chains, strict=True)]
+    while dispute.game.ended is None:
+        assert any(player.turn(dispute.number) is not None for player in players)
+    assert traced == [1, 1] if memory else max(traced) == 2
