@@ -32,6 +32,8 @@ DEPLOYER = 0
 STAKE, COLLATERAL, SEATS = to_wei("20"), to_wei("10"), 2
 #: EigenLayer's core reads history that a chain of fewer blocks does not have.
 FIRST_BLOCK = 2_000
+#: The newest blocks that can be taken back.
+STATES = 64
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 
 
@@ -51,7 +53,8 @@ def anvil_command(port: int = 0, block_time: float | None = None) -> list[str]:
     # Linux ends the chain with whoever started it, even if that is killed.
     bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     chain = ["--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", "--number", str(FIRST_BLOCK)]
-    return [*bound, str(tool("anvil")), *chain, *mining]
+    # Else anvil leaves the state after every block, gigabytes in a day, in the home of whoever runs it.
+    return [*bound, str(tool("anvil")), *chain, "--prune-history", str(STATES), *mining]
 
 
 class Anvil:
