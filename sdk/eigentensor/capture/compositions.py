@@ -33,6 +33,8 @@ BEYOND = 1e8
 PROBES = np.array([0.5, -0.5, 40.0, 39.0, -39.0, -40.0])
 #: Coarser than constants that are rounded to float32 and tinygrad's own erf, finer than all other functions of a kind.
 TOLERANCE = 1e-6
+#: Finer than a constant beside 1 that would move a zero.
+FINE = 1e-7
 
 _STEPS: dict[Ops, Callable[..., Any]] = {
     Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.MAX: np.maximum,
@@ -54,6 +56,7 @@ class Known(NamedTuple):
     exact: Callable[[Values], Values]
     step: Ops
     arguments: Callable[[float], Sequence[float]]
+    tolerance: float = TOLERANCE
     with_offset: bool = True
 
 
@@ -95,17 +98,17 @@ KNOWN = (
     Known("silu", lambda x: x * _sigmoid(x), Ops.EXP2, lambda exponent: [-exponent]),
     Known("softplus", lambda x: np.logaddexp(x, 0), Ops.EXP2, lambda exponent: [exponent, -exponent]),
     Known("mish", lambda x: x * np.tanh(np.logaddexp(x, 0)), Ops.EXP2, lambda exponent: [exponent, -exponent]),
-    Known("expm1", np.expm1, Ops.EXP2, lambda exponent: [exponent]),
-    Known("sinh", np.sinh, Ops.EXP2, lambda exponent: [exponent, -exponent]),
+    Known("expm1", np.expm1, Ops.EXP2, lambda exponent: [exponent], FINE),
+    Known("sinh", np.sinh, Ops.EXP2, lambda exponent: [exponent, -exponent], FINE),
     Known("cosh", np.cosh, Ops.EXP2, lambda exponent: [exponent, -exponent]),
-    Known("log1p", np.log1p, Ops.LOG2, lambda power: [power - 1], with_offset=False),
-    Known("atanh", np.arctanh, Ops.LOG2, lambda power: [(power - 1) / (power + 1)]),
-    Known("asinh", np.arcsinh, Ops.SQRT, lambda square: _roots(square - 1)),
-    Known("acosh", np.arccosh, Ops.SQRT, lambda square: _roots(square + 1)),
+    Known("log1p", np.log1p, Ops.LOG2, lambda power: [power - 1], FINE, with_offset=False),
+    Known("atanh", np.arctanh, Ops.LOG2, lambda power: [(power - 1) / (power + 1)], FINE),
+    Known("asinh", np.arcsinh, Ops.SQRT, lambda square: _roots(square - 1), FINE),
+    Known("acosh", np.arccosh, Ops.SQRT, lambda square: _roots(square + 1), FINE),
     Known("tan", np.tan, Ops.SIN, lambda angle: [angle]),
-    Known("asin", np.arcsin, Ops.SQRT, lambda rest: [1 - rest, rest - 1]),
-    Known("acos", np.arccos, Ops.SQRT, lambda rest: [1 - rest, rest - 1]),
-    Known("atan", np.arctan, Ops.SQRT, lambda square: _roots(square - 1)),
+    Known("asin", np.arcsin, Ops.SQRT, lambda rest: [1 - rest, rest - 1], FINE),
+    Known("acos", np.arccos, Ops.SQRT, lambda rest: [1 - rest, rest - 1], FINE),
+    Known("atan", np.arctan, Ops.SQRT, lambda square: _roots(square - 1), FINE),
 )
 _CURVED = frozenset(known.step for known in KNOWN)
 
@@ -174,9 +177,9 @@ class Compositions:
             operands = [np.broadcast_to(probed[n.src[0]], PROBES.shape) for n in first if n.op is known.step]
             for factor, offset in _changes(known, operands):
                 at = factor * PROBES + offset
-                if _scale(probed[steps[-1]], known.exact(at), at) is not None:
+                if _scale(probed[steps[-1]], known.exact(at), at, known.tolerance) is not None:
                     values = _evaluated(argument, steps, (POINTS - offset) / factor)[steps[-1]]
-                    if scale := _scale(values, _exact(known), POINTS):
+                    if scale := _scale(values, _exact(known), POINTS, known.tolerance):
                         return Meant(known.name, argument, short(factor) or factor, short(scale) or scale, offset)
         return None
 
@@ -232,13 +235,13 @@ def _exact(known: Known) -> Values:
     return known.exact(POINTS)
 
 
-def _scale(values: Values, exact: Values, points: Values) -> float | None:
+def _scale(values: Values, exact: Values, points: Values, tolerance: float) -> float | None:
     """s with values = s·exact, if there is one; at the ends no number will do: formulas overflow there."""
     inside = np.isfinite(exact) & (np.abs(points) < BEYOND)
     place = int(np.argmax(np.where(inside, np.abs(exact), -1)))
     scale = float(values[place] / exact[place])
     wanted = scale * exact
-    close = np.abs(values - wanted) <= TOLERANCE * abs(scale) * np.maximum(1, np.abs(exact))
+    close = np.abs(values - wanted) <= tolerance * abs(scale) * np.maximum(1, np.abs(exact))
     same = (values == wanted) | (np.isnan(values) & np.isnan(exact))
     at_end = (np.abs(points) >= BEYOND) & ~np.isfinite(values)
     return scale if bool(np.all(close | same | at_end)) and 0 < abs(scale) < math.inf else None
