@@ -125,4 +125,14 @@ def graphs() -> dict[str, Graph]:
         "wide integers": Graph(
             lambda x: (x * 3_000_000_019) // 7 - (x >> 40), {"x": integers(-(1 << 60), 1 << 60, 9, dtype=np.int64)}
         ),
+        "matmul of wide integers": Graph(
+            lambda a, b: a @ b,
+            {
+                "a": integers(-(1 << 40), 1 << 40, 4, 70, dtype=np.int64),
+                "b": integers(-(1 << 40), 1 << 40, 70, 3, dtype=np.int64),
+            },
+        ),
+        "convolution": Graph(
+            lambda x, w: x.conv2d(w, stride=2, padding=1), {"x": normal(1, 3, 9, 9), "w": normal(4, 3, 3, 3)}
+        ),
     }

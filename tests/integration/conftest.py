@@ -10,29 +10,23 @@ import pytest
 import uvicorn
 from eth_account import Account
 
-from eigentensor import economics
-from eigentensor.chain import NONE, Chain, Network, Order, anvil_account, save_account, to_wei
+from eigentensor.chain import Chain, Network, anvil_account, save_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
-from game_table import Table
+from game_table import CHALLENGER, CLIENT, OPERATORS, Orders, Table, orders_of
 from market_life import Life
 
 Chains = Callable[[int], Chain]
-Orders = Callable[..., Order]
-
-
-#: Accounts that are operators which sign for themselves: an acceptance needs seats of others.
-OPERATORS = (1, 6, 7)
 
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Anvil, Network]]:
     """The market, three operators, and account 2 as a client with tokens."""
     with local_network(map(anvil_account, OPERATORS)) as (anvil, network):
-        with Chain(network, anvil_account(2), tmp_path_factory.mktemp("journals") / "2.sqlite") as client:
+        with Chain(network, anvil_account(CLIENT), tmp_path_factory.mktemp("journals") / "client.sqlite") as client:
             client.mint(client.address, to_wei("10"))
             client.approve(network.deployment.task_market, to_wei("10"))
         yield anvil, network
@@ -71,8 +65,8 @@ def chain_of(network: Network, tmp_path: Path) -> Iterator[Chains]:
 
 @pytest.fixture
 def operator(chain_of: Chains) -> Chain:
-    """Account 1: a member of the operator set that signs for itself."""
-    return chain_of(1)
+    """A member of the operator set that signs for itself."""
+    return chain_of(OPERATORS[0])
 
 
 @pytest.fixture
@@ -83,33 +77,13 @@ def verifiers(chain_of: Chains) -> list[Chain]:
 
 @pytest.fixture
 def client(chain_of: Chains) -> Chain:
-    """Account 2, with tokens in its pocket and none in the market."""
-    return chain_of(2)
+    """With tokens in its pocket and none in the market."""
+    return chain_of(CLIENT)
 
 
 @pytest.fixture
 def order_of(client: Chain) -> Orders:
-    """Orders of the client that differ from each other and otherwise say what is given.
-
-    They are checked as seldom as the market allows, for the lowest fee.
-    """
-    made = 0
-    parameters = client.deployment.parameters
-
-    def make(**changes: object) -> Order:
-        nonlocal made
-        made += 1
-        fields: dict[str, object] = {
-            "client": client.address, "nonce": made, "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
-            "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
-            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_rate": parameters.check_floor,
-            "verifiers": 1, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
-        }  # fmt: skip
-        fields |= changes
-        fee = economics.check_fee_bound(parameters, fields["max_price"])  # type: ignore[arg-type]
-        return Order(**({"check_fee": fee} | fields))  # type: ignore[arg-type]
-
-    return make
+    return orders_of(client)
 
 
 @pytest.fixture
@@ -119,13 +93,9 @@ def life(anvil: Anvil, client: Chain, operator: Chain, order_of: Orders) -> Life
 
 
 @pytest.fixture
-def table(anvil: Anvil, client: Chain, operator: Chain, chain_of: Chains, order_of: Orders) -> Table:
-    """Where disputes are played: all sides have deposited for a hundred tasks; account 4 challenges."""
-    challenger = chain_of(4)
-    for chain in (client, operator, challenger):
-        chain.mint(chain.address, 20 * WAD)
-        chain.deposit(chain.address, 20 * WAD)
-    return Table(anvil, client, operator, challenger, order_of)
+def table(anvil: Anvil, client: Chain, operator: Chain, chain_of: Chains) -> Table:
+    """Where disputes are played."""
+    return Table.of(anvil, client, operator, chain_of(CHALLENGER))
 
 
 @pytest.fixture

@@ -1,53 +1,51 @@
-"""A hundred executions with one wrong bit each, convicted by the deployed contracts; right ones are acquitted."""
+"""A hundred numbered games and stranger ones on the deployed contracts: who is wrong is convicted, nobody else."""
 
-from collections.abc import Iterator
-from itertools import cycle, islice
 from random import Random
 
 import pytest
 
 from eigentensor.chain import State
-from eigentensor.dispute import Reason, Side
-from eigentensor.testing.faults import Fault, Liar, some_fault
-from eigentensor.testing.programs import Example, generate
-from game_table import Case, Table, brought
+from eigentensor.dispute import Outcome, Reason, Side
+from eigentensor.testing.faults import Fault, Liar
+from eigentensor.testing.programs import generate
+from fault_stories import GRAPHS, story
+from game_table import BATCH, Case, Course, Table, brought
 from games import account_of, fabulist, honest, reckless, spoiled
 
-FAULTS, STORIES, ACQUITTALS = 100, 35, 21
-GRAPHS = (
-    "attention", "cross-entropy with its gradient", "decoder step", "digits", "gelu mlp", "layernorm", "long sum",
-    "softmax",
-)  # fmt: skip
+NUMBERS, STORIES, ACQUITTALS = 16 * BATCH, 35, 14
 
 
-def lies(example: Example, random: Random) -> Iterator[Case]:
-    """Executions of an example, each with another fault that makes its result wrong."""
-    true = account_of(example)
-    while True:
-        liar = Liar(true, example.tensors, some_fault(true, random))
-        if liar.changed:
-            yield Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
+def lost(course: Course) -> bool | None:
+    """Whether the executor lost; None if nobody objected."""
+    return None if course.outcome is None else course.outcome.executor_lost
 
 
-def test_a_hundred_wrong_bits_are_convicted(table: Table) -> None:
-    sources = [lies(brought(name), Random(name)) for name in GRAPHS]
-    cases = list(islice((next(source) for source in cycle(sources)), FAULTS))
-    ends = list(table.ends(cases))
-    assert all(outcome is not None and outcome.executor_lost for outcome, _ in ends)
-    assert [state for _, state in ends] == [State.CONVICTED] * FAULTS
+@pytest.mark.parametrize("first", range(0, NUMBERS, 2 * BATCH))
+def test_a_hundred_wrong_bits_are_convicted_and_honest_executors_acquitted(table: Table, first: int) -> None:
+    stories = [story(number) for number in range(first, first + 2 * BATCH)]
+    for told, (course, state) in zip(stories, table.ends([s.case for s in stories]), strict=True):
+        expected = ({None, False}, State.FINAL) if told.is_honest else ({True}, State.CONVICTED)
+        assert lost(course) in expected[0] and state is expected[1], course
+
+
+def test_the_numbered_games_are_a_hundred_wrong_bits_in_all_graphs() -> None:
+    stories = [story(number) for number in range(NUMBERS)]
+    assert sum(not s.is_honest for s in stories) >= 100
+    assert {s.graph for s in stories} == GRAPHS.keys()
 
 
 def test_results_with_any_other_story_are_convicted(table: Table) -> None:
     cases, random = [], Random(3)
     for seed in range(STORIES):
-        true = account_of(generate(seed) if seed % 2 else brought(GRAPHS[seed % len(GRAPHS)]))
-        story, tell = fabulist(true, random)
-        while (story.calls, story.outputs) == (true.calls, true.outputs):
-            story, tell = fabulist(true, random)
-        cases.append(Case(true, story.outputs, tell, honest(Side.CHALLENGER)))
-    ends = list(table.ends(cases))
-    assert {outcome.reason for outcome, _ in ends if outcome} == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}
-    assert [state for _, state in ends] == [State.CONVICTED] * STORIES
+        true = account_of(generate(seed) if seed % 2 else brought(list(GRAPHS)[seed // 2]))
+        told, tell = fabulist(true, random)
+        while (told.calls, told.outputs) == (true.calls, true.outputs):
+            told, tell = fabulist(true, random)
+        cases.append(Case(true, told.outputs, tell, honest(Side.CHALLENGER)))
+    courses, states = zip(*table.ends(cases), strict=True)
+    reasons = {course.outcome.reason for course in courses if course.outcome}
+    assert reasons == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}
+    assert states == (State.CONVICTED,) * STORIES
 
 
 @pytest.mark.parametrize(
@@ -65,15 +63,12 @@ def test_the_contracts_refuse_what_the_rules_refuse(table: Table, name: str, fau
     liar = Liar(true, example.tensors, fault)
     case = Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
     (order,) = table.revealed([case])
-    outcome = table.dispute(case, order, spoiled)
-    assert outcome is not None and outcome.executor_lost
+    assert table.dispute(case, order, spoiled).outcome == Outcome(True, Reason.VERDICT)
 
 
-def test_right_results_are_acquitted_whatever_is_objected_to(table: Table) -> None:
-    random = Random(5)
-    examples = [*map(brought, GRAPHS), *(generate(seed) for seed in range(ACQUITTALS - len(GRAPHS)))]
-    accounts = [account_of(example) for example in examples]
+def test_right_results_of_any_program_are_acquitted_whatever_is_objected_to(table: Table) -> None:
+    random, accounts = Random(5), [account_of(generate(seed)) for seed in range(ACQUITTALS)]
     cases = [Case(true, true.outputs, honest(Side.EXECUTOR), reckless(random)) for true in accounts]
-    ends = list(table.ends(cases))
-    assert not any(outcome.executor_lost for outcome, _ in ends if outcome is not None)
-    assert [state for _, state in ends] == [State.FINAL] * ACQUITTALS
+    courses, states = zip(*table.ends(cases), strict=True)
+    assert not any(map(lost, courses))
+    assert states == (State.FINAL,) * ACQUITTALS

@@ -1,0 +1,223 @@
+"""Single wrong bits in captured graphs, each disputed on a local chain by the deployed contracts: `scripts/faults`.
+
+Games are numbered, and each number is the same game for ever; the last of ten is about a right result. What went as it
+must stands in tests/vectors/faults.json, and the next run goes on behind it. Any other end is shown with the game's
+number, graph and fault, and all moves.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from traceback import format_exception
+from typing import Any
+
+from eigentensor.chain import Network, State, anvil_account
+from eigentensor.testing.localnet import CONTRACTS, Anvil, local_network
+from fault_stories import Story, is_honest, story
+from game_table import OPERATORS, Course, laid
+
+RECORD = Path(__file__).parent / "vectors" / "faults.json"
+Line = dict[str, Any]
+#: Games for one process, and of these so many between two resets of its chain.
+BLOCK, RESET = 140, 70
+#: Of gas, as it is counted.
+STEP = 25_000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
+    parser.add_argument("faults", type=int, nargs="?", default=1000, help="how many more, at least")
+    parser.add_argument("--minutes", type=float, default=95, help="begin nothing new afterwards")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--block", type=int, nargs=2, metavar=("FIRST", "COUNT"), help="only these, here; no record")
+    parser.add_argument("--again", type=int, metavar="NUMBER", help="one game, shown")
+    given = parser.parse_args()
+    if given.again is not None:
+        return again(given.again)
+    if given.block:
+        for line in played(range(given.block[0], sum(given.block))):
+            say(json.dumps(line))
+        return 0
+    return campaign(given.faults, given.minutes, given.processes)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+# One game after the other
+
+
+def played(numbers: range) -> Iterator[Line]:
+    """A line for each game: how it went, or why it failed."""
+    with local_network(map(anvil_account, OPERATORS)) as (anvil, network):
+        for start in range(numbers.start, numbers.stop, RESET):
+            yield from _played(anvil, network, numbers[start - numbers.start :][:RESET])
+
+
+def _played(anvil: Anvil, network: Network, numbers: Sequence[int]) -> Iterator[Line]:
+    """If one cannot be played to its end, each is played on a chain without the others."""
+    stories = [story(number) for number in numbers]
+    try:
+        with laid(anvil, network) as table:
+            ends = list(table.ends([s.case for s in stories]))
+    except Exception as error:
+        if len(numbers) == 1:
+            yield {"failed": numbers[0], "report": "".join(format_exception(error))}
+        for number in numbers if len(numbers) > 1 else ():
+            yield from _played(anvil, network, [number])
+        return
+    for told, (course, state) in zip(stories, ends, strict=True):
+        yield _line(told, course, state)
+
+
+def _line(told: Story, course: Course, state: State) -> Line:
+    convicted = None if course.outcome is None else course.outcome.executor_lost
+    right = (False, None) if told.is_honest else (True,)
+    if convicted not in right or state is not (State.FINAL if told.is_honest else State.CONVICTED):
+        return {"failed": told.number, "report": f"{course}\nthe task is {state.name}"}
+    end = course.sent[-1].function if course.outcome else "timeout"
+    return {
+        "number": told.number,
+        "graph": told.graph,
+        "kinds": told.kinds,
+        "end": end,
+        "moves": len(course.sent),
+        "gas": course.gas,
+    }
+
+
+def again(number: int) -> int:
+    told = story(number)
+    with local_network(map(anvil_account, OPERATORS)) as (anvil, network), laid(anvil, network) as table:
+        ((course, state),) = table.ends([told.case])
+    say(f"{course}\n{state.name}, {course.gas:,} gas")
+    return int("failed" in _line(told, course, state))
+
+
+# Many
+
+
+def campaign(faults: int, minutes: float, processes: int) -> int:
+    """First what has failed before, then on behind what the record has; each block is written there."""
+    record, begun = Record(), time.monotonic()
+    say(f"from game {record.next} on, contracts {record.contracts}")
+    end = _end(record.next, faults)
+    blocks = [range(n, min(n + BLOCK, end)) for n in range(record.next, end, BLOCK)]
+
+    def run(numbers: range) -> list[Line]:
+        return [] if time.monotonic() > begun + 60 * minutes else list(_apart(numbers))
+
+    with ThreadPoolExecutor(processes) as pool:
+        for numbers in [range(n, n + 1) for n in record.failing]:
+            record.add(numbers, run(numbers))
+        done = 0
+        for numbers, lines in zip(blocks, pool.map(run, blocks), strict=True):
+            if not lines:
+                break
+            record.add(numbers, lines)
+            done += sum("kinds" in line and not is_honest(line["number"]) for line in lines)
+            rate = done / (time.monotonic() - begun) * 60
+            say(f"{done} faults convicted, {rate:.1f} a minute, 1,000 in {1000 / max(rate, 1e-9):.0f} minutes")
+    say(record.summary())
+    return int(bool(record.failing))
+
+
+def _end(first: int, faults: int) -> int:
+    """Behind the last game of so many faults."""
+    number = first
+    while faults > 0:
+        faults -= not is_honest(number)
+        number += 1
+    return number
+
+
+def _apart(numbers: range) -> Iterator[Line]:
+    """What a process of its own, with a chain of its own, says of these games."""
+    command = [sys.executable, __file__, "--block", str(numbers.start), str(len(numbers))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    yield from lines
+    if done.returncode:
+        told = {line.get("number", line.get("failed")) for line in lines}
+        report = f"the process ended with {done.returncode}\n{done.stderr[-4000:]}"
+        yield from ({"failed": number, "report": report} for number in numbers if number not in told)
+
+
+class Record:
+    """tests/vectors/faults.json: which games have been played, on which contracts, how they ended, and which failed."""
+
+    def __init__(self) -> None:
+        empty: Line = {"total": {}, "failing": [], "graphs": {}, "kinds": {}, "ends": {}, "gas": {}, "runs": []}
+        self.content = json.loads(RECORD.read_text()) if RECORD.exists() else empty
+        self.contracts = contracts()
+
+    @property
+    def next(self) -> int:
+        return max((run["to"] for run in self.content["runs"]), default=0)
+
+    @property
+    def failing(self) -> list[int]:
+        return list(self.content["failing"])
+
+    def add(self, numbers: range, lines: list[Line]) -> None:
+        """Games that were played: the next ones, or some that have failed before."""
+        failed = {line["failed"]: line["report"] for line in lines if "failed" in line}
+        passed = [line for line in lines if "number" in line]
+        for report in failed.values():
+            say(report)
+        self.content["failing"] = sorted({*self.failing, *failed} - {line["number"] for line in passed})
+        run = self._run()
+        run["to"] = max(run["to"], numbers.stop)
+        faults = [line for line in passed if not is_honest(line["number"])]
+        run["convicted"] += len(faults)
+        run["acquitted"] += len(passed) - len(faults)
+        run["transactions"] += sum(line["moves"] for line in passed)
+        for name, found in (
+            ("graphs", [line["graph"] for line in faults]),
+            ("kinds", [kind for line in faults for kind in line["kinds"]]),
+            ("ends", [line["end"] for line in passed]),
+            ("gas", [str(-(-line["gas"] // STEP) * STEP) for line in faults]),
+        ):
+            counts = Counter(self.content[name]) + Counter(found)
+            self.content[name] = dict(sorted(counts.items(), key=lambda item: item[0].zfill(9)))
+        runs = self.content["runs"]
+        counted = ("convicted", "acquitted", "transactions")
+        self.content["total"] = {name: sum(run[name] for run in runs) for name in counted}
+        RECORD.write_text(json.dumps(self.content, indent=1) + "\n")
+
+    def summary(self) -> str:
+        each = sorted(int(most) for most, count in self.content["gas"].items() for _ in range(count))
+        quantiles = ", ".join(f"{each[(len(each) - 1) * q // 100]:,} at {q} %" for q in (10, 50, 90, 100) if each)
+        lines = [f"{name} {self.content[name]}" for name in ("total", "ends", "kinds", "graphs")]
+        return "\n".join((*lines, f"gas of a dispute, at most: {quantiles}", f"failing: {self.failing or 'none'}"))
+
+    def _run(self) -> Line:
+        """The entry of today, on these contracts."""
+        same = {"contracts": self.contracts, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        runs = self.content["runs"]
+        if not runs or any(runs[-1][name] != value for name, value in same.items()):
+            counts = dict.fromkeys(("convicted", "acquitted", "transactions"), 0)
+            runs.append({"from": self.next, "to": self.next, **counts, **same})
+        found: Line = runs[-1]
+        return found
+
+
+def contracts() -> str:
+    """Which contracts decide: a hash of the sources of the game and of all that it uses."""
+    sources = sorted((CONTRACTS / "src").rglob("*.sol"))
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
