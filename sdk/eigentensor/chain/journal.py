@@ -7,19 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS intents (
-    key TEXT PRIMARY KEY, name TEXT NOT NULL, nonce INTEGER NOT NULL, status TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS attempts (
-    hash BLOB PRIMARY KEY, key TEXT NOT NULL REFERENCES intents, raw BLOB NOT NULL, fee INTEGER NOT NULL,
-    tip INTEGER NOT NULL, sent_at REAL NOT NULL
-);
-CREATE INDEX IF NOT EXISTS attempts_of_key ON attempts (key);
-"""
+#: What brings a journal from one version to the next; SQLite's `user_version` counts them.
+_MIGRATIONS = (
+    (
+        "CREATE TABLE IF NOT EXISTS intents ("
+        "key TEXT PRIMARY KEY, name TEXT NOT NULL, nonce INTEGER NOT NULL, status TEXT NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS attempts ("
+        "hash BLOB PRIMARY KEY, key TEXT NOT NULL REFERENCES intents, raw BLOB NOT NULL, fee INTEGER NOT NULL, "
+        "tip INTEGER NOT NULL, sent_at REAL NOT NULL)",
+    ),
+    # After a reorganisation the same bytes can be an attempt for another intent, which got the same nonce.
+    (
+        "ALTER TABLE attempts RENAME TO earlier",
+        "CREATE TABLE attempts ("
+        "key TEXT NOT NULL REFERENCES intents, hash BLOB NOT NULL, raw BLOB NOT NULL, fee INTEGER NOT NULL, "
+        "tip INTEGER NOT NULL, sent_at REAL NOT NULL, PRIMARY KEY (key, hash))",
+        "INSERT INTO attempts SELECT key, hash, raw, fee, tip, sent_at FROM earlier",
+        "DROP TABLE earlier",
+    ),
+)
 
 
 class Status(StrEnum):
@@ -64,7 +73,11 @@ class Journal:
         self._lock = threading.RLock()
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.executescript(_SCHEMA)
+        with self.exclusive():
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            for statement in chain.from_iterable(_MIGRATIONS[version:]):
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
 
     def close(self) -> None:
         self._connection.close()
@@ -113,7 +126,7 @@ class Journal:
 
     def attempt(self, key: str, hash_: bytes, raw: bytes, fee: int, tip: int) -> None:
         with self._lock:
-            values = (hash_, key, raw, fee, tip, time.time())
+            values = (key, hash_, raw, fee, tip, time.time())
             self._connection.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def mark(self, key: str, status: Status) -> None:
