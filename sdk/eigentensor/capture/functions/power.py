@@ -12,6 +12,7 @@ from eigentensor.capture.functions.nodes import (
     both,
     either,
     equal,
+    fast_two_sum,
     fused,
     in_float32,
     less,
@@ -39,8 +40,8 @@ ATANH = (0.2, 0.1428, 0.1154)
 
 def _sum(a: Node, b: Node, rest: Node) -> Pair:
     """a + b + rest for |a| ≥ |b|, or a = 0."""
-    high = add(a, b)
-    return high, add(add(subtract(a, high), b), rest)
+    high, lost = fast_two_sum(a, b)
+    return high, add(lost, rest)
 
 
 def _product(a: Pair, b: Pair) -> Pair:
