@@ -7,12 +7,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eigentensor import hashing
 from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, ExecutionError, LimitError, NoSandbox, RuleError, SandboxError
 from eigentensor.numerics.dtypes import DType
@@ -243,6 +245,25 @@ def test_what_a_child_hands_back_in_another_size_is_refused(
     for wrong in (0, size - 32, size - 1, size + 1, size + 32, 1 << 20):
         with pytest.raises(SandboxError, match="bytes of results"):
             read(bytes(max(0, wrong)))
+
+
+HASHING = """
+from pathlib import Path
+from eigentensor import hashing
+from eigentensor.runtime import confine
+hashing.give(Path("/task/hashing"), 3)
+confine.limit(confine.Limits(), file_bytes=1 << 20)
+confine.seal()
+print(hashing.chosen().helper.threads, hashing.digests(0, 1024, bytes(4 << 20))[-32:].hex())
+"""
+
+
+def test_a_sealed_child_hashes_with_the_helper_on_threads_that_it_has_started(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.write_bytes(hashing.object_code(Cache(tmp_path / "kernels")))
+    front = bubblewrap.confined([(Path("/task/hashing"), library)], {})
+    ended = bubblewrap.run(front, 60, [sys.executable, "-c", HASHING])
+    assert ended.output.decode().split() == ["3", sha256(bytes(1025)).hexdigest()], ended.errors
 
 
 @pytest.mark.parametrize("kept", [True, False])
