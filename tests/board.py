@@ -67,7 +67,7 @@ class Board:
                 case Moved(game_id=self.game):
                     self.position = event.position
                     if event.data:
-                        self.published = self.published.after(event.position.phase, event.data)
+                        self.published = self.published.after(event.position, event.data)
                 case Ended(game_id=self.game):
                     self.end = (Side.CHALLENGER, Side.EXECUTOR)[event.executor_lost], event.reason
         return told is not None
