@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_client import views
 from eigentensor_client.cli import main
+from eigentensor_client.verbs import challenge
 from eigentensor_operator.data import Shelf
 
 Chains = Callable[[int], Chain]
@@ -287,7 +289,7 @@ def test_a_lie_is_shown_priced_challenged_convicted_and_paid_for(
 
 
 def test_a_challenger_that_is_killed_and_interrupted_goes_on_with_its_one_game(
-    market: Market, call: Call, false_root: bytes, chain_of: Chains
+    market: Market, call: Call, false_root: bytes, chain_of: Chains, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     market.reveal(false_root)
     with process("open", market.uuid, "--yes", "--json") as running:
@@ -298,15 +300,28 @@ def test_a_challenger_that_is_killed_and_interrupted_goes_on_with_its_one_game(
     with process("open", market.uuid) as running:
         line_with(running.stdout, "claims that the result is wrong")
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=120)
     assert running.returncode == 130 and "Traceback" not in err
     assert "game 1 about it is yours and open: it goes on" in err
     assert f"game 1 goes on without you: `eigentensor challenge open {market.uuid}` takes it up again" in err
     assert re.search(r"the executor moves until block \d+; once it is your move, you have 70 blocks, about", err)
     market.anvil.mine(market.order.exec + market.client.deployment.parameters.clock)
     stranger = chain_of(STRANGER)
-    with market.played(Player(stranger, stranger.address, market.load)):
-        code, out, _ = call("watch", "1")
+    mover, ends = Player(stranger, stranger.address, market.load), [False]
+    with GatewayClient(market.url) as gateway, ExitStack() as stack, monkeypatch.context() as patched:
+
+        def sleep(_: float) -> None:
+            """The game is played on when it was shown; Ctrl-C, when it was looked at after its end."""
+            if ends == [False]:
+                stack.enter_context(market.played(mover))
+            ends.append(not gateway.challenges(state="open")["challenges"])
+            if sum(ends) > 1:
+                raise KeyboardInterrupt
+
+        patched.setattr(challenge, "time", SimpleNamespace(sleep=sleep))
+        code, out, _ = call("watch")
+    assert code == 130 and "game 1:  1  block" in out and "game 1: ended: the executor lost" in out
+    code, out, _ = call("watch", "1")
     assert code == 0 and "the executor's clock is over: it loses" in out and "ended: the executor lost" in out
     assert market.client.games_of(market.task) == {1: False}
 
