@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 import faults
-from fault_stories import is_honest
+from eigentensor.chain import State
+from eigentensor.dispute import Outcome, Reason, Side
+from fault_stories import Story, is_honest
+from game_table import Course, Sent
 
 
 @pytest.fixture
@@ -45,6 +48,19 @@ def test_other_contracts_have_an_entry_of_their_own(record: Path, monkeypatch: p
     monkeypatch.setattr(faults, "contracts", lambda: "others")
     faults.Record().add(range(2, 4), passed(2, 3))
     assert [(run["from"], run["to"]) for run in json.loads(record.read_text())["runs"]] == [(0, 2), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("number", "lost", "state"),
+    [(0, False, State.FINAL), (0, None, State.FINAL), (0, True, State.REVEALED), (9, True, State.CONVICTED)],
+)
+def test_any_other_end_is_a_failure_that_names_the_game(number: int, lost: bool | None, state: State) -> None:
+    outcome = None if lost is None else Outcome(lost, Reason.VERDICT)
+    course = Course("7: softmax, a fault", 1, [Sent(Side.CHALLENGER, "judgeSpan", 9, 4, outcome)], outcome)
+    case: Any = None  # it has been played
+    line = faults._line(Story(number, "softmax", (), case), course, state)
+    assert line["failed"] == number
+    assert all(said in line["report"] for said in (course.name, "judgeSpan", state.name))
 
 
 DIES_AT_2 = """
