@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from web3.middleware import Web3Middleware
 
+from board import Board
 from eigentensor.chain import State
 from eigentensor.chain.fees import GWEI
-from eigentensor.dispute import Reason, Side
+from eigentensor.dispute import Published, Reason, Side
 from eigentensor.errors import Unreachable
-from game_table import Table
-from players import MOMENTS, Dispute, lying, restarted
+from game_table import Case, Table
+from games import honest, reckless
+from players import MOMENTS, Dispute, fast, known, lying, restarted
 
 SPIKE = 300 * GWEI
 
@@ -56,6 +58,29 @@ def test_programs_that_are_killed_in_every_move_make_it_once(dispute: Dispute, t
     assert is_convicted(dispute)
     moved = [event.place.transaction for event in dispute.game.moves]
     assert sum(sent(dispute)) - sum(before) == len(moved) + 1  # and the verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_an_honest_executor_that_is_killed_in_every_move_wins_against_whoever_objects(
+    table: Table, tmp_path: Path, seed: int
+) -> None:
+    """INVARIANT 26."""
+    dispute, objecting = Dispute(table, "long sum", fast), reckless(Random(seed))
+    case = Case(known("long sum")[1], known("long sum")[1].outputs, honest(Side.EXECUTOR), objecting)
+    moments, journal = cycle(MOMENTS), journal_of(tmp_path, Side.EXECUTOR)
+    while (game := dispute.game).ended is None:
+        said = Published.of((moved.position, moved.data) for moved in game.moves)
+        board = Board(table, case, dispute.order, table.challenger, dispute.number, game.position, said)
+        if board.side is Side.CHALLENGER:
+            board.play()
+            continue
+        dispute.die(Side.EXECUTOR, journal, next(moments))
+        with restarted(table.operator, journal) as chain:
+            table.anvil.rpc("evm_setAutomine", True)
+            dispute.player(Side.EXECUTOR, chain).turn(dispute.number)
+    assert not game.ended.executor_lost
+    assert table.client.task_at(dispute.task).state is State.REVEALED
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))])
