@@ -128,9 +128,9 @@ class Watcher:
         return receipt.block
 
     def _failed(self, do: Do, view: TaskView, block: int, why: str) -> int:
-        """It is tried again, less and less often; but a game has a clock."""
+        """It is tried again, less and less often; but a game has a clock, and a challenge a window."""
         pause = self._pauses.get(do, 0)
-        self._pauses[do] = min(8, 2 * pause or 1) if do.act is not Act.PLAY else 1
+        self._pauses[do] = 1 if do.act in (Act.PLAY, Act.CHALLENGE) else min(8, 2 * pause or 1)
         if do.act is not Act.LOOK:
             self._metrics.messages.labels(do.act, "failed").inc()
         if not self._stopping:
