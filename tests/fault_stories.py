@@ -1,4 +1,4 @@
-"""Numbered games: a captured graph executed with one wrong bit, or rightly and objected to without reason."""
+"""Numbered games: a program executed with one wrong bit, or rightly and objected to without reason."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,14 @@ from random import Random
 from eigentensor.dispute import Side
 from eigentensor.numerics.dtypes import DType
 from eigentensor.testing.faults import Fault, Liar, Received, some_fault, some_received
-from eigentensor.testing.programs import Example
+from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import Execution
 from eigentensor.tracing.step import reduction_dtypes
 from game_table import Case, brought
 from games import account_of, honest, reckless
 
+#: As often as one of these: a program that is made up.
+GENERATED = "generated"
 #: Captured graphs, and how often they are repeated at most.
 GRAPHS = {
     "argmax": 1, "attention": 1, "bfloat16": 1, "convolution": 1, "cross-entropy with its gradient": 1, "cumsum": 1,
@@ -25,6 +27,8 @@ GRAPHS = {
 HONEST = 10
 #: One fault of so many is in what the executor received, or in the outputs root that it reveals.
 RECEIVED, REVEALED = 12, 40
+#: Faults that are tried of one program.
+TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -48,26 +52,38 @@ def is_honest(number: int) -> bool:
 def story(number: int) -> Story:
     """The same for ever, as long as GRAPHS and what they are captured as stay the same."""
     random = Random(number)
-    graph = random.choice(list(GRAPHS))
-    repeat = random.randint(1, GRAPHS[graph])
-    example, true = _account(graph, repeat)
-    if is_honest(number):
-        case = Case(true, true.outputs, honest(Side.EXECUTOR), reckless(random), f"{number}: {graph}, honest executor")
-        return Story(number, graph, ("honest",), case)
-    if random.randrange(REVEALED) == 0:
-        outputs = bytes((true.outputs[0] ^ 1 << random.randrange(8), *true.outputs[1:]))
-        case = Case(true, outputs, honest(Side.EXECUTOR), honest(Side.CHALLENGER), f"{number}: {graph}, outputs root")
-        return Story(number, graph, ("outputs root",), case)
-    liar = next(liar for liar in _liars(example, true, random) if liar.changed)
-    name = f"{number}: {graph}, {repeat} iterations, {liar.fault}"
-    case = Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER), name)
-    return Story(number, graph, tuple(_kinds(true, liar.fault)), case)
+    while True:
+        graph = random.choice([*GRAPHS, GENERATED])
+        example, true = _drawn(graph, random)
+        if is_honest(number):
+            name = f"{number}: {graph}, honest executor"
+            case = Case(true, true.outputs, honest(Side.EXECUTOR), reckless(random), name)
+            return Story(number, graph, ("honest",), case)
+        if random.randrange(REVEALED) == 0:
+            outputs = bytes((true.outputs[0] ^ 1 << random.randrange(8), *true.outputs[1:]))
+            case = Case(true, outputs, honest(Side.EXECUTOR), honest(Side.CHALLENGER), f"{number}: {graph}, revealed")
+            return Story(number, graph, ("outputs root",), case)
+        liar = next((liar for liar in _liars(example, true, random) if liar.changed), None)
+        if liar is not None:
+            name = f"{number}: {graph}, {example.repeat} iterations, {liar.fault}"
+            case = Case(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER), name)
+            return Story(number, graph, tuple(_kinds(true, liar.fault)), case)
+
+
+def _drawn(graph: str, random: Random) -> tuple[Example, Execution]:
+    if graph != GENERATED:
+        return _account(graph, random.randint(1, GRAPHS[graph]))
+    while True:
+        example = generate(random.getrandbits(32))
+        true = account_of(example)
+        if all(b.elements for b in example.program.buffers) and all(t.size for t in true.kept.values()):
+            return example, true
 
 
 def _liars(example: Example, true: Execution, random: Random) -> Iterator[Liar]:
-    """Many are wrong somewhere, and right in the end."""
+    """Many are wrong somewhere, and right in the end; all of them in some programs that are made up."""
     some = some_received if random.randrange(RECEIVED) == 0 else some_fault
-    while True:
+    for _ in range(TRIES):
         yield Liar(true, example.tensors, some(true, random))
 
 

@@ -1,4 +1,4 @@
-"""Single wrong bits in captured graphs, each disputed on a local chain by the deployed contracts: `scripts/faults`.
+"""Single wrong bits in captured graphs and others, disputed before the deployed contracts: `scripts/faults`.
 
 Games are numbered, and each number is the same game for ever; the last of ten is about a right result. What went as it
 must stands in tests/vectors/faults.json, and the next run goes on behind it. Any other end is shown with the game's
