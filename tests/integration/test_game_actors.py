@@ -4,14 +4,15 @@ INVARIANTS 26 to 32 and 36, with captured programs, the deployed contracts and t
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache
 from random import Random
 
 import pytest
 
 from board import Board, checks_of, distorted, ended, expected, garbage, tell, telling, wealth
-from eigentensor.chain import Chain, Paid, Slashed, State, order_uuid
+from eigentensor import economics
+from eigentensor.chain import Chain, Demanded, Leaf, Paid, Slashed, State, order_uuid
 from eigentensor.dispute import (
     ClaimBorders,
     Keep,
@@ -294,3 +295,29 @@ def test_a_right_result_with_another_story_in_one_game_is_convicted_by_that_game
     assert vain.play_out()[0] is Side.CHALLENGER
     assert other.play_out()[0] is Side.EXECUTOR
     settled(other, before, second, lost=(table.challenger.address,))
+
+
+@pytest.mark.slow
+def test_leaves_that_are_demanded_beside_a_game_and_not_shown_convict_whoever_plays_on(table: Table) -> None:
+    """INVARIANT 3. It costs the client and the challenger nothing; nobody won, so whoever slashes has W."""
+    before, market = wealth(table), table.client.market
+    (order,) = table.revealed([the_truth()])
+    asked = encoded(market, "demand", (order.as_tuple(), [astuple(Leaf(False, 0, 0))]))
+    (demanded,) = [e for e in tell(table, table.client, asked, market.address) or () if isinstance(e, Demanded)]
+    board = Board.of(table, the_truth(), order, table.challenger)
+    board.play()
+    assert board.side is Side.CHALLENGER
+    table.anvil.mine_past(demanded.by)
+    assert ended(table, order) is State.CONVICTED and demanded.by < deadline_of(board.position)
+    refund = encoded(market, "refund", (order.as_tuple(), board.game))
+    assert tell(table, table.client, refund, market.address)
+    reward = economics.reward(table.client.deployment.parameters, order.max_price)
+    convicted = expected(table, order, before, winner=table.client.address)
+    convicted[table.client.address] -= reward
+    assert wealth(table) == convicted
+    task = order_uuid(order, table.client.deployment.domain)
+    table.anvil.mine_past(table.client.answers_by(task))
+    assert tell(table, table.challenger, encoded(market, "slash", (order.as_tuple(),)), market.address)
+    burned = wealth(table)[table.client.deployment.burn] - convicted[table.client.deployment.burn]
+    assert wealth(table)[table.challenger.address] == before[table.challenger.address] + reward
+    assert burned == checks_of(order)
