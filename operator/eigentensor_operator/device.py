@@ -39,7 +39,7 @@ class Device:
         )
 
     def retrace(self, policy: Policy) -> Retrace:
-        """What traces a program for a game: it may take as long as a clock could run at all. It raises ExecutionError."""
+        """What traces a program for a game; it may take as long as a clock could run. It raises ExecutionError."""
         seconds = (policy.parameters.max_exec + policy.parameters.clock) * policy.block_seconds
         return rechecked.retracing(rechecked.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
 
