@@ -32,7 +32,7 @@ from eigentensor.chain import (
     order_uuid,
     save_account,
 )
-from eigentensor.errors import ChainError
+from eigentensor.errors import ChainError, InsufficientFunds
 from eigentensor.player import Player
 from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
@@ -43,7 +43,9 @@ from eigentensor.tracing import retrace
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_client import views
+from eigentensor_client.challenging import Challenger
 from eigentensor_client.cli import main
+from eigentensor_client.client import Client
 from eigentensor_client.verbs import challenge
 from eigentensor_operator.data import Shelf
 
@@ -221,25 +223,12 @@ def line_with(stream: Any, pattern: str) -> str:
     raise AssertionError(f"never said {pattern!r}: {''.join(said)}")
 
 
-def test_a_lie_is_shown_priced_challenged_convicted_and_paid_for(
-    market: Market,
-    call: Call,
-    false_root: bytes,
-    true_root: bytes,
-    chain_of: Chains,
-    capsys: pytest.CaptureFixture[str],
+def test_a_lie_is_challenged_convicted_and_paid_for(
+    market: Market, call: Call, false_root: bytes, chain_of: Chains
 ) -> None:
     stranger, liar = chain_of(STRANGER), Player(market.operator, market.operator.address, market.load, lying(retrace))
     parameters, price = market.client.deployment.parameters, market.order.max_price
     market.reveal(false_root)
-    market.upload(lied(market.program, reference.execute(market.program, market.tensors)))
-
-    code, out, err = call("open", market.uuid)
-    assert (code, market.client.games_of(market.task)) == (8, {})
-    assert "THE RESULT IS WRONG" in out and false_root.hex() in err and true_root.hex() in err
-    assert re.search(r"output\[0, 0\], which executed call 0 wrote: \S+ \(0x[0-9a-f]{8}\) is claimed, \S+ \(0x", err)
-    assert f"challenge open {market.uuid} --yes" in err
-
     with market.played(liar):
         code, out, err = call("open", market.uuid, "--yes")
     assert code == 0, err
@@ -349,11 +338,11 @@ def test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost(
     assert "game 1 about task" in err and "is lost, and with it the bond of" in err
 
 
-def test_what_cannot_be_challenged_is_said_before_anything_is_spent(
+def test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_anything_is_spent(
     market: Market,
     call: Call,
     false_root: bytes,
-    chain_of: Chains,
+    true_root: bytes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -369,10 +358,18 @@ def test_what_cannot_be_challenged_is_said_before_anything_is_spent(
         assert code == 7 and "bubblewrap is not installed" in err
     code, _, err = call("open", market.uuid, "--max-memory", "64")
     assert code == 7 and "--max-memory" in err
+    market.upload(lied(market.program, reference.execute(market.program, market.tensors)))
+
+    code, out, err = call("open", market.uuid)
+    assert (code, market.client.games_of(market.task)) == (8, {})
+    assert "THE RESULT IS WRONG" in out and false_root.hex() in err and true_root.hex() in err
+    assert re.search(r"output\[0, 0\], which executed call 0 wrote: \S+ \(0x[0-9a-f]{8}\) is claimed, \S+ \(0x", err)
+    assert f"challenge open {market.uuid} --yes" in err
     with monkeypatch.context() as patched:
         use_account(patched, tmp_path, 9)
-        code, _, err = call("open", market.uuid, "--yes")
-        assert code == 5 and "are needed for the bond" in err
+        with Client() as pauper, pytest.raises(InsufficientFunds, match="are needed for the bond"):
+            doubting = Challenger(pauper, pauper.task(market.uuid), memory=1 << 30)
+            doubting.open(doubting.stakes())
         _, out, _ = call("claim")
         assert "nothing is due" in out
     market.anvil.mine_past(market.client.deadline_of(market.task))
