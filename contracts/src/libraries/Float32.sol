@@ -218,7 +218,7 @@ library Float32 {
 
     /// @dev The pattern nearest to m·2^(k - 149), ties to even; k may be negative. n is the highest bit of m, at least 24
     /// unless all is below 2^-149. The lowest bit of m may stand for whatever is below it.
-    function _rounded(uint256 sign, uint256 m, uint256 k, uint256 n) private pure returns (uint256 pattern) {
+    function _rounded(uint256 sign, uint256 m, uint256 k, uint256 n) internal pure returns (uint256 pattern) {
         assembly ("memory-safe") {
             n := sub(n, 23)
             k := add(k, n)
