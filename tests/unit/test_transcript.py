@@ -165,6 +165,8 @@ def test_a_trace_that_does_not_fit_one_move_is_descended() -> None:
     assert [move["move"] for move in said["moves"][1:]] == ["publish", "pick_node", "descend"]
     assert [(p["first"], p["last"], p["of"]) for p in said["path"]] == [(0, 4999, 5000), (192, 255, 5000)]
     assert said["about"] == "executed calls 192 to 255"
+    alone = moved(36, Phase.TRACE, level=12, index=1, elements=4097, node=b"n" * 32)
+    assert shown(begun, alone)["about"] == "the outputs root"  # which no challenger gains by
 
 
 def test_a_conviction_pays_the_bond_the_reward_the_escrow_and_a_share_of_the_slash() -> None:

@@ -59,8 +59,9 @@ def about(position: Position) -> str:
     """What is disputed in a position, in words."""
     if position.kernel == NOTHING:
         calls = _calls(position)
-        part = f"executed calls {calls.first} to {calls.last}"
-        return part if position.phase is Phase.TRACE or calls.first else "the whole result"
+        if position.phase is not Phase.TRACE and not calls.first:
+            return "the whole result"
+        return "the outputs root" if calls.first == calls.of else f"executed calls {calls.first} to {calls.last}"
     call = f"executed call {position.number}"
     if position.phase in (Phase.TREE, Phase.NODE):
         return f"{call}, node {position.index} at level {position.level} of its tensor"
@@ -73,10 +74,10 @@ def about(position: Position) -> str:
 
 
 def _calls(position: Position) -> Part:
-    """Those below the disputed node of the trace, whose last leaf is the outputs root."""
+    """Those below the disputed node of the trace; the leaf after the last one is the outputs root."""
     count = position.elements - 1
     first = position.index << position.level
-    return Part("calls", first, min(first + (1 << position.level), count) - 1, count)
+    return Part("calls", first, max(first, min(first + (1 << position.level), count) - 1), count)
 
 
 def _leaves(position: Position) -> Part:
