@@ -23,7 +23,8 @@ from typing import Any
 from eigentensor.chain import Network, State, anvil_account
 from eigentensor.testing.localnet import CONTRACTS, Anvil, local_network
 from fault_stories import Story, is_honest, story
-from game_table import OPERATORS, Course, laid
+from game_course import Course
+from game_table import OPERATORS, laid
 
 RECORD = Path(__file__).parent / "vectors" / "faults.json"
 Line = dict[str, Any]

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Self
 
 import pytest
 from eth_abi.abi import encode
@@ -32,7 +31,6 @@ from eigentensor.chain import (
     anvil_account,
     commitment,
     order_uuid,
-    to_wei,
 )
 from eigentensor.chain.events import Event
 from eigentensor.chain.logs import decode_log
@@ -43,9 +41,9 @@ from eigentensor.program import Role
 from eigentensor.testing.localnet import Anvil
 from eigentensor.testing.programs import Example
 from eigentensor.tracing import Claim, Execution, claim_of
+from game_course import Course, Sent
 from games import Strategy
-
-Orders = Callable[..., Order]
+from market_life import Orders, orders_of
 
 #: Accounts that are operators which sign for themselves: an acceptance needs seats of others.
 OPERATORS = (1, 6, 7)
@@ -77,43 +75,6 @@ class Case:
     def claim(self, order: Order) -> Claim:
         roots = order.program, order.inputs, order.weights, order.states, order.variables
         return Claim(*roots, repeat=order.repeat, trace=NONE, outputs=self.outputs)
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A transaction of a game: who sent which function, its gas, the bytes of its calldata, and what it led to."""
-
-    side: Side
-    function: str
-    gas: int
-    size: int
-    led_to: Position | Outcome | None = None
-
-    def __str__(self) -> str:
-        match self.led_to:
-            case Position() as p:
-                place = f"{p.phase.name} call {p.number} level {p.level} node {p.index} element {p.element}"
-                return f"{self.function} → {place} reduction {p.reduction} steps {p.low}…{p.high}"
-            case told:
-                return f"{self.function} → {told}"
-
-
-@dataclass
-class Course:
-    """A game on the chain so far, the challenge first. Without an outcome the challenger has nothing to say."""
-
-    name: str
-    game: int = 0
-    sent: list[Sent] = field(default_factory=list)
-    outcome: Outcome | None = None
-
-    @property
-    def gas(self) -> int:
-        """Of all transactions of both sides."""
-        return sum(sent.gas for sent in self.sent)
-
-    def __str__(self) -> str:
-        return "\n".join((self.name, *map(str, self.sent)))
 
 
 @dataclass(frozen=True)
@@ -261,26 +222,6 @@ def laid(anvil: Anvil, network: Network) -> Iterator[Table]:
 
         yield Table.of(anvil, client=seat(CLIENT), operator=seat(OPERATORS[0]), challenger=seat(CHALLENGER))
     assert anvil.rpc("evm_revert", snapshot)
-
-
-def orders_of(client: Chain) -> Orders:
-    """Orders of a client that differ from each other and otherwise say what is given.
-
-    They are checked as seldom as the market allows, for the lowest fee.
-    """
-    nonces, parameters = count(1), client.deployment.parameters
-
-    def make(**changes: Any) -> Order:
-        fields: dict[str, Any] = {
-            "client": client.address, "nonce": next(nonces), "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
-            "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
-            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_rate": parameters.check_floor,
-            "verifiers": 1, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
-        }  # fmt: skip
-        fields |= changes
-        return Order(**{"check_fee": economics.check_fee_bound(parameters, fields["max_price"]), **fields})
-
-    return make
 
 
 def brought(name: str, repeat: int = 1) -> Example:

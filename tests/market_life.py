@@ -1,10 +1,36 @@
 """The life of a task on chain, step by step, as several test files lead it."""
 
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
 from eigentensor import economics
-from eigentensor.chain import Chain, Opening, Order, commitment, order_uuid
+from eigentensor.chain import NONE, Chain, Opening, Order, commitment, order_uuid, to_wei
 from eigentensor.testing.localnet import Anvil, pass_seed
 
+Orders = Callable[..., Order]
+
 ROOT, OTHER, SALT = b"\2" * 32, b"\4" * 32, b"\3" * 32
+
+
+def orders_of(client: Chain) -> Orders:
+    """Orders of a client that differ from each other and otherwise say what is given.
+
+    They are checked as seldom as the market allows, for the lowest fee.
+    """
+    nonces, parameters = count(1), client.deployment.parameters
+
+    def make(**changes: Any) -> Order:
+        fields: dict[str, Any] = {
+            "client": client.address, "nonce": next(nonces), "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
+            "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
+            "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_rate": parameters.check_floor,
+            "verifiers": 1, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
+        }  # fmt: skip
+        fields |= changes
+        return Order(**{"check_fee": economics.check_fee_bound(parameters, fields["max_price"]), **fields})
+
+    return make
 
 
 class Life:

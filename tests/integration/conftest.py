@@ -16,8 +16,8 @@ from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
-from game_table import CHALLENGER, CLIENT, OPERATORS, Orders, Table, orders_of
-from market_life import Life
+from game_table import CHALLENGER, CLIENT, OPERATORS, Table
+from market_life import Life, Orders, orders_of
 
 Chains = Callable[[int], Chain]
 

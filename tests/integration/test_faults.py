@@ -9,7 +9,8 @@ from eigentensor.dispute import Outcome, Reason, Side
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.programs import generate
 from fault_stories import GENERATED, GRAPHS, story
-from game_table import BATCH, Case, Course, Table, brought
+from game_course import Course
+from game_table import BATCH, Case, Table, brought
 from games import account_of, fabulist, honest, reckless, spoiled
 
 NUMBERS, STORIES, ACQUITTALS = 16 * BATCH, 35, 14

@@ -10,7 +10,7 @@ import faults
 from eigentensor.chain import State
 from eigentensor.dispute import Outcome, Reason, Side
 from fault_stories import Story, is_honest
-from game_table import Course, Sent
+from game_course import Course, Sent
 
 
 @pytest.fixture
