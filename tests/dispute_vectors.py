@@ -16,8 +16,16 @@ from eth_utils.crypto import keccak
 
 from captured_graphs import graphs
 from eigentensor.dispute import Side
-from eigentensor.dispute.encoding import call_bytes, collect_bytes, kernel_bytes, kernel_hash, witness_bytes
+from eigentensor.dispute.encoding import (
+    call_bytes,
+    collect_bytes,
+    kernel_bytes,
+    kernel_hash,
+    result_bytes,
+    witness_bytes,
+)
 from eigentensor.dispute.position import CLAIM, FINAL, POSITION
+from eigentensor.program import Kind
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import (
@@ -26,9 +34,11 @@ from eigentensor.tracing import (
     Point,
     claim_of,
     evaluate_step,
+    implied,
     kernel_of,
     prove_call,
     prove_outputs,
+    prove_result,
     witness_of,
 )
 from eigentensor.tracing.step import identity_of, length_of, reduction_dtypes
@@ -59,6 +69,8 @@ def questions() -> Iterator[dict[str, str]]:
         yield _cell(f"{name}, header", "calls", ["bytes32"] * 3, roots, ["uint256"], [calls])
         proof = collect_bytes(prove_outputs(account))
         yield _cell(f"{name}, outputs", "collect", [CLAIM, "bytes"], [claim, proof], ["bytes32"], [account.outputs])
+        for number in {0, len(example.program.results) - 1}:
+            yield _of_result(f"{name}, result {number}", account, number)
         for number in sorted(random.sample(range(len(account.calls)), min(CALLS, len(account.calls)))):
             yield from _of_call(f"{name}, executed call {number}", account, number, random)
 
@@ -94,6 +106,14 @@ def game() -> Iterator[dict[str, object]]:
         told = replace(position, task=keccak(b"task"))
         encoded = encode(["uint256", POSITION], [number, astuple(told)])
         yield {"encoded": _hex(encoded), "hash": _hex(told.hash(number))}
+
+
+def _of_result(name: str, account: Execution, number: int) -> dict[str, str]:
+    proof, claim = prove_result(account, number), claim_of(account)
+    results, kind, leaf = implied(proof, claim)
+    asked = [astuple(claim), number, result_bytes(proof)]
+    told = [results, kind is Kind.STATE, leaf]
+    return _cell(name, "result", [CLAIM, "uint256", "bytes"], asked, ["uint256", "bool", "bytes32"], told)
 
 
 def _of_call(name: str, account: Execution, number: int, random: Random) -> Iterator[dict[str, str]]:

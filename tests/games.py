@@ -10,12 +10,15 @@ import numpy as np
 from eigentensor import merkle
 from eigentensor.dispute import (
     FINAL,
+    AskOutputs,
     ClaimBorders,
     Collect,
     Descend,
     Descent,
     Entry,
+    JudgeCall,
     JudgeFinal,
+    JudgeResult,
     JudgeSpan,
     Keep,
     Knowledge,
@@ -29,6 +32,7 @@ from eigentensor.dispute import (
     Position,
     Published,
     ShowLeaf,
+    ShowOutputs,
     Side,
     Verdict,
     apply,
@@ -54,6 +58,7 @@ from eigentensor.tracing import (
     outputs_of,
     prove_call,
     prove_outputs,
+    prove_result,
     retrace,
     witness_of,
 )
@@ -166,6 +171,25 @@ def spoiled(move: Move) -> list[Move]:
             return [replace(move, results=other(results)), *_unproven(move)]
         case Collect(claim, proof):
             return [Collect(replace(claim, repeat=claim.repeat + 1), proof), Collect(claim, replace(proof, roots=()))]
+        case ShowOutputs(claim, outputs, states):
+            shown = [(outputs[::-1], states), (states, outputs), (outputs[1:], states), (outputs, (*states, bytes(32)))]
+            return [ShowOutputs(claim, *both) for both in shown if both != (outputs, states)]
+        case JudgeResult(claim, shown, other, proof):
+            return [
+                replace(move, claim=replace(claim, trace=other)),
+                replace(move, shown=replace(shown, index=shown.index + (1 << 20))),
+                replace(move, proof=replace(proof, root=bytes(32))),
+                replace(move, proof=replace(proof, header=bytes(32))),
+            ]
+        case JudgeCall(claim, proof, descent, leaf, element, _):
+            return [
+                replace(move, leaf=other(leaf)),
+                replace(move, element=element + 1024),
+                replace(move, descent=replace(descent, index=descent.index + 1)),
+                replace(move, proof=replace(proof, number=proof.number + 1)),
+                replace(move, claim=replace(claim, outputs=other(claim.outputs))),
+                *_unproven(move),
+            ]
         case PickCall(claim, proof, _):
             return [
                 PickCall(replace(claim, inputs=other(claim.inputs)), proof),
@@ -246,6 +270,7 @@ class _Reckless:
     def move(self) -> Move | None:
         return {
             Phase.CALL: self.call,
+            Phase.RESULT: self.result,
             Phase.NODE: self.node,
             Phase.ELEMENT: self.element,
             Phase.SPAN: self.span,
@@ -270,8 +295,27 @@ class _Reckless:
             return self.pick(opened)
         numbers = [number for number, tensor in self.account.kept.items() if tensor.size]
         if not numbers or self.random.random() < 0.1:
-            return Collect(self.claim, prove_outputs(self.account, self.trace))
-        return PickCall(self.claim, prove_call(self.account, self.random.choice(numbers), self.trace))
+            asked = self.random.random() < 0.3
+            return AskOutputs() if asked else Collect(self.claim, prove_outputs(self.account, self.trace))
+        number = self.random.choice(numbers)
+        proof = prove_call(self.account, number, self.trace)
+        if self.account.body(number).reductions or self.random.random() < 0.5:
+            return PickCall(self.claim, proof)
+        flat = self.account.written(number)
+        chosen = self.random.randrange(self.account.kept[number].size)
+        leaf = chosen * flat.dtype.size // 1024
+        way = Descent(leaf, flat.leaves.leaves[leaf], flat.leaves.opening(leaf).path)
+        witness = witness_of(self.account, Element(self.account, number, chosen), Point(chosen), self.trace)
+        return JudgeCall(self.claim, proof, way, flat.leaf(leaf), chosen, witness)
+
+    def result(self) -> Move:
+        kinds = (self.published.outputs, self.published.states)
+        number = self.random.randrange(len(kinds[0]) + len(kinds[1]))
+        kind = int(number >= len(kinds[0]))
+        place = number - kind * len(kinds[0])
+        shown = Descent(number, kinds[kind][place], Hashes(kinds[kind]).opening(place).path)
+        other = merkle.bindings_root_of(len(kinds[1 - kind]), merkle.tree_root(kinds[1 - kind]))
+        return JudgeResult(self.claim, shown, other, prove_result(self.account, number, self.trace))
 
     def node(self) -> Move:
         assert self.published.children is not None

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {Descent, Entry, IDisputeGame, IDisputeMarket, Phase, Position, Reason} from "./interfaces/IDisputeGame.sol";
+import {
+    Descent,
+    Entry,
+    IDisputeGame,
+    IDisputeMarket,
+    OneShot,
+    Phase,
+    Position,
+    Reason
+} from "./interfaces/IDisputeGame.sol";
 import {Claim, FINAL, IReferee, Point, Shape} from "./interfaces/IReferee.sol";
 import {Order, Task} from "./interfaces/ITaskMarket.sol";
 import {Moves} from "./libraries/Moves.sol";
@@ -72,6 +81,19 @@ contract DisputeGame is IDisputeGame {
         _go(gameId, p, abi.encode(children));
     }
 
+    function showOutputs(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        bytes32[] calldata outputs,
+        bytes32[] calldata states
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Outputs);
+        _check(p, claim);
+        Moves.showOutputs(p, claim.outputs, outputs, states);
+        _go(gameId, p, abi.encode(outputs, states));
+    }
+
     function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results)
         external
     {
@@ -108,6 +130,37 @@ contract DisputeGame is IDisputeGame {
         Position memory p = _begin(gameId, position, Phase.Call);
         _check(p, claim);
         _end(gameId, p, referee.collect(claim, proof) != claim.outputs, Reason.Collect);
+    }
+
+    function askOutputs(uint256 gameId, Position calldata position) external {
+        Position memory p = _begin(gameId, position, Phase.Call);
+        p.phase = Phase.Outputs;
+        _go(gameId, p, "");
+    }
+
+    function judgeResult(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        Descent calldata shown,
+        bytes32 other,
+        bytes calldata proof
+    ) external {
+        Position memory p = _begin(gameId, position, Phase.Result);
+        _check(p, claim);
+        (uint256 results, bool isState, bytes32 leaf) = referee.result(claim, shown.index, proof);
+        bool isWrong = Moves.judgeResult(p, claim.outputs, shown, other, results, isState, leaf);
+        _end(gameId, p, isWrong, Reason.Collect);
+    }
+
+    function judgeCall(uint256 gameId, Position calldata position, Claim calldata claim, OneShot calldata shot)
+        external
+    {
+        Position memory p = _begin(gameId, position, Phase.Call);
+        Shape memory shape = referee.call(claim, shot.number, shot.root, shot.proof);
+        Moves.pickCall(p, shot.number, shot.root, shape, shot.descent);
+        Moves.pickFinal(p, shot.element, shot.leaf);
+        _judge(gameId, p, claim, "", shot.witness);
     }
 
     function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external {

@@ -42,6 +42,14 @@ contract Referee is IReferee {
         return Step.evaluate(read.body, read.variables, tensors, point);
     }
 
+    function result(Claim calldata claim, uint256 number, bytes calldata proof)
+        external
+        pure
+        returns (uint256 results, bool isState, bytes32 leaf)
+    {
+        return Claims.resultOf(claim, number, proof);
+    }
+
     function collect(Claim calldata claim, bytes calldata proof) external pure returns (bytes32) {
         return Claims.outputsOf(claim, proof);
     }

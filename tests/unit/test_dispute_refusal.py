@@ -46,9 +46,8 @@ def test_programs_of_any_number_of_calls_can_be_disputed() -> None:
     assert refuse(session().program, EXECUTED_CALLS // len(session().program.calls)) is None
 
 
-def test_results_that_cannot_be_collected_are_refused() -> None:
-    assert "a proof of 1" in str(refuse(outputs(layer().program, RESULTS), 1))
-    assert refuse(outputs(layer().program, 300), 1) is None
+def test_programs_of_any_number_of_results_can_be_disputed() -> None:
+    assert refuse(outputs(layer().program, RESULTS), 1) is None
 
 
 def test_reductions_that_take_too_long_to_show_are_refused() -> None:

@@ -4,11 +4,13 @@ pragma solidity ^0.8.30;
 import {Claim} from "./IReferee.sol";
 import {Order, Parameters, Task} from "./Tasks.sol";
 
-/// @notice Who moves: the executor in Publish, Trace, Tree, Leaf, Borders, the challenger in the others.
+/// @notice Who moves: the executor in Publish, Trace, Outputs, Tree, Leaf, Borders, the challenger in the others.
 enum Phase {
     Publish,
     Call,
     Trace,
+    Outputs,
+    Result,
     Tree,
     Node,
     Leaf,
@@ -51,7 +53,7 @@ struct Position {
     uint64 element;
     bytes32 results; // keccak256 of the results claimed for the element's reductions, each little-endian in its width
     uint8 reduction; // FINAL: the final expression
-    uint64 low; // steps taken before the disputed span of the reduction, and after it
+    uint64 low; // steps taken before the disputed span of the reduction, and after it; Result: outputs, and states
     uint64 high;
     uint64 lowValue; // accumulators (patterns) after so many steps; FINAL: `highValue` is the stored element
     uint64 highValue;
@@ -72,6 +74,18 @@ struct Entry {
     uint64 element;
     bytes word;
     bytes32[5] path;
+}
+
+/// @notice A final expression without reductions that is judged at once: a call, as for `pickCall`, with the way to a leaf
+/// of its tensor, the leaf, an element in it, and what it reads.
+struct OneShot {
+    uint32 number;
+    bytes32 root;
+    bytes proof;
+    Descent descent;
+    bytes leaf;
+    uint64 element;
+    bytes witness;
 }
 
 /// @title What the game asks of, and tells, the market that it judges for
@@ -108,8 +122,8 @@ interface IDisputeMarket {
 /// Trees, tensor roots and leaves are those of `sdk/README.md`; a tensor's tree has ⌈log2⌉ levels of its number of leaves.
 interface IDisputeGame {
     event Opened(uint256 indexed gameId, bytes32 indexed task, address indexed challenger, Position position);
-    /// @notice `data` is what the executor published: publish, descend: abi.encode(children); showLeaf: abi.encode(leaf,
-    /// results); claimBorders: abi.encode(values). Else empty.
+    /// @notice `data` is what the executor published: publish, descend: abi.encode(children); showOutputs:
+    /// abi.encode(outputs, states); showLeaf: abi.encode(leaf, results); claimBorders: abi.encode(values). Else empty.
     event Moved(uint256 indexed gameId, Position position, bytes data);
     event Ended(uint256 indexed gameId, bytes32 indexed task, bool executorLost, Reason reason);
 
@@ -170,6 +184,33 @@ interface IDisputeGame {
     /// roots imply, else the challenger.
     function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external;
 
+    /// @notice Call → Outputs, by the challenger: `collect` bit by bit, where its proof fits no transaction.
+    function askOutputs(uint256 gameId, Position calldata position) external;
+
+    /// @notice Outputs → Result, by the executor: the leaves of the trees over outputs and states by name, which give the
+    /// outputs root.
+    function showOutputs(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        bytes32[] calldata outputs,
+        bytes32[] calldata states
+    ) external;
+
+    /// @notice Ends the game from Result, by the challenger: the executor lost if its results are not as many as the
+    /// program's, if this one is of the other kind, or if its leaf is another than the trace implies; else the challenger.
+    /// @param shown The leaf; its number is that of the result in the program, the outputs before the states.
+    /// @param other The bindings root of the states, if it is an output, else of the outputs.
+    /// @param proof See `IReferee`.
+    function judgeResult(
+        uint256 gameId,
+        Position calldata position,
+        Claim calldata claim,
+        Descent calldata shown,
+        bytes32 other,
+        bytes calldata proof
+    ) external;
+
     /// @notice Trace → Call or Tree → Node, by the executor: the nodes k levels below the current one, which they fold to;
     /// k is at least min(5, level), at most min(11, level). Those that stand for padding alone are left out.
     /// @param levels k.
@@ -216,6 +257,10 @@ interface IDisputeGame {
         bytes calldata results,
         bytes calldata witness
     ) external;
+
+    /// @notice `pickCall`, the leaf, which the challenger knows, and the `verdict` on a final expression without reductions,
+    /// from Call, by the challenger.
+    function judgeCall(uint256 gameId, Position calldata position, Claim calldata claim, OneShot calldata shot) external;
 
     /// @notice `pickReduction` of the final expression and `verdict` in one, by the challenger.
     function judgeFinal(

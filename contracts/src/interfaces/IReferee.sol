@@ -59,6 +59,8 @@ uint8 constant FINAL = type(uint8).max;
 ///                else: u32 count, u32 place, tensor root, path under the root of its role (depth(count))
 ///     openings for each load whose guard holds, in ascending order of the instructions (extents of the reduction's
 ///              ranges have none): the leaf (1,024), its path (depth of the tensor's tree). Loads of constants have none
+///     result   of a result: header (32), u16 length, its record, path (depth(R)); tensor root, path under the trace
+///              (depth(m + 1)) of call (repeat − 1)·C + buffer − B
 ///     collect  header (32), the S result records in order (u16 length, record), the siblings that lie left of them in
 ///              the records' tree from the bottom up (on each level one, if the first node's number is odd), then for
 ///              each result: tensor root, path under the trace (depth(m + 1)) of call (repeat − 1)·C + buffer − B
@@ -90,6 +92,15 @@ interface IReferee {
         external
         view
         returns (uint256 pattern);
+
+    /// @notice What follows from the trace for a result of the program.
+    /// @return results How many the program has, the outputs before the states.
+    /// @return isState Whether result `number` is a state.
+    /// @return leaf Its leaf of the tree over results by name.
+    function result(Claim calldata claim, uint256 number, bytes calldata proof)
+        external
+        view
+        returns (uint256 results, bool isState, bytes32 leaf);
 
     /// @notice The outputs root that the trace's tensor roots imply.
     function collect(Claim calldata claim, bytes calldata proof) external view returns (bytes32 outputs);

@@ -84,10 +84,7 @@ library Claims {
 
     /// @notice The outputs root that the trace has, given its tensor roots.
     function outputsOf(Claim memory claim, bytes memory data) internal pure returns (bytes32) {
-        Proof memory p;
-        p.from.data = data;
-        p.kernel.readHeader(p.from.word());
-        _begin(p, claim, claim.repeat * p.kernel.calls - p.kernel.calls); // the first call of the last iteration
+        Proof memory p = _atEnd(claim, data);
         Kernels.Kernel memory k = p.kernel;
         bytes[] memory records = new bytes[](k.results);
         bytes32[] memory leaves = new bytes32[](k.results);
@@ -100,15 +97,48 @@ library Claims {
         }
         uint256 states;
         for (uint256 n; n < k.results; ++n) {
-            bytes32 root = p.from.word();
-            _traced(p, root, p.number + _written(k, Records.little(records[n], 4, 4)));
-            leaves[n] = Merkle.bindingLeaf(_nameOf(records[n]), root);
+            leaves[n] = _resultLeaf(p, records[n]);
             if (uint8(records[n][0]) == NEW_STATE) ++states;
         }
         p.from.end();
         return Merkle.outputsRoot(
             _bindings(leaves, 0, leaves.length - states), _bindings(leaves, leaves.length - states, leaves.length)
         );
+    }
+
+    /// @notice How many results the program has, whether one is a state, and its leaf among the results by name, given the
+    /// trace's tensor root.
+    function resultOf(Claim memory claim, uint256 number, bytes memory data)
+        internal
+        pure
+        returns (uint256 results, bool isState, bytes32 leaf)
+    {
+        Proof memory p = _atEnd(claim, data);
+        bytes memory record = _resultRecord(p, number);
+        leaf = _resultLeaf(p, record);
+        p.from.end();
+        return (p.kernel.results, uint8(record[0]) == NEW_STATE, leaf);
+    }
+
+    /// @dev At the first call of the last iteration.
+    function _atEnd(Claim memory claim, bytes memory data) private pure returns (Proof memory p) {
+        p.from.data = data;
+        p.kernel.readHeader(p.from.word());
+        _begin(p, claim, claim.repeat * p.kernel.calls - p.kernel.calls);
+    }
+
+    function _resultRecord(Proof memory p, uint256 place) private pure returns (bytes memory record) {
+        uint256 results = p.kernel.results;
+        if (place >= results) revert IReferee.NotInProgram(place);
+        record = p.from.slice(p.from.number(2));
+        _record(p, record, p.kernel.records() - results + place);
+    }
+
+    /// @dev Where `p` is at the first call of the last iteration.
+    function _resultLeaf(Proof memory p, bytes memory record) private pure returns (bytes32) {
+        bytes32 root = p.from.word();
+        _traced(p, root, p.number + _written(p.kernel, Records.little(record, 4, 4)));
+        return Merkle.bindingLeaf(_nameOf(record), root);
     }
 
     function _begin(Proof memory p, Claim memory claim, uint256 number) private pure {
@@ -174,9 +204,7 @@ library Claims {
     function _fedBack(Proof memory p, bytes memory state, uint256 iteration) private pure returns (bytes32) {
         Kernels.Kernel memory k = p.kernel;
         uint256 place = p.from.number(2);
-        if (place >= k.results) revert IReferee.NotInProgram(place);
-        bytes memory record = p.from.slice(p.from.number(2));
-        _record(p, record, k.records() - k.results + place);
+        bytes memory record = _resultRecord(p, place);
         if (uint8(record[0]) != NEW_STATE || keccak256(_nameOf(record)) != keccak256(_bufferName(state))) {
             revert IReferee.NotInProgram(place);
         }

@@ -19,7 +19,7 @@ library Moves {
     uint256 private constant MOST_LEVELS = 11;
 
     function isExecutors(Phase phase) internal pure returns (bool) {
-        if (phase == Phase.Publish || phase == Phase.Trace) return true;
+        if (phase == Phase.Publish || phase == Phase.Trace || phase == Phase.Outputs) return true;
         return phase == Phase.Tree || phase == Phase.Leaf || phase == Phase.Borders;
     }
 
@@ -91,20 +91,62 @@ library Moves {
         p.phase = inTrace ? Phase.Trace : p.level == 0 ? Phase.Leaf : Phase.Tree;
     }
 
+    /// @notice `outputs` and `states` are the leaves of their trees by name.
+    function showOutputs(Position memory p, bytes32 root, bytes32[] memory outputs, bytes32[] memory states)
+        internal
+        pure
+    {
+        (p.low, p.high, p.phase) = (uint64(outputs.length), uint64(states.length), Phase.Result);
+        bytes32 shown = Merkle.outputsRoot(
+            Merkle.bindingsRoot(p.low, Merkle.treeRoot(outputs)), Merkle.bindingsRoot(p.high, Merkle.treeRoot(states))
+        );
+        if (shown != root) revert IDisputeGame.WrongNode(shown, root);
+    }
+
+    /// @notice Whether what was shown under the outputs root `root` contradicts what the machine makes of a result: that the
+    /// program has so many `results`, that this one is a state, and its `leaf`.
+    /// @param shown The leaf that was shown for it; its number is that of the result, the outputs before the states.
+    /// @param other The bindings root of the states, or of the outputs if it is a state.
+    function judgeResult(
+        Position memory p,
+        bytes32 root,
+        Descent memory shown,
+        bytes32 other,
+        uint256 results,
+        bool isState,
+        bytes32 leaf
+    ) internal pure returns (bool wrong) {
+        if (results != uint256(p.low) + p.high || isState != (shown.index >= p.low)) return true;
+        uint256 first = isState ? p.low : 0;
+        uint256 count = isState ? p.high : p.low;
+        uint256 levels = Merkle.depth(count);
+        if (shown.path.length != levels) revert IDisputeGame.WrongPath(shown.path.length, levels, levels);
+        bytes32 own = Merkle.bindingsRoot(count, Merkle.climb(shown.child, shown.index - first, shown.path));
+        own = isState ? Merkle.outputsRoot(other, own) : Merkle.outputsRoot(own, other);
+        if (own != root) revert IDisputeGame.WrongNode(own, root);
+        return shown.child != leaf;
+    }
+
     function showLeaf(Position memory p, bytes memory leaf, bytes memory results) internal pure {
-        if (leaf.length != Merkle.LEAF) revert IDisputeGame.WrongLeaf(leaf.length);
-        _stands(p, Merkle.leaf(leaf, 0));
+        uint256 shown = _checkLeaf(p, leaf);
         uint256 size = Patterns.size(p.dtype);
-        uint256 each = Merkle.LEAF / size;
-        uint256 shown = _lesser(each, p.elements - p.index * each);
-        // INVARIANT 30: bytes beyond the last element have one value.
-        if (!_isZeroFrom(leaf, shown * size)) revert IDisputeGame.TailNotZero();
         uint256 sizeOfAll = Patterns.sizeOfAll(p.reductions);
         if (results.length != shown * sizeOfAll) {
             revert IDisputeGame.WrongResults(results.length, shown * sizeOfAll);
         }
         p.node = _wordsRoot(leaf, results, 32 / size * sizeOfAll);
         (p.rooted, p.phase) = (false, Phase.Element);
+    }
+
+    /// @notice The final expression of an element without reductions, in a leaf that the challenger shows.
+    function pickFinal(Position memory p, uint64 element, bytes memory leaf) internal pure {
+        if (p.phase != Phase.Leaf) revert IDisputeGame.WrongPhase(Phase.Leaf, p.phase);
+        if (p.reductions != 0) revert IDisputeGame.WrongResults(0, Patterns.sizeOfAll(p.reductions));
+        _checkLeaf(p, leaf);
+        uint256 size = Patterns.size(p.dtype);
+        uint256 place = uint256(element) * size;
+        if (element >= p.elements || place / Merkle.LEAF != p.index) revert IDisputeGame.WrongEntry(element);
+        _pick(p, element, keccak256(""), FINAL, Records.little(leaf, place % Merkle.LEAF, size));
     }
 
     /// @param length Steps that the reduction takes, and `identity` where it starts; not for FINAL.
@@ -117,9 +159,7 @@ library Moves {
     {
         uint256 stored;
         (stored, results) = _entry(p, entry);
-        (p.element, p.results, p.reduction) = (entry.element, keccak256(results), reduction);
-        (p.low, p.high, p.lowValue, p.highValue) = (0, 0, 0, uint64(stored));
-        p.phase = Phase.Verdict;
+        _pick(p, entry.element, keccak256(results), reduction, stored);
         if (reduction == FINAL) return (false, results);
         uint256[] memory patterns = Patterns.unpack(p.reductions, results);
         if (reduction >= patterns.length) revert IDisputeGame.WrongReduction(reduction);
@@ -185,6 +225,23 @@ library Moves {
     function _stands(Position memory p, bytes32 tree) private pure {
         bytes32 hash = p.rooted ? Merkle.tensorRoot(p.dtype, p.elements, tree) : tree;
         if (hash != p.node) revert IDisputeGame.WrongNode(hash, p.node);
+    }
+
+    function _pick(Position memory p, uint64 element, bytes32 results, uint8 reduction, uint256 stored) private pure {
+        (p.element, p.results, p.reduction) = (element, results, reduction);
+        (p.low, p.high, p.lowValue, p.highValue) = (0, 0, 0, uint64(stored));
+        p.phase = Phase.Verdict;
+    }
+
+    /// @dev How many elements the leaf at the position has.
+    function _checkLeaf(Position memory p, bytes memory leaf) private pure returns (uint256 shown) {
+        if (leaf.length != Merkle.LEAF) revert IDisputeGame.WrongLeaf(leaf.length);
+        _stands(p, Merkle.leaf(leaf, 0));
+        uint256 size = Patterns.size(p.dtype);
+        uint256 each = Merkle.LEAF / size;
+        shown = _lesser(each, p.elements - p.index * each);
+        // INVARIANT 30: bytes beyond the last element have one value.
+        if (!_isZeroFrom(leaf, shown * size)) revert IDisputeGame.TailNotZero();
     }
 
     /// @dev The stored pattern of an element, and the results of its reductions.

@@ -3,12 +3,13 @@ pragma solidity 0.8.30;
 
 import {DisputeGame} from "../../src/DisputeGame.sol";
 import {Referee} from "../../src/Referee.sol";
-import {Descent, Entry, Phase} from "../../src/interfaces/IDisputeGame.sol";
+import {Descent, Entry, OneShot} from "../../src/interfaces/IDisputeGame.sol";
 import {Claim} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
 import {DTypes} from "../../src/libraries/DTypes.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Arena} from "../toy/Arena.sol";
+import {Parts} from "../toy/Parts.sol";
 import {ToyMarket} from "../toy/ToyMarket.sol";
 import {Toy} from "../toy/Toy.sol";
 import {Layer} from "./Layer.sol";
@@ -23,6 +24,7 @@ contract QuietMarket is ToyMarket {
 /// forge-config: default.isolate = true
 contract GameGasTest is Arena {
     using Layer for Layer.Program;
+    using Parts for Parts.Part;
 
     Layer.Program private p;
     bytes32[] private roots;
@@ -32,6 +34,12 @@ contract GameGasTest is Arena {
     string private group;
     uint256 private total;
     uint256 private moves;
+
+    bytes32 private constant OUTPUTS = keccak256("outputs");
+    uint256 private constant ELEMENT = 7 * 1_024 + 700; // of the activation
+    uint256 private constant PLACE = 1_000 * 1_024 + 700; // of the product
+    Layer.Shown private first; // what a step reads
+    Layer.Shown private second;
 
     function setUp() public override {
         super.setUp();
@@ -44,57 +52,82 @@ contract GameGasTest is Arena {
     /// @dev A wrong element of the activation, which has 32 leaves. Goals: 8 transactions with the challenge, 210,000 gas.
     function test_OfAFinalExpression() public {
         group = "dispute-final";
-        p = Layer.program(8, 1_024, 1_024);
-        uint256 element = 7 * 1_024 + 700;
-        Layer.Shown memory sum = Layer.tensor(8_192, element, "sum");
-        Layer.Shown memory b = Layer.tensor(1_024, 700, "b");
-        (bytes32[] memory leaves, bytes memory leaf) = _leaves(32, element / 256 % 32);
-        bytes32 other = Merkle.bindingLeaf(hex"0177", keccak256("w"));
-        bytes32 bindings = Merkle.node(Merkle.bindingLeaf(hex"0162", b.root), other);
-        order.weights = Merkle.bindingsRoot(2, bindings);
-        roots = Layer.random(30, "roots");
-        roots[0] = sum.root;
-        roots[1] = Merkle.tensorRoot(DTypes.FLOAT32, 8_192, Toy.level(leaves, 5)[0]);
-        _publish();
+        (bytes32[] memory leaves, bytes memory leaf) = _activation();
         _pickCall(1, _nowhere());
         _descend(leaves);
-        _pickNode(element / 256, leaves);
+        _pickNode(ELEMENT / 256, leaves);
         _showLeaf(leaf, "");
-        bytes memory place = hex"0000000200000000";
-        bytes memory witness = bytes.concat(p.kernel(1), hex"0201", sum.root, _tracePath(0));
-        witness = bytes.concat(witness, p.bound(2, 1, place, b), other, Layer.opening(sum), Layer.opening(b));
-        Entry memory entry = _entryOf(element, leaf, "");
+        Entry memory entry = _entryOf(ELEMENT, leaf, "");
+        bytes memory witness = _final();
         vm.prank(challenger);
         game.judgeFinal(board.id, board.position, entry, claim, witness);
         assertLe(_snap("judgeFinal, two loads"), 210_000, "goal");
-        _ends(8);
+        _ends(8, 1_200_000);
+    }
+
+    /// @dev The same where the challenger knows the executor's tensor. Goals: 8 transactions, 500,000 gas.
+    function test_OfAOneShot() public {
+        group = "dispute-once";
+        (bytes32[] memory leaves, bytes memory leaf) = _activation();
+        OneShot memory shot;
+        (shot.number, shot.root, shot.proof) = (1, roots[1], p.proof(1, _tracePath(1)));
+        shot.descent = Descent(uint64(ELEMENT / 256), leaves[ELEMENT / 256], Toy.path(leaves, ELEMENT / 256));
+        (shot.leaf, shot.element, shot.witness) = (leaf, uint64(ELEMENT), _final());
+        vm.prank(challenger);
+        game.judgeCall(board.id, board.position, claim, shot);
+        _snap("judgeCall, two loads");
+        _ends(8, 500_000);
+    }
+
+    /// @dev The activation's leaves, the second call of 30, and the one with the element.
+    function _activation() private returns (bytes32[] memory leaves, bytes memory leaf) {
+        p = Layer.program(8, 1_024, 1_024);
+        (leaves, leaf) = _leaves(32, ELEMENT / 256);
+        (first, second) = (Layer.tensor(8_192, ELEMENT, "sum"), Layer.tensor(1_024, 700, "b"));
+        bytes32 other = Merkle.bindingLeaf(hex"0177", keccak256("w"));
+        order.weights = Merkle.bindingsRoot(2, Merkle.node(Merkle.bindingLeaf(hex"0162", second.root), other));
+        roots = Layer.random(30, "roots");
+        roots[0] = first.root;
+        roots[1] = Merkle.tensorRoot(DTypes.FLOAT32, 8_192, Toy.level(leaves, 5)[0]);
+        _publish(Toy.trace(roots, OUTPUTS));
+    }
+
+    /// @dev What the final expression of the element reads.
+    function _final() private view returns (bytes memory witness) {
+        bytes32 other = Merkle.bindingLeaf(hex"0177", keccak256("w"));
+        witness = bytes.concat(p.kernel(1), hex"0201", first.root, _tracePath(0));
+        witness = bytes.concat(witness, p.bound(2, 1, hex"0000000200000000", second), other);
+        return bytes.concat(witness, Layer.opening(first), Layer.opening(second));
     }
 
     /// @dev A wrong step among 1,024 of a product of matrices of 2^20 elements: the goal of 20 transactions.
     function test_OfAStep() public {
         group = "dispute-step";
         p = Layer.program(1_024, 1_024, 1_024);
-        uint256 element = 1_000 * 1_024 + 700;
-        uint256 step = 16 * 60 + 7;
-        Layer.Shown memory x = Layer.tensor(1 << 20, 1_000 * 1_024 + step, "x");
-        Layer.Shown memory w = Layer.tensor(1 << 20, step * 1_024 + 700, "w");
-        order.inputs = Merkle.bindingsRoot(1, Merkle.bindingLeaf(hex"0178", x.root));
+        _product(1_024, 16, false);
+        _ends(20, 1_400_000);
+    }
+
+    /// @dev A wrong step among 4,096, of the first of 2^14 calls. Goals: 20 transactions, 1.2 M gas, which is missed.
+    function test_OfAStepAmongManyCalls() public {
+        group = "dispute-deep";
+        p = Layer.program(1_024, 4_096, 1_024).deepened();
+        _product(4_096, 64, true);
+        _ends(20, 1_800_000);
+    }
+
+    /// @dev The game about a step of a product of so many; `stride` is the one of its first spans.
+    function _product(uint256 steps, uint256 stride, bool isDeep) private {
+        uint256 step = stride * 60 + 7;
+        first = Layer.tensor(1_024 * steps, 1_000 * steps + step, "x");
+        second = Layer.tensor(steps * 1_024, step * 1_024 + 700, "w");
+        order.inputs = Merkle.bindingsRoot(1, Merkle.bindingLeaf(hex"0178", first.root));
         bytes32 other = Merkle.bindingLeaf(hex"0162", keccak256("b"));
-        order.weights = Merkle.bindingsRoot(2, Merkle.node(other, Merkle.bindingLeaf(hex"0177", w.root)));
-        (bytes32[] memory below, bytes memory leaf) = _leaves(64, element / 256 % 64);
-        bytes32[] memory above = Layer.random(64, "above");
-        above[element / 256 / 64] = Toy.level(below, 6)[0];
-        roots = Layer.random(30, "roots");
-        roots[0] = Merkle.tensorRoot(DTypes.FLOAT32, 1 << 20, Toy.level(above, 6)[0]);
-        _publish();
-        _pickCall(0, _nowhere());
-        _descend(above);
-        _pickNode(element / 256 / 64, above);
-        _descend(below);
-        _pickNode(element / 256, below);
+        order.weights = Merkle.bindingsRoot(2, Merkle.node(other, Merkle.bindingLeaf(hex"0177", second.root)));
+        bytes memory leaf = _toLeaf(isDeep);
         bytes memory results = Layer.floats("results");
         _showLeaf(leaf, results);
-        Entry memory entry = _entryOf(element, leaf, results);
+        Entry memory entry = _entryOf(PLACE, leaf, results);
         bytes memory kernel = p.kernel(0);
         vm.prank(challenger);
         game.pickReduction(board.id, board.position, entry, 0, kernel);
@@ -104,39 +137,80 @@ contract GameGasTest is Arena {
         vm.prank(challenger);
         game.pickSpan(board.id, board.position, 60, borders);
         _snap("pickSpan");
-        borders = _first(borders, 15 * 4);
+        borders = _first(Layer.floats("borders"), (stride - 1) * 4);
         _claimBorders(borders);
-        bytes memory witness = bytes.concat(kernel, hex"02", p.bound(1, 0, hex"0000000100000000", x));
-        witness = bytes.concat(witness, p.bound(2, 2, hex"0000000200000001", w), other);
-        witness = bytes.concat(witness, Layer.opening(x), Layer.opening(w));
-        bytes memory result = _resultOf(results, element);
+        bytes memory witness = bytes.concat(kernel, hex"02", p.bound(1, 0, hex"0000000100000000", first));
+        witness = bytes.concat(witness, p.bound(2, 2, hex"0000000200000001", second), other);
+        witness = bytes.concat(witness, Layer.opening(first), Layer.opening(second));
+        bytes memory result = _resultOf(results, PLACE);
         vm.prank(challenger);
         game.judgeSpan(board.id, board.position, 7, borders, claim, result, witness);
         _snap("judgeSpan, two loads");
-        _ends(20);
+    }
+
+    /// @dev Down to the leaf of the element, in a tensor of 2^12.
+    function _toLeaf(bool isDeep) private returns (bytes memory leaf) {
+        bytes32[] memory below;
+        (below, leaf) = _leaves(64, PLACE / 256 % 64);
+        bytes32[] memory above = Layer.random(64, "above");
+        above[PLACE / 256 / 64] = Toy.level(below, 6)[0];
+        roots = Layer.random(isDeep ? 32 : 30, "roots");
+        roots[0] = Merkle.tensorRoot(DTypes.FLOAT32, 1 << 20, Toy.level(above, 6)[0]);
+        if (isDeep) {
+            _deep();
+        } else {
+            _publish(Toy.trace(roots, OUTPUTS));
+            _pickCall(0, _nowhere());
+        }
+        _descend(above);
+        _pickNode(PLACE / 256 / 64, above);
+        _descend(below);
+        _pickNode(PLACE / 256, below);
+    }
+
+    /// @dev Three openings of the trace down to the first call: five levels each.
+    function _deep() private {
+        (bytes32[] memory top, bytes32[] memory mid) = (Layer.random(17, "top"), Layer.random(32, "mid"));
+        mid[0] = Toy.level(roots, 5)[0];
+        top[0] = Toy.level(mid, 5)[0];
+        top[16] = OUTPUTS;
+        for (uint256 level; level < 10; ++level) {
+            top[16] = Merkle.node(top[16], Merkle.padding(level));
+        }
+        Parts.Part memory part = Parts.Part(10, 5, 0, top);
+        _publish(top);
+        claim.trace = part.node(15, 0);
+        _pick(Descent(0, top[0], part.path(0)), "pickNode of 32, of the trace");
+        _descend(mid);
+        _pick(Descent(0, mid[0], Toy.path(mid, 0)), "pickNode of 32, of the trace");
+        _descend(roots);
+        bytes memory low = Layer.pack(Toy.path(roots, 0));
+        bytes memory path = bytes.concat(low, Layer.pack(Toy.path(mid, 0)), Layer.pack(part.path(0)));
+        _pickWith(0, p.proof(0, path), _nowhere());
     }
 
     // ---- Moves ----
 
-    function _publish() private {
-        order.program = Merkle.programRoot(Layer.HEADER, p.tree);
+    function _publish(bytes32[] memory nodes) private {
+        order.program = Merkle.programRoot(p.header, p.tree);
         order.repeat = 1;
         order.exec = 5;
-        bytes32 outputs = keccak256("outputs");
-        bytes32 task = market.reveal(order, executor, outputs);
+        bytes32 task = market.reveal(order, executor, OUTPUTS);
         vm.recordLogs();
         market.challenge(task, challenger);
         _snap("open");
-        claim = _claimOf(order, roots, outputs);
+        claim = _claimOf(order, roots, OUTPUTS);
         claim.weights = order.weights;
-        bytes32[] memory trace = Toy.trace(roots, outputs);
         vm.prank(executor);
-        game.publish(board.id, board.position, order, Layer.HEADER, p.tree, trace, new bytes32[](0));
-        _snap("publish, 30 calls");
+        game.publish(board.id, board.position, order, p.header, p.tree, nodes, new bytes32[](0));
+        _snap(string.concat("publish, ", vm.toString(nodes.length)));
     }
 
     function _pickCall(uint32 number, Descent memory way) private {
-        bytes memory proof = p.proof(number, Toy.path(Toy.trace(roots, claim.outputs), number));
+        _pickWith(number, p.proof(number, _tracePath(number)), way);
+    }
+
+    function _pickWith(uint32 number, bytes memory proof, Descent memory way) private {
         vm.prank(challenger);
         game.pickCall(board.id, board.position, claim, number, roots[number], proof, way);
         _snap("pickCall");
@@ -151,9 +225,13 @@ contract GameGasTest is Arena {
     function _pickNode(uint256 index, bytes32[] memory children) private {
         Descent memory way = Descent(uint64(index), 0, Toy.path(children, index % children.length));
         way.child = children[index % children.length];
+        _pick(way, string.concat("pickNode of ", vm.toString(children.length)));
+    }
+
+    function _pick(Descent memory way, string memory name) private {
         vm.prank(challenger);
         game.pickNode(board.id, board.position, way);
-        _snap(string.concat("pickNode of ", vm.toString(children.length)));
+        _snap(name);
     }
 
     function _showLeaf(bytes memory leaf, bytes memory results) private {
@@ -168,11 +246,12 @@ contract GameGasTest is Arena {
         _snap(string.concat("claimBorders, ", vm.toString(borders.length / 4)));
     }
 
-    function _ends(uint256 goal) private {
+    function _ends(uint256 mostMoves, uint256 most) private {
         assertTrue(board.over, "over");
         vm.snapshotValue(group, "all", total);
         vm.snapshotValue(group, "transactions", moves);
-        assertLe(moves, goal, "goal");
+        assertLe(moves, mostMoves, "transactions");
+        assertLe(total, most, "gas");
     }
 
     function _snap(string memory name) private returns (uint256 spent) {

@@ -9,7 +9,8 @@ import {Toy} from "../toy/Toy.sol";
 /// @title A layer max(x·w + b, 0) as the first two of 30 calls of a program, and what a game shows of it
 /// @notice Of tensors there is one leaf, and random siblings up to the root: their size costs nothing.
 library Layer {
-    bytes32 internal constant HEADER = 0x454947540100000003000000140000001e000000010000000100000000000000;
+    bytes32 private constant HEADER = 0x454947540100000003000000140000001e000000010000000100000000000000;
+    bytes32 private constant DEEP = 0x4549475401000000030000001400000000400000010000000100000000000000;
 
     struct Shown {
         bytes leaf;
@@ -22,7 +23,9 @@ library Layer {
         uint256 k;
         uint256 n;
         bytes[54] records;
+        bytes32 header;
         bytes32[] leaves;
+        bytes32[] above; // siblings of the root over `leaves`, the first of their level
         bytes32 tree;
     }
 
@@ -49,17 +52,28 @@ library Layer {
         for (uint256 i; i < 54; ++i) {
             if (p.records[i].length != 0) p.leaves[i] = Merkle.recordLeaf(p.records[i]);
         }
-        p.tree = Toy.level(p.leaves, 6)[0];
+        (p.header, p.tree) = (HEADER, Toy.level(p.leaves, 6)[0]);
+    }
+
+    /// @notice The same as the first two of 2^14 calls: 16,408 records, of which the first 32 are there.
+    function deepened(Program memory p) internal pure returns (Program memory) {
+        bytes32[] memory leaves = new bytes32[](32);
+        for (uint256 i; i < 32; ++i) {
+            leaves[i] = p.leaves[i];
+        }
+        (p.header, p.leaves, p.above) = (DEEP, leaves, random(10, "above"));
+        p.tree = Merkle.climb(Toy.level(leaves, 5)[0], 0, p.above);
+        return p;
     }
 
     function kernel(Program memory p, uint256 call) internal pure returns (bytes memory) {
         bytes memory body = p.records[3 + call];
-        return bytes.concat(HEADER, hex"000c", p.records[23 + call], bytes2(uint16(body.length)), body);
+        return bytes.concat(p.header, hex"000c", p.records[23 + call], bytes2(uint16(body.length)), body);
     }
 
     /// @notice The proof of one of the two calls, given its path under the trace.
-    function proof(Program memory p, uint256 call, bytes32[] memory trace) internal pure returns (bytes memory) {
-        return bytes.concat(kernel(p, call), _pathOf(p, 23 + call), _pathOf(p, 3 + call), pack(trace));
+    function proof(Program memory p, uint256 call, bytes memory trace) internal pure returns (bytes memory) {
+        return bytes.concat(kernel(p, call), _pathOf(p, 23 + call), _pathOf(p, 3 + call), trace);
     }
 
     /// @notice A tensor of a witness that the task binds: its buffer's record, and its place among those of its role.
@@ -107,7 +121,7 @@ library Layer {
     }
 
     function _pathOf(Program memory p, uint256 record) private pure returns (bytes memory) {
-        return pack(Toy.path(p.leaves, record));
+        return bytes.concat(pack(Toy.path(p.leaves, record)), pack(p.above));
     }
 
     function _four(uint256 number) private pure returns (bytes4) {

@@ -20,13 +20,16 @@ abstract contract Arena is Test {
     using Parts for Parts.Part[];
 
     /// @dev `leaves` are the leaf hashes of the disputed tensors, where these are not those of their bytes. `nodes` are
-    /// published of the trace, where they are not those over `roots`. The masks change what follows from the story's own
+    /// published of the trace, where they are not those over `roots`; `shown` are outputs and states, where `isShown` says so.
+    /// The masks change what follows from the story's own
     /// tensors: bit i is element i · reductions + k, and border i.
     struct Story {
         bytes[] tensors;
         bytes32[] roots;
         bytes32[] nodes;
         bytes32 outputs;
+        bool isShown;
+        bytes32[][2] shown;
         bytes32[][] leaves;
         uint256 resultsMask;
         uint256 bordersMask;
@@ -55,6 +58,8 @@ abstract contract Arena is Test {
     bytes32[] internal trueRoots;
     /// @dev Levels that the executor opens in one move, if there are more.
     uint256 internal opens = 11;
+    /// @dev The challenger asks for the results one by one instead of collecting them.
+    bool internal asks;
     uint256 private nonce;
 
     function setUp() public virtual {
@@ -181,12 +186,19 @@ abstract contract Arena is Test {
             game.publish(b.id, p, order, 0, 0, nodes, lefts);
         } else if (p.phase == Phase.Trace || p.phase == Phase.Tree) {
             game.descend(b.id, p, _levels(p.level), _children(p.level, p.index, leaves));
+        } else if (p.phase == Phase.Outputs) {
+            (bytes32[] memory outputs, bytes32[] memory states) = _shownBy(s);
+            game.showOutputs(b.id, p, _claimOf(b, order), outputs, states);
         } else if (p.phase == Phase.Leaf) {
             game.showLeaf(b.id, p, Toy.leafOf(s.tensors[p.number], p.index), _resultsOf(p, s));
         } else {
             game.claimBorders(b.id, p, _bordersOf(p, s));
         }
         vm.stopPrank();
+    }
+
+    function _shownBy(Story memory s) private pure returns (bytes32[] memory, bytes32[] memory) {
+        return s.isShown ? (s.shown[0], s.shown[1]) : Toy.resultsOf(s.roots[s.roots.length - 1]);
     }
 
     function _levels(uint256 level) internal view returns (uint256) {
@@ -259,6 +271,7 @@ abstract contract Arena is Test {
         Claim memory claim = _claimOf(b, order);
         vm.startPrank(p.challenger);
         if (p.phase == Phase.Call) _disputeCall(b, claim);
+        else if (p.phase == Phase.Result) _disputeResult(b, claim);
         else if (p.phase == Phase.Node) _disputeNode(b);
         else if (p.phase == Phase.Element) _disputeElement(b, claim);
         else if (p.phase == Phase.Span) _disputeSpan(b, claim, _witness(b));
@@ -270,9 +283,10 @@ abstract contract Arena is Test {
     function _disputeCall(Board memory b, Claim memory claim) private {
         Parts.Part memory part = _lastPart(b);
         (bool found, uint256 index) = _firstOther(part, Toy.trace(trueRoots, claim.outputs));
-        uint256 last = trueRoots.length - 1;
-        if (!found) {
-            game.collect(b.id, b.position, claim, abi.encode(trueRoots[last], _pathOf(b, last)));
+        if (!found && asks) {
+            game.askOutputs(b.id, b.position);
+        } else if (!found) {
+            game.collect(b.id, b.position, claim, _lastOf(b));
         } else if (part.bottom != 0) {
             _pickNode(b, part, index);
         } else {
@@ -280,6 +294,38 @@ abstract contract Arena is Test {
             bytes32 root = part.node(0, index);
             game.pickCall(b.id, b.position, claim, uint32(index), root, proof, _nowhere());
         }
+    }
+
+    /// @dev The first result whose leaf is wrong, or that is of the other kind; any, if they are not three.
+    function _disputeResult(Board memory b, Claim memory claim) private {
+        (bytes32[] memory outputs, bytes32[] memory states) = abi.decode(b.data, (bytes32[], bytes32[]));
+        (bytes32[] memory mine,) = Toy.resultsOf(trueRoots[trueRoots.length - 1]);
+        uint256 number;
+        if (outputs.length + states.length == 3) {
+            while (number < 2 && number < outputs.length && outputs[number] == mine[number]) ++number;
+        }
+        _judgeResult(b, claim, number);
+    }
+
+    function _judgeResult(Board memory b, Claim memory claim, uint256 number) internal {
+        (bytes32[] memory outputs, bytes32[] memory states) = abi.decode(b.data, (bytes32[], bytes32[]));
+        Descent memory shown;
+        shown.index = uint64(number);
+        bytes32 other = Toy.bindingsOf(number < outputs.length ? states : outputs);
+        if (number < outputs.length) {
+            (shown.child, shown.path) = (outputs[number], Toy.path(outputs, number));
+        } else if (number - outputs.length < states.length) {
+            number -= outputs.length;
+            (shown.child, shown.path) = (states[number], Toy.path(states, number));
+        }
+        bytes memory proof = _lastOf(b);
+        game.judgeResult(b.id, b.position, claim, shown, other, proof);
+    }
+
+    /// @dev The proof of the last call's tensor root.
+    function _lastOf(Board memory b) private view returns (bytes memory) {
+        uint256 last = trueRoots.length - 1;
+        return abi.encode(trueRoots[last], _pathOf(b, last));
     }
 
     function _disputeNode(Board memory b) private {

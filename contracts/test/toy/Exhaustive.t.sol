@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {Descent, Entry, Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
+import {Descent, Entry, OneShot, Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
 import {Claim, FINAL} from "../../src/interfaces/IReferee.sol";
 import {Order} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
@@ -77,6 +77,44 @@ contract ExhaustiveTest is Arena {
         ++convicted;
     }
 
+    /// @dev A right trace, and an outputs root over other results: none or one is wrong, one is missing, too many, or of
+    /// the other kind; or over nothing at all, which cannot be shown.
+    function test_AWrongOutputsRootIsFoundResultByResult() public {
+        asks = true;
+        _compute(Toy.Program(2, 1, 0, [uint16(0), 0]), hex"01");
+        for (uint256 outputs; outputs < 4; ++outputs) {
+            for (uint256 states; states < 4; ++states) {
+                for (uint256 wrong; wrong < 1 << (outputs + states); ++wrong) {
+                    this.judgeResults(outputs, states, wrong);
+                }
+            }
+        }
+        assertEq(convicted, 15 * 15 - 1);
+        this.judgeOne(0, 3);
+    }
+
+    function judgeResults(uint256 outputs, uint256 states, uint256 wrong) external {
+        Story memory s = _story(truth);
+        (bytes32[] memory trueOutputs, bytes32[] memory trueStates) = Toy.resultsOf(s.roots[1]);
+        s.isShown = true;
+        (s.shown[0], s.shown[1]) = (new bytes32[](outputs), new bytes32[](states));
+        for (uint256 i; i < outputs + states; ++i) {
+            bytes32 leaf = i < 2 ? trueOutputs[i] : trueStates[0];
+            if (wrong >> i & 1 == 1) leaf = keccak256("another");
+            if (i < outputs) s.shown[0][i] = leaf;
+            else s.shown[1][i - outputs] = leaf;
+        }
+        bytes32 root = Toy.outputsOf(s.shown[0], s.shown[1]);
+        if (root == s.outputs) return;
+        s.outputs = root;
+        Order memory order = _claim(s);
+        Board memory b = _open(order, challenger);
+        _play(b, order, s);
+        assertTrue(b.executorLost, "executor lost");
+        assertEq(uint8(b.position.phase), uint8(Phase.Result), "shown");
+        ++convicted;
+    }
+
     /// @return Games that were played.
     function _lie(Toy.Program memory p) private returns (uint256) {
         bytes memory first = new bytes(p.elements);
@@ -113,33 +151,34 @@ contract ExhaustiveTest is Arena {
     }
 
     // INVARIANT 26: whatever the challenger picks and wherever it stops, the honest executor is not convicted. Games: calls,
-    // picked in two ways, times elements times final expressions and steps, judged in one transaction or two; and collect.
+    // picked in two ways, times elements times final expressions and steps, judged in one transaction or two; each element
+    // without reductions at once; collect, and each of three results.
 
     function test_AnHonestExecutorWithoutReductions() public {
-        assertEq(_defend(Toy.Program(2, 2, 0, [uint16(0), 0])), 2 * 2 * (2 * 2) + 1);
+        assertEq(_defend(Toy.Program(2, 2, 0, [uint16(0), 0])), 2 * 2 * (2 * 2) + 2 * 2 + 4);
     }
 
     function test_AnHonestExecutorOfNoSteps() public {
-        assertEq(_defend(Toy.Program(2, 3, 1, [uint16(0), 0])), 2 * 2 * (3 * 2) + 1);
+        assertEq(_defend(Toy.Program(2, 3, 1, [uint16(0), 0])), 2 * 2 * (3 * 2) + 4);
     }
 
     function test_AnHonestExecutorOfOneStep() public {
-        assertEq(_defend(Toy.Program(2, 2, 1, [uint16(1), 0])), 2 * 2 * (2 * 3) + 1);
+        assertEq(_defend(Toy.Program(2, 2, 1, [uint16(1), 0])), 2 * 2 * (2 * 3) + 4);
     }
 
     function test_AnHonestExecutorOfTwoReductions() public {
-        assertEq(_defend(Toy.Program(2, 2, 2, [uint16(3), 4])), 2 * 2 * (2 * (2 + 2 * 3 + 2 * 4)) + 1);
+        assertEq(_defend(Toy.Program(2, 2, 2, [uint16(3), 4])), 2 * 2 * (2 * (2 + 2 * 3 + 2 * 4)) + 4);
     }
 
     function test_AnHonestExecutorOfSpansInSpans() public {
-        assertEq(_defend(Toy.Program(1, 1, 1, [uint16(66), 0])), 2 * (2 + 2 * 66) + 1);
+        assertEq(_defend(Toy.Program(1, 1, 1, [uint16(66), 0])), 2 * (2 + 2 * 66) + 4);
     }
 
-    /// @dev Two moves open the trace of 33 calls: each call is reached from its root, and from each of the 17 nodes, where
+    /// @dev Two moves open the trace of 33 calls: each call is reached from its root, and from one of the 17 nodes, where
     /// the challenger may collect, too.
     function test_AnHonestExecutorOfManyCalls() public {
         opens = 5;
-        assertEq(_defend(Toy.Program(33, 1, 0, [uint16(0), 0])), 2 * (33 * 2 * 2) + 1 + 17);
+        assertEq(_defend(Toy.Program(33, 1, 0, [uint16(0), 0])), 2 * (33 * 2 * 2) + 33 + (1 + 17) * 4);
     }
 
     /// @return Games that ended.
@@ -191,11 +230,17 @@ contract ExhaustiveTest is Arena {
         Phase phase = b.position.phase;
         if (phase == Phase.Call) {
             Parts.Part memory part = _lastPart(b);
-            return (part.nodes.length << part.bottom) * 2 + 1 + (2 << b.position.opened);
+            return (part.nodes.length << part.bottom) * _ways(part) + 2 + (2 << b.position.opened);
         }
+        if (phase == Phase.Result) return 4;
         if (phase == Phase.Node) return 2 << b.position.opened;
         if (phase == Phase.Element) return uint256(program.elements) * (program.reductions + 2);
         return phase == Phase.Span ? 2 * (abi.decode(b.data, (bytes)).length + 2) : 1;
+    }
+
+    /// @dev To pick a call: alone, with the way to its leaf, or with one of its elements, once its root was published.
+    function _ways(Parts.Part memory part) private view returns (uint256) {
+        return part.bottom == 0 ? 2 + program.elements : 2;
     }
 
     function choose(Board memory b, Order memory order, Story memory s, uint256 choice) external {
@@ -204,6 +249,7 @@ contract ExhaustiveTest is Arena {
         bytes memory witness = _witness(b);
         vm.startPrank(challenger);
         if (phase == Phase.Call) _chooseCall(b, claim, s, choice);
+        else if (phase == Phase.Result) _judgeResult(b, claim, choice);
         else if (phase == Phase.Node) _chooseNode(b, Parts.opened(b.position, b.data), choice);
         else if (phase == Phase.Element) _chooseElement(b, claim, witness, choice);
         else if (phase == Phase.Span) _chooseSpan(b, claim, witness, choice);
@@ -215,19 +261,38 @@ contract ExhaustiveTest is Arena {
         bytes32[] memory trace = Toy.trace(s.roots, s.outputs);
         Parts.Part memory part = _lastPart(b);
         uint256 calls = part.nodes.length << part.bottom; // those below what was opened last, and beyond
-        uint256 number = (part.first() << part.bottom) + choice / 2;
-        if (choice == calls * 2) {
+        uint256 ways = _ways(part);
+        uint256 number = (part.first() << part.bottom) + choice / ways;
+        if (choice == calls * ways) {
             number = trace.length - 2;
             bytes memory proof = abi.encode(trace[number], Toy.path(trace, number));
             game.collect(b.id, b.position, claim, proof);
-        } else if (choice > calls * 2) {
-            _chooseNode(b, part, choice - calls * 2 - 1);
+        } else if (choice == calls * ways + 1) {
+            game.askOutputs(b.id, b.position);
+        } else if (choice > calls * ways) {
+            _chooseNode(b, part, choice - calls * ways - 2);
         } else {
-            Descent memory way = _nowhere();
-            if (choice % 2 == 1) way = Descent(0, s.leaves[number][0], Toy.path(s.leaves[number], 0));
-            bytes memory proof = abi.encode(Toy.path(trace, number));
-            game.pickCall(b.id, b.position, claim, uint32(number), trace[number], proof, way);
+            OneShot memory shot;
+            (shot.number, shot.root, shot.proof) = (uint32(number), trace[number], abi.encode(Toy.path(trace, number)));
+            _shoot(b, claim, s, shot, choice % ways);
         }
+    }
+
+    /// @dev The call alone, with the way to its leaf, or with one of its elements.
+    function _shoot(Board memory b, Claim memory claim, Story memory s, OneShot memory shot, uint256 way) private {
+        bytes32[] memory hashes = s.leaves[shot.number];
+        if (way != 0) shot.descent = Descent(0, hashes[0], Toy.path(hashes, 0));
+        if (way < 2) {
+            game.pickCall(b.id, b.position, claim, shot.number, shot.root, shot.proof, shot.descent);
+            return;
+        }
+        (shot.leaf, shot.element) = (Toy.leafOf(s.tensors[shot.number], 0), uint64(way - 2));
+        Board memory there = Board(b.id, b.position, b.data, b.trace, false, false);
+        uint32 before = b.position.number;
+        there.position.number = shot.number;
+        shot.witness = _witness(there);
+        b.position.number = before;
+        game.judgeCall(b.id, b.position, claim, shot);
     }
 
     /// @dev Those that were opened, and as many of the padding beyond them.

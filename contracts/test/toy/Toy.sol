@@ -136,8 +136,27 @@ library Toy {
         }
     }
 
+    /// @notice The leaves of two outputs and one state, all of which are the last call's tensor.
+    function resultsOf(bytes32 root) internal pure returns (bytes32[] memory outputs, bytes32[] memory states) {
+        (outputs, states) = (new bytes32[](2), new bytes32[](1));
+        outputs[0] = Merkle.bindingLeaf("\x01o", root);
+        outputs[1] = Merkle.bindingLeaf("\x01p", root);
+        states[0] = Merkle.bindingLeaf("\x01s", root);
+    }
+
     /// @notice The outputs root of a last call's tensor root.
     function outputsOf(bytes32 root) internal pure returns (bytes32) {
-        return keccak256(abi.encode("outputs", root));
+        (bytes32[] memory outputs, bytes32[] memory states) = resultsOf(root);
+        return outputsOf(outputs, states);
+    }
+
+    function outputsOf(bytes32[] memory outputs, bytes32[] memory states) internal pure returns (bytes32) {
+        return Merkle.outputsRoot(bindingsOf(outputs), bindingsOf(states));
+    }
+
+    function bindingsOf(bytes32[] memory leaves) internal pure returns (bytes32) {
+        return Merkle.bindingsRoot(
+            leaves.length, leaves.length == 0 ? bytes32(0) : level(leaves, Merkle.depth(leaves.length))[0]
+        );
     }
 }

@@ -54,6 +54,19 @@ contract ToyMachine is IReferee {
         );
     }
 
+    function result(Claim calldata claim, uint256 number, bytes calldata proof)
+        external
+        pure
+        returns (uint256 results, bool isState, bytes32 leaf)
+    {
+        Toy.Program memory p = Toy.decode(claim.program);
+        if (number > 2) revert NotInProgram(number);
+        (bytes32 root, bytes32[] memory path) = abi.decode(proof, (bytes32, bytes32[]));
+        _traced(claim, p, p.calls - 1, root, path);
+        (bytes32[] memory outputs, bytes32[] memory states) = Toy.resultsOf(root);
+        return (3, number == 2, number == 2 ? states[0] : outputs[number]);
+    }
+
     function collect(Claim calldata claim, bytes calldata proof) external pure returns (bytes32) {
         Toy.Program memory p = Toy.decode(claim.program);
         (bytes32 root, bytes32[] memory path) = abi.decode(proof, (bytes32, bytes32[]));

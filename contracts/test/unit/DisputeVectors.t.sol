@@ -83,6 +83,10 @@ contract DisputeVectorsTest is Test {
                 abi.decode(data, (Claim, uint256, bytes32, Point, bytes));
             return (abi.encode(selector, abi.encode(claim, number, kernel, point)), witness);
         }
+        if (selector == IReferee.result.selector) {
+            (Claim memory claim, uint256 number, bytes memory proof) = abi.decode(data, (Claim, uint256, bytes));
+            return (abi.encode(selector, abi.encode(claim, number)), proof);
+        }
         if (selector == IReferee.collect.selector) {
             (Claim memory claim, bytes memory proof) = abi.decode(data, (Claim, bytes));
             return (abi.encode(selector, abi.encode(claim)), proof);
@@ -99,6 +103,10 @@ contract DisputeVectorsTest is Test {
             (Claim memory claim, uint256 number, bytes32 kernel, Point memory point) =
                 abi.decode(asked, (Claim, uint256, bytes32, Point));
             return abi.encodeCall(IReferee.step, (claim, number, kernel, point, shown));
+        }
+        if (selector == IReferee.result.selector) {
+            (Claim memory claim, uint256 number) = abi.decode(asked, (Claim, uint256));
+            return abi.encodeCall(IReferee.result, (claim, number, shown));
         }
         return abi.encodeCall(IReferee.collect, (abi.decode(asked, (Claim)), shown));
     }

@@ -1,12 +1,16 @@
 """The game about a result, as pure functions: what a move makes of a position, and which move a side makes next."""
 
+from eigentensor.dispute.differences import public_tensors
 from eigentensor.dispute.moves import (
+    AskOutputs,
     ClaimBorders,
     Collect,
     Descend,
     Descent,
     Entry,
+    JudgeCall,
     JudgeFinal,
+    JudgeResult,
     JudgeSpan,
     Move,
     PickCall,
@@ -15,6 +19,7 @@ from eigentensor.dispute.moves import (
     PickSpan,
     Publish,
     ShowLeaf,
+    ShowOutputs,
     Verdict,
 )
 from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason, Side, deadline_of
@@ -25,12 +30,15 @@ from eigentensor.dispute.strategy import Keep, Knowledge, next_move
 
 __all__ = [
     "FINAL",
+    "AskOutputs",
     "ClaimBorders",
     "Collect",
     "Descend",
     "Descent",
     "Entry",
+    "JudgeCall",
     "JudgeFinal",
+    "JudgeResult",
     "JudgeSpan",
     "Keep",
     "Knowledge",
@@ -46,10 +54,12 @@ __all__ = [
     "Published",
     "Reason",
     "ShowLeaf",
+    "ShowOutputs",
     "Side",
     "Verdict",
     "apply",
     "deadline_of",
     "next_move",
+    "public_tensors",
     "refuse",
 ]

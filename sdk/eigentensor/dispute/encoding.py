@@ -9,7 +9,7 @@ from eigentensor.errors import DisputeError
 from eigentensor.merkle import Opening
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import HEADER
-from eigentensor.tracing import CallProof, CollectProof, Kernel, Witness
+from eigentensor.tracing import CallProof, CollectProof, Kernel, ResultProof, Witness
 from eigentensor.tracing.shown import Binding, Record, Tensor
 
 
@@ -48,6 +48,10 @@ def collect_bytes(proof: CollectProof) -> bytes:
     for root, place in zip(proof.roots, proof.places, strict=True):
         parts += [root, *place.path]
     return b"".join(parts)
+
+
+def result_bytes(proof: ResultProof) -> bytes:
+    return b"".join((proof.header, *_record(proof.record), proof.root, *proof.place.path))
 
 
 def packed(dtypes: Iterable[DType], patterns: Iterable[int]) -> bytes:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from eth_abi.abi import encode
 
-from eigentensor.dispute.encoding import call_bytes, collect_bytes, kernel_bytes, witness_bytes
-from eigentensor.tracing import CallProof, Claim, CollectProof, Kernel, Witness
+from eigentensor.dispute.encoding import call_bytes, collect_bytes, kernel_bytes, result_bytes, witness_bytes
+from eigentensor.tracing import CallProof, Claim, CollectProof, Kernel, ResultProof, Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,63 @@ class Collect:
 
     def arguments(self) -> tuple[Any, ...]:
         return astuple(self.claim), collect_bytes(self.proof)
+
+
+@dataclass(frozen=True, slots=True)
+class AskOutputs:
+    """`Collect` bit by bit, where its proof fits no transaction."""
+
+    function: ClassVar = "askOutputs"
+
+    def arguments(self) -> tuple[Any, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowOutputs:
+    """The leaves of the trees over outputs and states by name."""
+
+    function: ClassVar = "showOutputs"
+    claim: Claim
+    outputs: tuple[bytes, ...]
+    states: tuple[bytes, ...]
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.claim), list(self.outputs), list(self.states)
+
+    def published(self) -> bytes:
+        return encode(["bytes32[]", "bytes32[]"], [self.outputs, self.states])
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeResult:
+    """A leaf as it was shown, by the number of the result; `other` is the bindings root of the other kind."""
+
+    function: ClassVar = "judgeResult"
+    claim: Claim
+    shown: Descent
+    other: bytes
+    proof: ResultProof
+
+    def arguments(self) -> tuple[Any, ...]:
+        return astuple(self.claim), astuple(self.shown), self.other, result_bytes(self.proof)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """`PickCall` down to a leaf, which the challenger knows, and `Verdict` on an element without reductions, in one."""
+
+    function: ClassVar = "judgeCall"
+    claim: Claim
+    proof: CallProof
+    descent: Descent
+    leaf: bytes
+    element: int
+    witness: Witness
+
+    def arguments(self) -> tuple[Any, ...]:
+        proof, shown = self.proof, (self.leaf, self.element, witness_bytes(self.witness))
+        return astuple(self.claim), (proof.number, proof.root, call_bytes(proof), astuple(self.descent), *shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +250,7 @@ class JudgeSpan:
         return self.span, self.values, astuple(self.claim), self.results, witness_bytes(self.witness)
 
 
-ExecutorMove = Publish | Descend | ShowLeaf | ClaimBorders
-ChallengerMove = PickCall | Collect | PickNode | PickReduction | PickSpan | Verdict | JudgeFinal | JudgeSpan
-Move = ExecutorMove | ChallengerMove
+ExecutorMove = Publish | ShowOutputs | Descend | ShowLeaf | ClaimBorders
+Pick = PickCall | AskOutputs | PickNode | PickReduction | PickSpan
+Judge = Collect | JudgeResult | JudgeCall | Verdict | JudgeFinal | JudgeSpan
+Move = ExecutorMove | Pick | Judge

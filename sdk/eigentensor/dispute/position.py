@@ -6,6 +6,7 @@ from enum import IntEnum
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from eigentensor.errors import IllegalMove
 from eigentensor.merkle import NOTHING
 from eigentensor.tracing import Claim
 
@@ -24,13 +25,15 @@ class Phase(IntEnum):
     PUBLISH = 0
     CALL = 1
     TRACE = 2
-    TREE = 3
-    NODE = 4
-    LEAF = 5
-    ELEMENT = 6
-    BORDERS = 7
-    SPAN = 8
-    VERDICT = 9
+    OUTPUTS = 3
+    RESULT = 4
+    TREE = 5
+    NODE = 6
+    LEAF = 7
+    ELEMENT = 8
+    BORDERS = 9
+    SPAN = 10
+    VERDICT = 11
 
     @property
     def side(self) -> Side:
@@ -38,7 +41,7 @@ class Phase(IntEnum):
         return Side.EXECUTOR if self in _EXECUTORS else Side.CHALLENGER
 
 
-_EXECUTORS = frozenset((Phase.PUBLISH, Phase.TRACE, Phase.TREE, Phase.LEAF, Phase.BORDERS))
+_EXECUTORS = frozenset((Phase.PUBLISH, Phase.TRACE, Phase.OUTPUTS, Phase.TREE, Phase.LEAF, Phase.BORDERS))
 
 
 class Reason(IntEnum):
@@ -114,3 +117,9 @@ def deadline_of(position: Position) -> int:
 def claim_hash(claim: Claim) -> bytes:
     """What a position keeps of a claim."""
     return keccak(encode([CLAIM], [astuple(claim)]))
+
+
+def check_claim(position: Position, claim: Claim) -> None:
+    """Raises IllegalMove for another claim than the position's."""
+    if claim_hash(claim) != position.claim:
+        raise IllegalMove("the claim is another one")

@@ -16,6 +16,8 @@ class Published:
     its kind."""
 
     nodes: tuple[Opened, ...] = ()
+    outputs: tuple[bytes, ...] = ()
+    states: tuple[bytes, ...] = ()
     children: Opened | None = None
     leaf: bytes = b""
     results: bytes = b""
@@ -34,6 +36,9 @@ class Published:
         """With the data of an executor's move, which led to a position."""
         if position.phase is Phase.CALL:
             return replace(self, nodes=(*self.nodes, _opened(position, data)))
+        if position.phase is Phase.RESULT:
+            outputs, states = decode(["bytes32[]", "bytes32[]"], data)
+            return replace(self, outputs=outputs, states=states)
         if position.phase is Phase.NODE:
             return replace(self, children=_opened(position, data))
         if position.phase is Phase.ELEMENT:

@@ -5,7 +5,6 @@ from collections import Counter
 from eigentensor.merkle import LEAF
 from eigentensor.program.codec import HEADER, split, to_bytes
 from eigentensor.program.cost import body_cost, depth, record_bytes
-from eigentensor.program.limits import WITNESS
 from eigentensor.program.model import Body, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, reductions
@@ -24,8 +23,6 @@ def refuse(program: Program, repeat: int) -> str | None:
     operator could not defend a right one.
     """
     executed = len(program.calls) * repeat
-    if (size := _collect_bytes(program, executed)) > WITNESS:
-        return f"its results need a proof of {size:,} bytes, at most {WITNESS:,} are allowed"
     if (size := largest_witness(program, executed)) > MOST:
         return f"a step needs a witness of {size:,} bytes, at most {MOST:,} fit a transaction"
     for number, body in enumerate(program.bodies):
@@ -38,14 +35,6 @@ def refuse(program: Program, repeat: int) -> str | None:
             if count * each > most:
                 return f"{what} of body {number} takes {count * each:,} evaluations, at most {most:,} can be shown"
     return None
-
-
-def _collect_bytes(program: Program, executed: int) -> int:
-    """Of the proof of the outputs root."""
-    records = split(to_bytes(program))[1]
-    results = sum(2 + len(record) for record in records[len(records) - len(program.results) :])
-    levels = (len(records) - 1).bit_length(), executed.bit_length()
-    return HEADER.size + results + 32 * levels[0] + len(program.results) * 32 * (1 + levels[1])
 
 
 def largest_witness(program: Program, executed: int) -> int:

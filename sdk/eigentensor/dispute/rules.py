@@ -11,14 +11,16 @@ from eth_utils.crypto import keccak
 
 from eigentensor import merkle
 from eigentensor.dispute.encoding import kernel_hash, unpacked
-from eigentensor.dispute.entries import Shown, read_entry, reduction_types
+from eigentensor.dispute.entries import Shown, elements_of, read_entry, reduction_types
 from eigentensor.dispute.moves import (
+    AskOutputs,
     ClaimBorders,
     Collect,
     Descend,
-    Descent,
     Entry,
+    JudgeCall,
     JudgeFinal,
+    JudgeResult,
     JudgeSpan,
     Move,
     PickCall,
@@ -27,20 +29,20 @@ from eigentensor.dispute.moves import (
     PickSpan,
     Publish,
     ShowLeaf,
+    ShowOutputs,
     Verdict,
 )
-from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason, Side, claim_hash, deadline_of
+from eigentensor.dispute.position import FINAL, Outcome, Phase, Position, Reason, Side, check_claim, deadline_of
+from eigentensor.dispute.results import ask_outputs, judge_result, show_outputs
+from eigentensor.dispute.trees import below, check_node, depth_of, descend, pick_node, publish
 from eigentensor.errors import DisputeError, IllegalMove
-from eigentensor.merkle import LEAF, NOTHING
+from eigentensor.merkle import NOTHING
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program.codec import HEADER, read_record
+from eigentensor.program.codec import read_record
 from eigentensor.program.model import Body
-from eigentensor.tracing import Claim, Opened, Point, check_call, check_witness, collected, evaluate_step
-from eigentensor.tracing.hashes import padding
+from eigentensor.tracing import Point, check_call, check_witness, collected, evaluate_step
 from eigentensor.tracing.step import identity_of, is_canonical, length_of, reduction_dtypes
 
-#: Levels that one move opens at least, where there are as many, and at most.
-LEAST, MOST = 5, 11
 #: Spans that one move cuts into.
 SPANS = 64
 
@@ -65,34 +67,14 @@ def apply(position: Position, move: Move, block: int) -> Position | Outcome:
         raise IllegalMove(str(error)) from None
 
 
-def descend_levels(level: int) -> int:
-    """Levels that an executor opens at once: as few rounds as possible, then as few hashes."""
-    rounds = -(-level // _COMFORTABLE)
-    return max(min(LEAST, level), -(-level // rounds)) if level else 0
-
-
 def borders_of(position: Position) -> range:
     """The numbers of steps between the spans that the disputed one is cut into."""
     stride = -(-(position.high - position.low) // SPANS)
     return range(position.low + stride, position.high, stride)
 
 
-def _publish(position: Position, move: Publish) -> Position:
-    claim = move.claim
-    if merkle.program_root_of(move.header, move.records_root) != claim.program:
-        raise IllegalMove("the records are not those of the task's program")
-    calls = HEADER.unpack(move.header)[5] * claim.repeat
-    begun = replace(position, elements=calls + 1, level=calls.bit_length())
-    opened = _opened(begun, max(0, len(move.children) - 1).bit_length(), move.children)
-    if _last(claim.outputs, calls, opened.bottom, move.path) != opened.nodes[-1]:
-        raise IllegalMove("the outputs root is not the last leaf")
-    if opened.root != claim.trace:
-        raise IllegalMove("the claim is not that of this trace")
-    return replace(begun, phase=Phase.CALL, claim=claim_hash(claim), node=opened.root, opened=opened.levels)
-
-
 def _pick_call(position: Position, move: PickCall) -> Position | Outcome:
-    _claimed(position, move.claim)
+    check_claim(position, move.claim)
     check_call(move.proof, move.claim)
     body: Body = read_record("body", move.proof.kernel.body)
     dtype, elements = body.parameters[0]
@@ -106,7 +88,7 @@ def _pick_call(position: Position, move: PickCall) -> Position | Outcome:
         number=move.proof.number,
         node=move.proof.root,
         rooted=True,
-        level=_depth(dtype, elements),
+        level=depth_of(dtype, elements),
         opened=0,
         index=0,
         dtype=int(dtype),
@@ -115,34 +97,30 @@ def _pick_call(position: Position, move: PickCall) -> Position | Outcome:
         kernel=kernel_hash(move.proof.kernel),
     )
     if move.descent.path:
-        return _below(picked, move.descent, 1)
+        return below(picked, move.descent, 1)
     return replace(picked, phase=Phase.TREE if picked.level else Phase.LEAF)
 
 
 def _collect(position: Position, move: Collect) -> Outcome:
-    _claimed(position, move.claim)
+    check_claim(position, move.claim)
     return Outcome(collected(move.proof, move.claim) != move.claim.outputs, Reason.COLLECT)
 
 
-def _descend(position: Position, move: Descend) -> Position:
-    _is_node(position, _opened(position, move.levels, move.children).root)
-    phase = Phase.CALL if position.phase is Phase.TRACE else Phase.NODE
-    return replace(position, phase=phase, opened=move.levels)
-
-
-def _pick_node(position: Position, move: PickNode) -> Position:
-    below = _below(position, move.descent, position.opened)
-    if position.phase is not Phase.CALL:
-        return below
-    if not below.level:
-        raise IllegalMove("a leaf of the trace is picked as a call")
-    return replace(below, phase=Phase.TRACE)
+def _judge_call(position: Position, move: JudgeCall) -> Outcome:
+    picked = _pick_call(position, PickCall(move.claim, move.proof, move.descent))
+    if isinstance(picked, Outcome) or picked.phase is not Phase.LEAF:
+        raise IllegalMove("no leaf is picked")
+    _show_leaf(picked, ShowLeaf(move.leaf, b""))
+    if move.element not in elements_of(picked):
+        raise IllegalMove(f"element {move.element} is not in leaf {picked.index}")
+    stored = Shown(picked, move.leaf, b"").pattern(move.element)
+    return _verdict(_final(picked, move.element, stored, b"", FINAL), Verdict(move.claim, b"", move.witness))
 
 
 def _show_leaf(position: Position, move: ShowLeaf) -> Position:
     shown = Shown(position, move.leaf, move.results)
     (leaf,) = merkle.leaf_hashes(move.leaf)
-    _is_node(position, leaf)
+    check_node(position, leaf)
     used = len(shown.elements) * DType(position.dtype).size
     if any(move.leaf[used:]):
         raise IllegalMove("bytes beyond the tensor are not zero")
@@ -174,10 +152,14 @@ def _pick_reduction(position: Position, move: PickReduction) -> Position | Outco
 def _picked(position: Position, entry: Entry, reduction: int) -> tuple[Position, bytes]:
     """With an element of the leaf, and its results. The stored pattern is what the final expression is held to."""
     stored, results = read_entry(position, entry)
-    picked = replace(
+    return _final(position, entry.element, stored, results, reduction), results
+
+
+def _final(position: Position, element: int, stored: int, results: bytes, reduction: int) -> Position:
+    return replace(
         position,
         phase=Phase.VERDICT,
-        element=entry.element,
+        element=element,
         results=keccak(results),
         reduction=reduction,
         low=0,
@@ -185,7 +167,6 @@ def _picked(position: Position, entry: Entry, reduction: int) -> tuple[Position,
         low_value=0,
         high_value=stored,
     )
-    return picked, results
 
 
 def _claim_borders(position: Position, move: ClaimBorders) -> Position:
@@ -213,7 +194,7 @@ def _pick_span(position: Position, move: PickSpan | JudgeSpan) -> Position:
 
 
 def _verdict(position: Position, move: Verdict) -> Outcome:
-    _claimed(position, move.claim)
+    check_claim(position, move.claim)
     if keccak(move.results) != position.results or move.witness.number != position.number:
         raise IllegalMove("the witness is of other results, or of another call")
     if kernel_hash(move.witness.kernel) != position.kernel or move.witness.point != point_of(position, move.results):
@@ -242,71 +223,16 @@ def point_of(position: Position, results: bytes) -> Point:
     return Point(position.element, claimed, position.reduction, position.low, position.low_value)
 
 
-def _claimed(position: Position, claim: Claim) -> None:
-    if claim_hash(claim) != position.claim:
-        raise IllegalMove("the claim is another one")
-
-
-def _is_node(position: Position, root: bytes) -> None:
-    given = merkle.tensor_root_of(DType(position.dtype), position.elements, root) if position.rooted else root
-    if given != position.node:
-        raise IllegalMove("what is shown does not lead to the node")
-
-
-def _below(position: Position, descent: Descent, least: int) -> Position:
-    """The position at a node below, at least so many levels."""
-    level = position.level - len(descent.path)
-    if len(descent.path) < least or level < 0 or descent.index >> len(descent.path) != position.index:
-        raise IllegalMove(f"node {descent.index} lies elsewhere")
-    _is_node(position, merkle.climb(descent.child, descent.index, descent.path))
-    if descent.index << level >= _leaves(position):
-        raise IllegalMove("a node of padding alone")
-    phase = Phase.TREE if level else Phase.LEAF
-    return replace(position, phase=phase, node=descent.child, rooted=False, level=level, opened=0, index=descent.index)
-
-
-def _opened(position: Position, levels: int, children: tuple[bytes, ...]) -> Opened:
-    """The nodes so many levels below the current one, as they are opened."""
-    bottom = position.level - levels
-    if not min(LEAST, position.level) <= levels <= min(MOST, position.level):
-        raise IllegalMove(f"{levels} levels below a node at level {position.level}")
-    there = min(1 << levels, ((_leaves(position) - 1) >> bottom) + 1 - (position.index << levels))
-    if len(children) != there:
-        raise IllegalMove(f"{len(children)} nodes where there are {there}")
-    return Opened(bottom, levels, position.index, children)
-
-
-def _last(leaf: bytes, index: int, levels: int, path: tuple[bytes, ...]) -> bytes:
-    """The node so many levels above a tree's last leaf, by its siblings on the left."""
-    lefts = iter(path)
-    for level in range(levels):
-        if index >> level & 1:
-            leaf = merkle.node(next(lefts, b""), leaf)
-        else:
-            leaf = merkle.node(leaf, padding(level))
-    if next(lefts, None) is not None:
-        raise IllegalMove("a sibling is left over")
-    return leaf
-
-
-def _leaves(position: Position) -> int:
-    """Of the trace, until a call is picked; then of its tensor."""
-    if not position.dtype:
-        return position.elements
-    return -(-position.elements * DType(position.dtype).size // LEAF)
-
-
-def _depth(dtype: DType, elements: int) -> int:
-    return (-(-elements * dtype.size // LEAF) - 1).bit_length()
-
-
-_COMFORTABLE = 7
 _MOVES: dict[type, tuple[tuple[Phase, ...], Callable[[Position, Any], Position | Outcome]]] = {
-    Publish: ((Phase.PUBLISH,), _publish),
+    Publish: ((Phase.PUBLISH,), publish),
     PickCall: ((Phase.CALL,), _pick_call),
     Collect: ((Phase.CALL,), _collect),
-    Descend: ((Phase.TRACE, Phase.TREE), _descend),
-    PickNode: ((Phase.CALL, Phase.NODE), _pick_node),
+    AskOutputs: ((Phase.CALL,), ask_outputs),
+    ShowOutputs: ((Phase.OUTPUTS,), show_outputs),
+    JudgeResult: ((Phase.RESULT,), judge_result),
+    JudgeCall: ((Phase.CALL,), _judge_call),
+    Descend: ((Phase.TRACE, Phase.TREE), descend),
+    PickNode: ((Phase.CALL, Phase.NODE), pick_node),
     ShowLeaf: ((Phase.LEAF,), _show_leaf),
     PickReduction: ((Phase.ELEMENT,), _pick_reduction),
     JudgeFinal: ((Phase.ELEMENT,), _judge_final),

@@ -9,27 +9,34 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from eigentensor.dispute.encoding import packed, unpacked
+from eigentensor import merkle
+from eigentensor.dispute.differences import first_element, first_other, pick, way_to
+from eigentensor.dispute.encoding import call_bytes, collect_bytes, packed, unpacked, witness_bytes
 from eigentensor.dispute.entries import Shown, elements_of, reduction_types
 from eigentensor.dispute.moves import (
+    AskOutputs,
     ClaimBorders,
     Collect,
     Descend,
-    Descent,
+    JudgeCall,
     JudgeFinal,
+    JudgeResult,
     JudgeSpan,
     Move,
     PickCall,
-    PickNode,
     PickReduction,
     PickSpan,
     Publish,
     ShowLeaf,
+    ShowOutputs,
     Verdict,
 )
 from eigentensor.dispute.position import Phase, Position, Side
 from eigentensor.dispute.published import Published
-from eigentensor.dispute.rules import borders_of, descend_levels, point_of
+from eigentensor.dispute.results import bindings_of, first_wrong, leaves_of, opened_result
+from eigentensor.dispute.rules import borders_of, point_of
+from eigentensor.dispute.trees import descend_levels
+from eigentensor.program.limits import WITNESS
 from eigentensor.tracing import (
     Claim,
     Claimed,
@@ -37,13 +44,13 @@ from eigentensor.tracing import (
     Execution,
     Flat,
     Hashes,
-    Opened,
     Point,
     evaluate_step,
     kernel_of,
     outputs_of,
     prove_call,
     prove_outputs,
+    prove_result,
     witness_of,
 )
 from eigentensor.tracing.step import element_of, results_of
@@ -80,7 +87,7 @@ def next_move(side: Side, position: Position, published: Published, knowledge: K
     """What a side does in a position. None: it is not its turn, or a challenger has nothing to object to."""
     if position.phase.side is not side:
         return None
-    if position.phase not in (Phase.PUBLISH, Phase.CALL, Phase.TRACE):
+    if position.phase not in _WITHOUT_TENSORS:
         needed = knowledge.account.needs(position.number) | {position.number}
         if not needed <= knowledge.account.kept.keys():
             return Keep(needed)
@@ -141,37 +148,47 @@ def _publish(turn: _Turn) -> Move:
 
 def _call(turn: _Turn) -> Move | Keep | None:
     opened, own = turn.published.nodes[-1], turn.knowledge.trace
-    number = _first_other(opened, own)
+    number = first_other(opened, own)
     if number is None:
-        if outputs_of(turn.account.program, turn.account.calls) != turn.knowledge.claim.outputs:
-            return Collect(turn.claim, prove_outputs(turn.account, turn.trace))
-        return None
+        return _collect(turn)
     if opened.bottom:
-        return _pick(opened, number)
-    public = turn.knowledge.claimed.get(number)
-    if public is None or public.root != opened.node(0, number):
-        return PickCall(turn.claim, prove_call(turn.account, number, turn.trace))
-    if number not in turn.account.kept:
-        return Keep(turn.account.needs(number) | {number})
-    descent = _way(public.leaves, turn.account.written(number).leaves)
-    return PickCall(turn.claim, prove_call(turn.account, number, turn.trace), descent)
+        return pick(opened, number)
+    public, proof = turn.knowledge.claimed.get(number), prove_call(turn.account, number, turn.trace)
+    if public is None or public.root != proof.root:
+        return PickCall(turn.claim, proof)
+    needed = turn.account.needs(number) | {number}
+    if not needed <= turn.account.kept.keys():
+        return Keep(needed)
+    descent = way_to(public.leaves, turn.account.written(number).leaves)
+    if turn.account.body(number).reductions:
+        return PickCall(turn.claim, proof, descent)
+    element, leaf = first_element(public, turn.account.written(number), descent.index), public.leaf(descent.index)
+    witness = witness_of(turn.account, element_of(turn.account, number, element), Point(element), turn.trace)
+    if len(call_bytes(proof)) + len(witness_bytes(witness)) > MOST:
+        return PickCall(turn.claim, proof, descent)
+    return JudgeCall(turn.claim, proof, descent, leaf, element, witness)
 
 
-def _first_other(opened: Opened, own: Hashes) -> int | None:
-    """The number within its level of the first opened node that is another one than one's own."""
-    mine = own.below(opened.bottom + opened.levels, opened.index, opened.levels)
-    pairs = enumerate(zip(opened.nodes, mine, strict=True), opened.first)
-    return next((number for number, (claimed, node) in pairs if claimed != node), None)
+def _collect(turn: _Turn) -> Move | None:
+    if outputs_of(turn.account.program, turn.account.calls) == turn.knowledge.claim.outputs:
+        return None
+    proof = prove_outputs(turn.account, turn.trace)
+    return Collect(turn.claim, proof) if len(collect_bytes(proof)) <= WITNESS else AskOutputs()
 
 
-def _pick(opened: Opened, number: int) -> Move:
-    return PickNode(Descent(number, opened.node(opened.bottom, number), opened.path(number)))
+def _outputs(turn: _Turn) -> Move | None:
+    outputs, states = leaves_of(turn.account)
+    if merkle.outputs_root(bindings_of(outputs), bindings_of(states)) != turn.knowledge.claim.outputs:
+        return None
+    return ShowOutputs(turn.claim, outputs, states)
 
 
-def _way(claimed: Hashes, own: Hashes) -> Descent:
-    """To the first leaf that differs."""
-    leaf = next(n for n, (a, b) in enumerate(zip(claimed.leaves, own.leaves, strict=True)) if a != b)
-    return Descent(leaf, claimed.leaves[leaf], claimed.opening(leaf).path)
+def _result(turn: _Turn) -> Move | None:
+    shown = turn.published.outputs, turn.published.states
+    number = first_wrong(leaves_of(turn.account), shown)
+    if number is None:
+        return None
+    return JudgeResult(turn.claim, *opened_result(shown, number), prove_result(turn.account, number, turn.trace))
 
 
 def _trace(turn: _Turn) -> Move:
@@ -189,8 +206,8 @@ def _descend(position: Position, own: Hashes) -> Move:
 
 def _node(turn: _Turn) -> Move | None:
     opened = turn.published.children
-    number = _first_other(opened, turn.own.leaves) if opened else None
-    return _pick(opened, number) if opened and number is not None else None
+    number = first_other(opened, turn.own.leaves) if opened else None
+    return pick(opened, number) if opened and number is not None else None
 
 
 def _leaf(turn: _Turn) -> Move:
@@ -242,10 +259,15 @@ def _verdict(turn: _Turn) -> Move | None:
     return Verdict(turn.claim, turn.results, witness)
 
 
+#: Bytes of calldata that one transaction carries beside what is small.
+MOST = 110_000
+_WITHOUT_TENSORS = (Phase.PUBLISH, Phase.CALL, Phase.TRACE, Phase.OUTPUTS, Phase.RESULT)
 _STRATEGIES: dict[Phase, Callable[[_Turn], Move | Keep | None]] = {
     Phase.PUBLISH: _publish,
     Phase.CALL: _call,
     Phase.TRACE: _trace,
+    Phase.OUTPUTS: _outputs,
+    Phase.RESULT: _result,
     Phase.TREE: _tree,
     Phase.NODE: _node,
     Phase.LEAF: _leaf,

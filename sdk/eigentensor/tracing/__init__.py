@@ -2,10 +2,10 @@
 
 from eigentensor.tracing.execution import Execute, Execution, Flat, Retrace, outputs_of, retrace
 from eigentensor.tracing.hashes import Claimed, Hashes, Nodes, Opened
-from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step
-from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, Witness
+from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step, implied
+from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, ResultProof, Witness
 from eigentensor.tracing.step import Element, Point
-from eigentensor.tracing.witness import kernel_of, prove_call, prove_outputs, witness_of
+from eigentensor.tracing.witness import kernel_of, prove_call, prove_outputs, prove_result, witness_of
 
 __all__ = [
     "CallProof",
@@ -21,6 +21,7 @@ __all__ = [
     "Nodes",
     "Opened",
     "Point",
+    "ResultProof",
     "Retrace",
     "Witness",
     "check_call",
@@ -28,10 +29,12 @@ __all__ = [
     "claim_of",
     "collected",
     "evaluate_step",
+    "implied",
     "kernel_of",
     "outputs_of",
     "prove_call",
     "prove_outputs",
+    "prove_result",
     "retrace",
     "witness_of",
 ]

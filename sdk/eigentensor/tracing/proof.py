@@ -14,7 +14,17 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.codec import HEADER, read_record
 from eigentensor.program.model import Body, Buffer, Call, Kind, Result, Role, Variable
 from eigentensor.tracing.execution import Execution
-from eigentensor.tracing.shown import Binding, CallProof, CollectProof, Kernel, Operand, Record, Tensor, Witness
+from eigentensor.tracing.shown import (
+    Binding,
+    CallProof,
+    CollectProof,
+    Kernel,
+    Operand,
+    Record,
+    ResultProof,
+    Tensor,
+    Witness,
+)
 from eigentensor.tracing.step import evaluate_point
 from eigentensor.tracing.witness import Layout, layout_of
 
@@ -134,6 +144,17 @@ def collected(proof: CollectProof, claim: Claim) -> bytes:
         place.traced(root, opening, number, f"the result {result.name!r}")
         named[result.kind][result.name] = root
     return merkle.outputs_root(*(merkle.bindings_root(named[kind]) for kind in (Kind.OUTPUT, Kind.STATE)))
+
+
+def implied(proof: ResultProof, claim: Claim) -> tuple[int, Kind, bytes]:
+    """How many results the program has, of which kind this one is, and its leaf among those by name."""
+    place = _Place(claim, proof.header)
+    number = proof.record.opening.number
+    _require(place.at.results <= number < place.at.end, "the result record")
+    result: Result = place.read("result", proof.record, number)
+    written = place.executed - place.calls + result.buffer - (place.at.bodies - place.at.buffers)
+    place.traced(proof.root, proof.place, written, f"the result {result.name!r}")
+    return place.at.end - place.at.results, result.kind, merkle.binding(result.name, proof.root)
 
 
 class _Place:

@@ -92,6 +92,16 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultProof:
+    """A result of the program, and the tensor root that the trace has for it."""
+
+    header: bytes
+    record: Record
+    root: bytes
+    place: Opening
+
+
+@dataclass(frozen=True, slots=True)
 class CollectProof:
     """The outputs root, recomputed: all result records, and for each the tensor root that the trace has.
 

@@ -18,6 +18,7 @@ from eigentensor.tracing.shown import (
     Kernel,
     Operand,
     Record,
+    ResultProof,
     Tensor,
     Variable,
     Witness,
@@ -110,6 +111,14 @@ def prove_outputs(execution: Execution, trace: Nodes | None = None) -> CollectPr
         tuple(trace.node(0, number) for number in numbers),
         tuple(trace.opening(number) for number in numbers),
     )
+
+
+def prove_result(execution: Execution, number: int, trace: Nodes | None = None) -> ResultProof:
+    """What one result of the program is by the calls of the trace."""
+    program, trace = execution.program, trace or execution.trace
+    written = len(execution.calls) - len(program.calls) - len(program.buffers) + program.results[number].buffer
+    record = _record(execution, _layout(execution).results + number)
+    return ResultProof(execution.encoded[0], record, trace.node(0, written), trace.opening(written))
 
 
 def _tensor(execution: Execution, number: int, parameter: int, trace: Nodes) -> Tensor:
