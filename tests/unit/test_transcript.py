@@ -223,3 +223,21 @@ def _in_order(said: dict[str, Any], rows: dict[str, str]) -> list[str]:
     """The fields, as the rows name them: none is missing, and none is too many."""
     named = re.findall(r"`(\w+)`", " ".join(rows))
     return sorted(said, key=named.index)
+
+
+def test_many_results_are_shown_and_judged_one_by_one() -> None:
+    asked = moved(36, Phase.OUTPUTS, elements=4, level=2, opened=2)
+    leaves = encode(["bytes32[]", "bytes32[]"], [[b"a" * 32, b"b" * 32], [b"c" * 32]])
+    answered = moved(37, Phase.RESULT, data=leaves, elements=4, level=2, opened=2)
+    said = shown(PUBLISHED, asked, answered, *ended(38, reason=Reason.COLLECT, executor_lost=True))
+    assert [(move["by"], move["move"], move["what"]) for move in said["moves"][2:]] == [
+        ("challenger", "ask_outputs", "disputes which results the outputs root is made of"),
+        ("executor", "show_outputs", "showed the 3 results that the outputs root is made of"),
+        (
+            "challenger",
+            "judge_result",
+            "the executor's call roots imply another outputs root than it revealed: the executor loses",
+        ),
+    ]
+    assert said["moves"][3]["data"]["states"] == ["0x" + (b"c" * 32).hex()]
+    assert said["about"] == "the whole result"

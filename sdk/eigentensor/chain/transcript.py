@@ -143,7 +143,8 @@ def _end(by: str, name: str, event: Ended) -> tuple[str, str, str]:
             return "anybody", "timeout", f"the {loser}'s clock is over: it loses"
         case "COLLECT":
             relation = "another outputs root than it revealed" if event.executor_lost else "the outputs root revealed"
-            return by, "collect", f"the executor's call roots imply {relation}: the {loser} loses"
+            what = f"the executor's call roots imply {relation}: the {loser} loses"
+            return by, name if name == _NAMES["result"] else "collect", what
         case "DETERMINED":
             return by, name, f"what the executor published cannot be: the {loser} loses"
         case _:
@@ -159,6 +160,10 @@ def _what(before: Position, after: Position, data: bytes) -> str:
             return f"published {nodes} all executed calls: {after.elements - 1:,}"
         case Phase.TRACE:
             return f"published {len(_hashes(data)):,} hashes of the tree over {about(after)}"
+        case Phase.CALL if after.phase is Phase.OUTPUTS:
+            return "disputes which results the outputs root is made of"
+        case Phase.OUTPUTS:
+            return f"showed the {sum(map(len, _results(data))):,} results that the outputs root is made of"
         case Phase.TREE:
             return f"published {len(_hashes(data)):,} hashes of the tree below"
         case Phase.LEAF:
@@ -174,6 +179,9 @@ def _data(before: Position, after: Position, data: bytes) -> dict[str, Any]:
     match before.phase:
         case Phase.PUBLISH | Phase.TRACE | Phase.TREE:
             return {"level": after.level - after.opened, "nodes": ["0x" + node.hex() for node in _hashes(data)]}
+        case Phase.OUTPUTS:
+            shown = zip(("outputs", "states"), _results(data), strict=True)
+            return {kind: ["0x" + one.hex() for one in found] for kind, found in shown}
         case Phase.LEAF:
             leaf, results = decode(["bytes", "bytes"], data)
             elements, types = elements_of(after), reduction_types(after)
@@ -205,6 +213,12 @@ def _picked(position: Position) -> dict[str, Any]:
 def _hashes(data: bytes) -> Sequence[bytes]:
     hashes: Sequence[bytes] = decode(["bytes32[]"], data)[0]
     return hashes
+
+
+def _results(data: bytes) -> Sequence[Sequence[bytes]]:
+    """The leaves of the trees over outputs and new states."""
+    results: Sequence[Sequence[bytes]] = decode(["bytes32[]", "bytes32[]"], data)
+    return results
 
 
 def _loser(executor_lost: bool) -> str:
