@@ -182,10 +182,11 @@ def spoiled(move: Move) -> list[Move]:
                 replace(move, proof=replace(proof, header=bytes(32))),
             ]
         case JudgeCall(claim, proof, descent, leaf, element, _):
+            ways = [replace(descent, index=descent.index ^ 1)] if descent.path else []
             return [
+                *(replace(move, descent=way) for way in ways),
                 replace(move, leaf=other(leaf)),
                 replace(move, element=element + 1024),
-                replace(move, descent=replace(descent, index=descent.index + 1)),
                 replace(move, proof=replace(proof, number=proof.number + 1)),
                 replace(move, claim=replace(claim, outputs=other(claim.outputs))),
                 *_unproven(move),
