@@ -136,7 +136,7 @@ def prove(check: Check, mutant: Mutant | None = None, seconds: int = SECONDS) ->
     begin = _spent()
     run = subprocess.run(
         [tools / "python", CONTRACTS / PROOFS / "prove.py", "--no-status", "--early-exit", *arguments],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     if not result.exists():
         raise RuntimeError(f"halmos gave no result:\n{run.stdout}")

@@ -40,6 +40,15 @@ MUTANTS = [
     Mutant("Merkle.RootsAreOfWholeNumbers", "Merkle.sol", "uint64(elements)", "uint64(uint32(elements))"),
     Mutant("Merkle.ALeafIsTheHashOfItsBytes", "Merkle.sol", "add(add(data, 32), at), 1024)", "add(data, 32), 1024)"),
     Mutant("Merkle.OnlyWhoIsInTheListIsAdmitted", "Merkle.sol", "return index < count && ", "return "),
+    Mutant("Game.TheMoverMovesOrLosesByItsClock", "Moves.sol", "if (passed >= left)", "if (passed > left)"),
+    Mutant("Game.NobodyEndsAGameInTime", "Moves.sol", "? p.executorLeft : p.challengerLeft", "? 0 : p.challengerLeft"),
+    Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "mstore(free, gameId)", "mstore(free, 7)"),
+    Mutant("Game.ClaimBorders_OfCanonicalPatterns", "Patterns.sol", "at += bytes_) {", "at += 2 * bytes_) {"),
+    # an index that is not compared
+    Mutant("Game.PickNode", "Moves.sol", "descent.index >> levels != p.index", "descent.index >> levels > p.index"),
+    Mutant("Game.PickNode_OfTheTrace", "Moves.sol", "inTrace ? p.level - 1 : p.level", "p.level"),
+    Mutant("Game.PickNode_OfAnotherHash", "Moves.sol", "p.rooted ? Merkle.tensorRoot", "false ? Merkle.tensorRoot"),
+    Mutant("Game.Descend", "Moves.sol", "if (count != nodes)", "if (count > nodes)"),
     Mutant(
         "Bytes.Little",
         "Records.sol",
