@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant("Merkle.OnlyWhoIsInTheListIsAdmitted", "Merkle.sol", "return index < count && ", "return "),
     Mutant("Game.TheMoverMovesOrLosesByItsClock", "Moves.sol", "if (passed >= left)", "if (passed > left)"),
     Mutant("Game.NobodyEndsAGameInTime", "Moves.sol", "? p.executorLeft : p.challengerLeft", "? 0 : p.challengerLeft"),
-    Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "mstore(free, gameId)", "mstore(free, 7)"),
+    Mutant("Game.OnlyTheGamesOwnPositionIsPlayed", "../DisputeGame.sol", "!= _hash(gameId, p)", "== 0"),
     Mutant("Game.ClaimBorders_OfCanonicalPatterns", "Patterns.sol", "at += bytes_) {", "at += 2 * bytes_) {"),
     # an index that is not compared
     Mutant("Game.PickNode", "Moves.sol", "descent.index >> levels != p.index", "descent.index >> levels > p.index"),
