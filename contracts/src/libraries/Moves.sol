@@ -214,8 +214,12 @@ library Moves {
         uint256 used;
         bytes32 zero = Merkle.NOTHING;
         for (; levels != 0; --levels) {
-            if (index & 1 == 0) leaf = Merkle.node(leaf, zero);
-            else if (used < path.length) leaf = Merkle.node(path[used++], leaf);
+            if (index & 1 == 0) {
+                leaf = Merkle.node(leaf, zero);
+            } else {
+                if (used == path.length) revert IDisputeGame.WrongNode(leaf, node);
+                leaf = Merkle.node(path[used++], leaf);
+            }
             (index, zero) = (index >> 1, Merkle.node(zero, zero));
         }
         if (leaf != node || used != path.length) revert IDisputeGame.WrongNode(leaf, node);
