@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from eigentensor import economics, rechecked
 from eigentensor.bound import Bound, fetch_bound
@@ -191,7 +191,8 @@ class Challenger:
         clock = economics.clock(self._parameters, self.task.order.exec)
         limits = self._limits(max(60.0, clock * self.chain.block_seconds()))
         retrace = rechecked.retracing(limits, unsafe=self._unsafe)
-        player = Player(self.chain, self.client.address, self._load, retrace)
+        public = partial(download, self.client.gateway)
+        player = Player(self.chain, self.client.address, self._load, retrace, public=public)
         told, trouble = views.game(self.chain, game, self._sent), ""
         while told["state"] == "open":
             mine = told["turn"] == "challenger"

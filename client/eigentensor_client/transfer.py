@@ -1,19 +1,19 @@
 """Bytes between the client and the gateway: a work's parts up, a result down, each named by its root."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.errors import WrongResult
-from eigentensor.program import Program, Result, Role
+from eigentensor.bound import fetch_results
+from eigentensor.program import Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
-from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
-from eigentensor.store.parts import decode_results, encode_variables
+from eigentensor.store import GatewayClient, save_safetensors
+from eigentensor.store.parts import encode_variables
 from eigentensor_client.orders import Roots, Work
 from eigentensor_client.results import Tensors
 
@@ -61,27 +61,7 @@ def upload(gateway: GatewayClient, work: Work, tell: Tell = silent) -> Roots:
 
 
 def download(gateway: GatewayClient, program: Program, outputs_root: bytes, tell: Tell = silent) -> Results:
-    """The outputs and new states that have an outputs root.
-
-    Raises BlobNotFound while the gateway does not have them, WrongResult if they do not fit the program.
-    """
-    outputs, states = decode_results(gateway.fetch(outputs_root).read_bytes())
-    results = Results(
-        _fetch(gateway, outputs, program.outputs, tell), _fetch(gateway, states, program.new_states, tell)
+    """As `fetch_results`."""
+    return fetch_results(
+        gateway, program, outputs_root, lambda done, total: tell("downloading the result", done, total)
     )
-    if merkle.results_root(program, results) != outputs_root:
-        raise WrongResult(
-            f"the result does not have the revealed outputs root {outputs_root.hex()}",
-            fix="Its executor revealed something that is no result of this program.",
-        )
-    return results
-
-
-def _fetch(gateway: GatewayClient, name: bytes, expected: Mapping[str, Result], tell: Tell) -> Tensors:
-    if not expected:
-        return {}
-    tensors = load_safetensors(gateway.fetch(name, lambda done, total: tell("downloading the result", done, total)))
-    try:
-        return {result.name: tensors[result.name].reshape(result.shape) for result in expected.values()}
-    except (KeyError, ValueError) as error:
-        raise WrongResult(f"the result does not fit the program: {error}") from None

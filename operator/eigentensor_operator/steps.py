@@ -4,9 +4,10 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from eigentensor.bound import Bound, fetch_bound, fetch_program
+from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import NONE, Admission, Chain, Decline, Opening, Order, Receipt, State, commitment
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
@@ -50,7 +51,8 @@ class Steps:
         self._drain_file = drain_file
         self._bound: OrderedDict[bytes, Bound] = OrderedDict()
         self._loading = threading.Lock()
-        self._player = Player(chain, policy.operator, self._load, device.retrace(policy))
+        public = partial(fetch_results, gateway)
+        self._player = Player(chain, policy.operator, self._load, device.retrace(policy), public=public)
         self._doing: Mapping[Step, Callable[[Case, int], Outcome]] = {
             Step.INSPECT: self._inspect,
             Step.FETCH: self._fetch,

@@ -1,4 +1,4 @@
-"""What an order names, fetched by its roots and held to its program: what an operator executes and a challenger too."""
+"""What an order names, fetched by its roots and held to its program, to be executed; and results by theirs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import NONE, Order
-from eigentensor.errors import BindingError
-from eigentensor.program import Program, Role, decode
-from eigentensor.program.binding import bind
+from eigentensor.errors import BindingError, WrongResult
+from eigentensor.program import Program, Result, Role, decode
+from eigentensor.program.binding import Results, bind
 from eigentensor.store import GatewayClient, load_safetensors
-from eigentensor.store.parts import decode_variables
+from eigentensor.store.gateway import Progress
+from eigentensor.store.parts import decode_results, decode_variables
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 
@@ -71,3 +72,35 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
                 fix="Their file has other dtypes than the program, or was damaged in the cache, which forgets it now.",
             )
     return Bound(program, tuple(files), tensors, variables, order.repeat)
+
+
+def fetch_results(
+    gateway: GatewayClient, program: Program, outputs_root: bytes, progress: Progress | None = None
+) -> Results:
+    """The outputs and new states that have an outputs root.
+
+    Raises BlobNotFound while the gateway does not have them, WrongResult if they do not fit the program.
+    """
+    outputs, states = decode_results(gateway.fetch(outputs_root).read_bytes())
+    results = Results(
+        _fetch_named(gateway, outputs, program.outputs, progress),
+        _fetch_named(gateway, states, program.new_states, progress),
+    )
+    if merkle.results_root(program, results) != outputs_root:
+        raise WrongResult(
+            f"the result does not have the revealed outputs root {outputs_root.hex()}",
+            fix="Its executor revealed something that is no result of this program.",
+        )
+    return results
+
+
+def _fetch_named(
+    gateway: GatewayClient, name: bytes, expected: Mapping[str, Result], progress: Progress | None
+) -> dict[str, np.ndarray[Any, Any]]:
+    if not expected:
+        return {}
+    tensors = load_safetensors(gateway.fetch(name, progress))
+    try:
+        return {result.name: tensors[result.name].reshape(result.shape) for result in expected.values()}
+    except (KeyError, ValueError) as error:
+        raise WrongResult(f"the result does not fit the program: {error}") from None

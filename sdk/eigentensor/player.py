@@ -12,24 +12,47 @@ from threading import Condition, Lock
 
 from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Order, Receipt
-from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, deadline_of, next_move
-from eigentensor.errors import DisputeError
+from eigentensor.dispute import (
+    Keep,
+    Knowledge,
+    Move,
+    Phase,
+    Position,
+    Published,
+    Side,
+    deadline_of,
+    next_move,
+    public_tensors,
+)
+from eigentensor.errors import DisputeError, EigenTensorError
 from eigentensor.merkle import NOTHING
-from eigentensor.tracing import Claim, Execution, Retrace, retrace
+from eigentensor.program import Program
+from eigentensor.program.binding import Results
+from eigentensor.tracing import Claim, Execution, Flat, Retrace, retrace
 
 #: Bytes of tensors that stay in memory.
 MEMORY = 1 << 30
 #: What an order names, by its task.
 Load = Callable[[bytes, Order], Bound]
+#: The results that have an outputs root, if the executor gave them out.
+Public = Callable[[Program, bytes], Results]
 
 
 class Player:
     """The executor in games about its results, the challenger in its own. Turns of different games may run at once."""
 
     def __init__(
-        self, chain: Chain, player: str, load: Load, retrace: Retrace = retrace, *, memory: int = MEMORY
+        self,
+        chain: Chain,
+        player: str,
+        load: Load,
+        retrace: Retrace = retrace,
+        *,
+        public: Public | None = None,
+        memory: int = MEMORY,
     ) -> None:
-        """`chain` acts as the account `player`, or as its registered signer.
+        """`chain` acts as the account `player`, or as its registered signer. With `public` results, a challenger that
+        finds its leaf there asks the executor for nothing on the way to it.
 
         A task is retraced once, where all tensors together have at most `memory` bytes; otherwise once more for each
         call that a game is about. As many tasks stay in memory as have together at most `memory` bytes.
@@ -38,6 +61,7 @@ class Player:
         self._player = player
         self._load = load
         self._retrace = retrace
+        self._public = public
         self._memory = memory
         self._accounts: list[tuple[bytes, Execution]] = []
         self._lock, self._tracing = Lock(), Turns()
@@ -73,12 +97,22 @@ class Player:
         published = Published.of((moved.position, moved.data) for moved in game.moves)
         by = deadline_of(position)
         account = self._account(game.task, order, frozenset(), by)
+        claimed = self._claimed(account, claim) if position.phase is Phase.CALL else {}
         while True:
-            knowledge = Knowledge(claim, order.as_tuple(), account)
+            knowledge = Knowledge(claim, order.as_tuple(), account, claimed)
             found = next_move(position.phase.side, position, published, knowledge)
             if not isinstance(found, Keep):
                 return found
             account = self._account(game.task, order, found.calls, by)
+
+    def _claimed(self, account: Execution, claim: Claim) -> dict[int, Flat]:
+        """Tensors that the executor is known to have: without them a game takes longer, and ends as it would."""
+        if self._public is None:
+            return {}
+        try:
+            return public_tensors(account.program, claim.repeat, self._public(account.program, claim.outputs))
+        except EigenTensorError:  # whatever an executor may have given out
+            return {}
 
     def _sides(self, position: Position) -> set[Side]:
         """Whoever challenges itself plays both."""

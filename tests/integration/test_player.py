@@ -1,17 +1,23 @@
 """Players on a chain: they start anew at every turn, move once, and end what the other side lets run out."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import pytest
 
+from eigentensor import reference
 from eigentensor.chain import Chain, GameEnded, State
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
-from eigentensor.errors import DisputeError
+from eigentensor.errors import BlobNotFound, DisputeError
 from eigentensor.player import MEMORY, Player
-from eigentensor.tracing import Execution, Retrace
+from eigentensor.program import Program
+from eigentensor.program.binding import Results
+from eigentensor.reference import Values
+from eigentensor.testing.faults import disturbed
+from eigentensor.tracing import Execution, Retrace, retrace
 from game_table import Table
-from players import Dispute, fast, lying
+from players import Dispute, fast, known, lying
 
 Chains = Callable[[int], Chain]
 
@@ -51,6 +57,33 @@ def test_an_honest_executor_wins_against_a_challenger_that_has_nothing_to_say(ta
     assert ended is not None
     assert [e.executor_lost for e in ended.events if isinstance(e, GameEnded)] == [False]
     assert table.client.task_at(dispute.task).state is State.REVEALED
+
+
+@pytest.mark.parametrize("shown", ["what is wrong", "something else", "nothing"])
+def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: str) -> None:
+    example, true = known("softmax")
+
+    def flip(result: Values) -> None:
+        result.view("u1")[77] ^= 1
+
+    lie: Retrace = partial(retrace, execute=disturbed(reference.execute, len(true.calls) - 1, flip))
+    dispute = Dispute(table, "softmax", lie)
+    wrong = lie(example.program, example.tensors, keep=range(len(true.calls)))
+    ((name, result),) = example.program.outputs.items()
+
+    def public(program: Program, outputs_root: bytes) -> Results:
+        assert outputs_root == wrong.outputs
+        if shown == "nothing":
+            raise BlobNotFound("nobody has it")
+        of = wrong if shown == "what is wrong" else true
+        return Results({name: of.written(result.buffer - len(program.buffers)).array.reshape(result.shape)}, {})
+
+    chain = dispute.chain(Side.CHALLENGER)
+    challenger = Player(chain, chain.address, dispute.load, fast, public=public)
+    while dispute.game.ended is None:
+        assert dispute.player(Side.EXECUTOR).turn(dispute.number) or challenger.turn(dispute.number)
+    assert dispute.game.ended.executor_lost
+    assert (len(dispute.game.moves) == 1) is (shown == "what is wrong")
 
 
 def test_strangers_play_in_no_game(table: Table, chain_of: Chains) -> None:

@@ -1,10 +1,11 @@
 """What the watcher does to the world: re-execute a result in the sandbox, challenge it, play."""
 
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 from eigentensor import rechecked
-from eigentensor.bound import Bound, fetch_bound, fetch_program
+from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import Chain, Order, Receipt
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
@@ -49,7 +50,7 @@ class Hands:
         self._bounds = bounds
         self._chain = chain
         self._paying = Lock()  # one bond after the other: each looks at the balance first
-        self._player = Player(chain, chain.address, self._load, self._retrace(chain)) if chain else None
+        self._player = self._playing(chain) if chain else None
 
     def funds(self) -> int:
         """Wei that bonds can be paid from: the account's balance in the market, and its tokens."""
@@ -98,6 +99,10 @@ class Hands:
         claimed, limits = view.outputs_root or b"", rechecked.limits(self._bounds.memory, seconds)
         root, _ = rechecked.repeated(fetch_bound(self._gateway, order), claimed, limits, unsafe=self._bounds.unsafe)
         return Look(Verdict.AGREES if root == claimed else Verdict.DIFFERS, root.hex())
+
+    def _playing(self, chain: Chain) -> Player:
+        public = partial(fetch_results, self._gateway)
+        return Player(chain, chain.address, self._load, self._retrace(chain), public=public)
 
     def _retrace(self, chain: Chain) -> Retrace:
         """What traces a program for a game: it may take as long as the game's clock could run at all."""
