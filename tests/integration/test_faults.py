@@ -1,11 +1,15 @@
 """A hundred numbered games and stranger ones on the deployed contracts: who is wrong is convicted, nobody else."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from eigentensor import merkle
 from eigentensor.chain import State
-from eigentensor.dispute import Outcome, Reason, Side
+from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Phase, Position, Published, Reason, Side, next_move
+from eigentensor.dispute.moves import ShowOutputs
+from eigentensor.dispute.results import leaves_of
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.programs import generate
 from fault_stories import GENERATED, GRAPHS, story
@@ -47,6 +51,26 @@ def test_results_with_any_other_story_are_convicted(table: Table) -> None:
     reasons = {course.outcome.reason for course in courses if course.outcome}
     assert reasons == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}
     assert states == (State.CONVICTED,) * STORIES
+
+
+def test_one_wrong_result_among_a_thousand_is_convicted_by_itself(table: Table) -> None:
+    """Their proof is too large for a verdict about all."""
+    example = brought("softmax")
+    ((_, only),) = example.program.outputs.items()
+    named = tuple(only._replace(name=f"result {number:04}") for number in range(1000))
+    true = account_of(replace(example, program=replace(example.program, results=named)))
+    outputs, states = leaves_of(true)
+    shown = (*outputs[:777], outputs[0], *outputs[778:]), states
+    root = merkle.outputs_root(*(merkle.bindings_root_of(len(s), merkle.tree_root(s)) for s in shown))
+
+    def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+        if position.phase is Phase.OUTPUTS:
+            return ShowOutputs(replace(knowledge.claim, trace=published.nodes[0].root), *shown)
+        return next_move(Side.EXECUTOR, position, published, knowledge)
+
+    ((course, state),) = table.ends([Case(true, root, lying, honest(Side.CHALLENGER))])
+    assert (course.outcome, state) == (Outcome(True, Reason.COLLECT), State.CONVICTED)
+    assert [sent.function for sent in course.sent] == ["challenge", "publish", "askOutputs", "showOutputs", "judgeResult"]
 
 
 @pytest.mark.parametrize(
