@@ -1,8 +1,8 @@
-"""Two small programs that documentation, vectors and tests share, and what they are run on."""
+"""Small programs that documentation, vectors and tests share, and what they are run on."""
 
 import numpy as np
 
-from eigentensor.program import Bounds, Buffer, DType, Kind, Op, Role, Variable
+from eigentensor.program import Bounds, Buffer, DType, Kind, Op, Program, Role, Variable
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import (
     Array,
@@ -91,3 +91,14 @@ def session() -> Example:
     )
     tensors = {"token": np.array(2, np.int32), "cache": np.array([7, 0, 0, 0], np.int32)}
     return Example(program, tensors, {"pos": 1}, 2)
+
+
+def sums(elements: int, steps: int) -> Program:
+    """`elements` sums of so many steps."""
+    i, k = Axis(0, elements), Axis(1, steps, True)
+    body = to_body(reduction(Op.REDUCE_ADD, (k,), load(Array("x", DType.INT8, elements), counter(i))), (i,))
+    return assemble(
+        [("total", body)],
+        {"x": Buffer(Role.INPUT, DType.INT8, (elements,), "x")},
+        {(Kind.OUTPUT, "total"): ("total", (elements,))},
+    )

@@ -1,13 +1,11 @@
 """Orders that nobody executes: the money comes back, whole, by every way there is."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from eigentensor import merkle
-from eigentensor.capture import TensorContext
 from eigentensor.chain import State, to_wei
+from eigentensor.dispute.refusal import ELEMENT
 from eigentensor.errors import (
     BindingError,
     InsufficientFunds,
@@ -21,6 +19,7 @@ from eigentensor.errors import (
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet
 from eigentensor_client.orders import Terms, Work, escrow_of
+from worked_examples import sums
 
 PRICE = to_wei("0.01")
 NOBODY = Terms(PRICE, operators=merkle.operators_root([bytes(19) + b"\x01"]), accept_within=1_000)
@@ -28,15 +27,6 @@ NOBODY = Terms(PRICE, operators=merkle.operators_root([bytes(19) + b"\x01"]), ac
 
 def wealth(client: Client) -> int:
     return client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
-
-
-def repeated(count: int) -> Work:
-    """A program of two calls that is to be executed as many times."""
-    context = TensorContext()
-    cache = context.add_state("cache", (4,))
-    cache.assign(cache + 1)
-    graph = context.compile_to_graph(cache.sum())
-    return Work(replace(graph.program, max_repeat=count), {}, {}, {"cache": np.zeros(4, np.float32)}, repeat=count)
 
 
 def test_a_task_that_nobody_accepts_expires_and_pays_back(client: Client, net: Devnet, work: Work) -> None:
@@ -108,10 +98,10 @@ def test_terms_that_the_market_refuses_are_refused_before_anything_is_sent(clien
 
 
 def test_what_nobody_could_be_convicted_for_is_refused_before_anything_is_sent(client: Client) -> None:
-    calls = 3_000  # more than an executor publishes the roots of
+    work = Work(sums(1, ELEMENT), {"x": np.zeros(1, np.int8)})
     sent = client.chain.transaction_count(client.address)
-    with pytest.raises(NotDisputable, match="calls"):
-        client.post([repeated(calls)], Terms(PRICE))
+    with pytest.raises(NotDisputable, match="evaluations"):
+        client.post([work], Terms(PRICE))
     assert client.chain.transaction_count(client.address) == sent
 
 

@@ -70,7 +70,13 @@ def test_one_wrong_result_among_a_thousand_is_convicted_by_itself(table: Table) 
 
     ((course, state),) = table.ends([Case(true, root, lying, honest(Side.CHALLENGER))])
     assert (course.outcome, state) == (Outcome(True, Reason.COLLECT), State.CONVICTED)
-    assert [sent.function for sent in course.sent] == ["challenge", "publish", "askOutputs", "showOutputs", "judgeResult"]
+    assert [sent.function for sent in course.sent] == [
+        "challenge",
+        "publish",
+        "askOutputs",
+        "showOutputs",
+        "judgeResult",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,23 +12,12 @@ from eigentensor.dispute.encoding import witness_bytes
 from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, largest_witness
 from eigentensor.program import Buffer, DType, Kind, Op, Program, Role
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
+from eigentensor.program.expression import Array, binary, load, to_body
 from eigentensor.program.limits import EXECUTED_CALLS, RESULTS
 from eigentensor.testing.programs import generate
 from eigentensor.tracing import Element, witness_of
 from games import account_of
-from worked_examples import index, layer, session
-
-
-def sums(elements: int, steps: int) -> Program:
-    """`elements` sums of so many steps."""
-    i, k = Axis(0, elements), Axis(1, steps, True)
-    body = to_body(reduction(Op.REDUCE_ADD, (k,), load(Array("x", DType.INT8, elements), counter(i))), (i,))
-    return assemble(
-        [("total", body)],
-        {"x": Buffer(Role.INPUT, DType.INT8, (elements,), "x")},
-        {(Kind.OUTPUT, "total"): ("total", (elements,))},
-    )
+from worked_examples import index, layer, session, sums
 
 
 def outputs(program: Program, number: int) -> Program:
