@@ -1,10 +1,9 @@
 """A challenged result, and its players as programs that are started, killed and started again."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ from eigentensor.bound import Bound
 from eigentensor.chain import Chain, Challenged, GameView, Order, Receipt, order_uuid
 from eigentensor.dispute import Side
 from eigentensor.player import Player
-from eigentensor.program import Program
-from eigentensor.program.binding import Results
 from eigentensor.runtime import execute
+from eigentensor.testing.faults import disturbed
 from eigentensor.testing.programs import Example
 from eigentensor.tracing import Execution, Retrace, retrace
 from game_table import Case, Table, brought
@@ -25,27 +23,12 @@ from games import account_of, honest
 NUMBER, BIT = 0, 8 * 4 * 7 + 30  # of the long sum's partial results
 
 
-def disturbed(
-    program: Program,
-    tensors: Mapping[str, Any],
-    variables: Mapping[str, int] | None = None,
-    repeat: int = 1,
-    *,
-    observe: Callable[[int, reference.Values], None] | None = None,
-) -> Results:
-    """The reference with one wrong bit."""
-
-    def disturb(number: int, result: reference.Values) -> None:
-        if number == NUMBER:
-            result.view("u1")[BIT // 8] ^= np.uint8(1 << BIT % 8)
-        if observe is not None:
-            observe(number, result)
-
-    return reference.execute(program, tensors, variables, repeat, observe=disturb)
+def flip(result: reference.Values) -> None:
+    result.view("u1")[BIT // 8] ^= np.uint8(1 << BIT % 8)
 
 
 fast: Retrace = partial(retrace, execute=execute)
-lying: Retrace = partial(retrace, execute=disturbed)
+lying: Retrace = partial(retrace, execute=disturbed(reference.execute, NUMBER, flip))
 
 
 #: When a program dies that sends a move.

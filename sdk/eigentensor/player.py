@@ -5,10 +5,12 @@ position gives the same move, which the chain's journal sends once.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from threading import Condition, Lock
+from threading import Condition, Lock, Thread
 
 from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Order, Receipt
@@ -32,6 +34,10 @@ from eigentensor.tracing import Claim, Execution, Flat, Retrace, retrace
 
 #: Bytes of tensors that stay in memory.
 MEMORY = 1 << 30
+#: Seconds that a turn waits for what the executor gave out: whoever hands it on must not be able to use up a clock.
+WAIT = 5.0
+#: Results that are remembered, or waited for.
+SHOWN = 4
 #: What an order names, by its task.
 Load = Callable[[bytes, Order], Bound]
 #: The results that have an outputs root, if the executor gave them out.
@@ -49,10 +55,11 @@ class Player:
         retrace: Retrace = retrace,
         *,
         public: Public | None = None,
+        wait: float = WAIT,
         memory: int = MEMORY,
     ) -> None:
         """`chain` acts as the account `player`, or as its registered signer. With `public` results, a challenger that
-        finds its leaf there asks the executor for nothing on the way to it.
+        finds its leaf there asks the executor for nothing on the way to it; without them after `wait` seconds, it asks.
 
         A task is retraced once, where all tensors together have at most `memory` bytes; otherwise once more for each
         call that a game is about. As many tasks stay in memory as have together at most `memory` bytes.
@@ -62,6 +69,8 @@ class Player:
         self._load = load
         self._retrace = retrace
         self._public = public
+        self._wait = wait
+        self._shown: dict[bytes, Future[Results]] = {}
         self._memory = memory
         self._accounts: list[tuple[bytes, Execution]] = []
         self._lock, self._tracing = Lock(), Turns()
@@ -109,9 +118,15 @@ class Player:
         """Tensors that the executor is known to have: without them a game takes longer, and ends as it would."""
         if self._public is None:
             return {}
+        with self._lock:
+            if claim.outputs not in self._shown:
+                self._shown[claim.outputs] = _begun(partial(self._public, account.program, claim.outputs))
+                if len(self._shown) > SHOWN:
+                    self._shown.pop(next(iter(self._shown)))
+            shown = self._shown[claim.outputs]
         try:
-            return public_tensors(account.program, claim.repeat, self._public(account.program, claim.outputs))
-        except EigenTensorError:  # whatever an executor may have given out
+            return public_tensors(account.program, claim.repeat, shown.result(self._wait))
+        except (EigenTensorError, TimeoutError):  # whatever an executor may have given out
             return {}
 
     def _sides(self, position: Position) -> set[Side]:
@@ -152,6 +167,20 @@ class Player:
 
 def _size(known: tuple[bytes, Execution]) -> int:
     return sum(tensor.nbytes for tensor in known[1].kept.values())
+
+
+def _begun(fetch: Callable[[], Results]) -> Future[Results]:
+    """What is being fetched; a process that ends does not wait for it."""
+    future = Future[Results]()
+
+    def run() -> None:
+        try:
+            future.set_result(fetch())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, name="public results", daemon=True).start()
+    return future
 
 
 class Turns:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from eigentensor import reference
 from eigentensor.chain import Chain, GameEnded, State
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
 from eigentensor.errors import BlobNotFound, DisputeError
-from eigentensor.player import MEMORY, Player
+from eigentensor.player import MEMORY, WAIT, Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.reference import Values
@@ -59,9 +60,9 @@ def test_an_honest_executor_wins_against_a_challenger_that_has_nothing_to_say(ta
     assert table.client.task_at(dispute.task).state is State.REVEALED
 
 
-@pytest.mark.parametrize("shown", ["what is wrong", "something else", "nothing"])
+@pytest.mark.parametrize("shown", ["what is wrong", "something else", "nothing", "it one day"])
 def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: str) -> None:
-    example, true = known("softmax")
+    (example, true), over = known("softmax"), Event()
 
     def flip(result: Values) -> None:
         result.view("u1")[77] ^= 1
@@ -75,14 +76,19 @@ def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: s
         assert outputs_root == wrong.outputs
         if shown == "nothing":
             raise BlobNotFound("nobody has it")
+        if shown == "it one day":
+            over.wait()
         of = wrong if shown == "what is wrong" else true
         return Results({name: of.written(result.buffer - len(program.buffers)).array.reshape(result.shape)}, {})
 
     chain = dispute.chain(Side.CHALLENGER)
-    challenger = Player(chain, chain.address, dispute.load, fast, public=public)
+    challenger = Player(
+        chain, chain.address, dispute.load, fast, public=public, wait=0.1 if shown == "it one day" else 5
+    )
     while dispute.game.ended is None:
         assert dispute.player(Side.EXECUTOR).turn(dispute.number) or challenger.turn(dispute.number)
     assert dispute.game.ended.executor_lost
+    over.set()
     assert (len(dispute.game.moves) == 1) is (shown == "what is wrong")
 
 
