@@ -82,9 +82,8 @@ def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: s
         return Results({name: of.written(result.buffer - len(program.buffers)).array.reshape(result.shape)}, {})
 
     chain = dispute.chain(Side.CHALLENGER)
-    challenger = Player(
-        chain, chain.address, dispute.load, fast, public=public, wait=0.1 if shown == "it one day" else 5
-    )
+    wait = 0.1 if shown == "it one day" else WAIT
+    challenger = Player(chain, chain.address, dispute.load, fast, public=public, wait=wait)
     while dispute.game.ended is None:
         assert dispute.player(Side.EXECUTOR).turn(dispute.number) or challenger.turn(dispute.number)
     assert dispute.game.ended.executor_lost
