@@ -16,17 +16,17 @@ from pathlib import Path
 from bench_models import model
 from bench_pairs import say
 from eigentensor.cache import Cache
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 
 SECOND = """
 import sys, time
 from pathlib import Path
 from eigentensor.cache import Cache
 from eigentensor.program import decode
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 start, busy = time.perf_counter(), time.process_time()
-executable = Executable(decode(Path(sys.argv[1]).read_bytes()), cache=Cache(Path(sys.argv[2])))
-sys.stdout.write(f"{time.perf_counter() - start} {time.process_time() - busy} {executable.compiled}")
+compiled = CompiledGraph(decode(Path(sys.argv[1]).read_bytes()), cache=Cache(Path(sys.argv[2])))
+sys.stdout.write(f"{time.perf_counter() - start} {time.process_time() - busy} {compiled.compiled}")
 """
 
 
@@ -47,9 +47,9 @@ def main() -> None:
         file.write_bytes(graph.to_bytes())
         toolchain.local()
         start, before = time.perf_counter(), busy()
-        compiled = Executable(graph.program, cache=Cache(folder)).compiled
+        compiled = CompiledGraph(graph.program, cache=Cache(folder)).compiled
         say("compile", time.perf_counter() - start, busy() - before, compiled)
-        command = [sys.executable, "-c", SECOND, str(file), str(folder)]
+        command = [sys.compiled, "-c", SECOND, str(file), str(folder)]
         outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(3)]
     seconds, used, again = min(tuple(map(float, output.split())) for output in outputs)
     say("from disk", seconds, used, int(again))

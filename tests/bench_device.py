@@ -14,7 +14,7 @@ from tinygrad.device import Device
 from bench_pairs import in_turn, say
 from bench_runtime import Block, floats, product
 from eigentensor.capture import capture
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 
 SIZES = {"CL": (256, 512), "CUDA": (1024, 2048, 4096)}
 
@@ -36,7 +36,7 @@ def ways(function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str
     code = (function if model is None else type(function).__call__).__code__
     names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
     tensors = {**graph.weights, **dict(zip(names, inputs, strict=True))}
-    here, cpu = (Executable(graph.program, tensors, device=d).loaded for d in (device, "CPU"))
+    here, cpu = (CompiledGraph(graph.program, tensors, device=d).loaded for d in (device, "CPU"))
     for parameter in nn.state.get_parameters(model):
         parameter.to_(device).realize()
     jitted = TinyJit(lambda *x: function(*x).realize())

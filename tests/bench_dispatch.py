@@ -8,7 +8,7 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, binary, const, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 
 KERNELS, TURNS = 100, 200
 
@@ -25,19 +25,19 @@ def chain() -> Program:
 
 
 def main() -> None:
-    executable = Executable(chain(), threads=1)
+    compiled = CompiledGraph(chain(), threads=1)
     given = {"x": np.float32(1e-30)}
-    executable.run(given)
-    table, run = executable.loaded.table, executable.loaded.driver.run
+    compiled.run(given)
+    table, run = compiled.loaded.table, compiled.loaded.driver.run
     none = table[:0]
 
     def turns(of: np.ndarray) -> None:
         for _ in range(TURNS):
             run(of, 1)
 
-    ways = {"none": lambda: turns(none), "hundred": lambda: turns(table), "run": lambda: executable.run(given)}
+    ways = {"none": lambda: turns(none), "hundred": lambda: turns(table), "run": lambda: compiled.run(given)}
     times = in_turn(ways, rounds=21)
-    say("µs", "per kernel", "table of none", "Executable.run")
+    say("µs", "per kernel", "table of none", "CompiledGraph.run")
     each = (times["hundred"] - times["none"]) / TURNS / KERNELS * 1e6
     say(f"{KERNELS} kernels of one element", each, times["none"] / TURNS * 1e6, times["run"] * 1e6)
 

@@ -19,7 +19,7 @@ from tinygrad import Tensor, TinyJit
 
 from bench_pairs import in_turn, say
 from eigentensor.capture import capture
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 
 SIZES = (512, 1024, 2048)
 
@@ -42,7 +42,7 @@ def threads_of_numpy(threads: int, limit: Callable[[int], None]) -> Iterator[Non
 def ways(size: int, limit: Callable[[int], None], threads: tuple[int, ...]) -> dict[str, Callable[[], object]]:
     x, y = (np.random.default_rng(1).standard_normal((size, size), dtype=np.float32) for _ in range(2))
     program = capture(lambda x, y: x @ y, (x, y)).program
-    made = {n: Executable(program, {"x": x, "y": y}, threads=n) for n in threads}
+    made = {n: CompiledGraph(program, {"x": x, "y": y}, threads=n) for n in threads}
     jitted, given = TinyJit(lambda x, y: (x @ y).realize()), (Tensor(x).realize(), Tensor(y).realize())
 
     def numpy_with(threads: int) -> None:
@@ -50,9 +50,9 @@ def ways(size: int, limit: Callable[[int], None], threads: tuple[int, ...]) -> d
             x @ y
 
     found: dict[str, Callable[[], object]] = {"tinygrad": lambda: jitted(*given).numpy()}
-    for n, executable in made.items():
+    for n, compiled in made.items():
         found[f"NumPy, {n}"] = partial(numpy_with, n)
-        found[f"here, {n}"] = partial(executable.run, {})
+        found[f"here, {n}"] = partial(compiled.run, {})
     return found
 
 

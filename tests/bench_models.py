@@ -19,7 +19,7 @@ from tinygrad import Context, Tensor, TinyJit, UOp
 
 import models
 from bench_pairs import in_turn, mean_ratio, say, seconds
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from models import Model
 
 NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "adam_step")
@@ -49,7 +49,7 @@ def by_tinygrad(of: Model) -> Callable[[], object]:
 def here(of: Model, threads: tuple[int, ...]) -> Mapping[str, Callable[[], object]]:
     graph = of.captured()
     tensors = {**graph.weights, **graph.states}
-    made = {f"here {n}": Executable(graph.program, tensors, threads=n) for n in threads}
+    made = {f"here {n}": CompiledGraph(graph.program, tensors, threads=n) for n in threads}
     return {name: lambda e=e: e.run(of.inputs, last_of(of)) for name, e in made.items()}
 
 
@@ -98,9 +98,9 @@ def calls(name: str) -> None:
     """The calls of a model that take longest, added up by body: times with two threads, tile, operations per second."""
     of = model(name)
     graph = of.captured()
-    executable = Executable(graph.program, {**graph.weights, **graph.states})
-    executable.run(of.inputs, last_of(of))
-    table, program = executable.loaded, graph.program
+    compiled = CompiledGraph(graph.program, {**graph.weights, **graph.states})
+    compiled.run(of.inputs, last_of(of))
+    table, program = compiled.loaded, graph.program
     numbers = [c.body for c in program.calls if program.bodies[c.body].parameters[0].elements]
     spent: dict[int, list[float]] = {}
     for place, body in enumerate(numbers):

@@ -18,7 +18,7 @@ from eigentensor.bound import Bound
 from eigentensor.chain import commitment
 from eigentensor.chain.order import Domain
 from eigentensor.program import Program, Results
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from eigentensor.tracing import retrace
 from models import Model
 
@@ -47,7 +47,7 @@ def measure(model: Model) -> tuple[int, list[float]]:
     """Bytes of the outputs; median seconds of an execution, of hashes and commitment, of the sample, of a trace."""
     graph = model.captured()
     program, weights, inputs = graph.program, dict(graph.weights), dict(model.inputs)
-    plain = Executable(program, weights)
+    plain = CompiledGraph(program, weights)
     chosen = sample.choose(program, 1, SOME)
     bound = Bound(program, (), weights | inputs, {}, 1)
     results = plain.run(inputs)

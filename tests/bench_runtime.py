@@ -12,7 +12,7 @@ from tinygrad import Tensor, TinyJit
 import models
 from bench_pairs import in_turn
 from eigentensor.capture import capture
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from models import Layer as Block
 
 PAIRS = 15
@@ -53,10 +53,10 @@ def measure(function: Any, inputs: tuple[np.ndarray, ...]) -> tuple[float, float
     graph = capture(function, inputs, model=function if vars(function) else None)
     code = (function if hasattr(function, "__code__") else type(function).__call__).__code__
     names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
-    executable, tensors = Executable(graph.program, graph.weights), dict(zip(names, inputs, strict=True))
+    compiled, tensors = CompiledGraph(graph.program, graph.weights), dict(zip(names, inputs, strict=True))
     jitted, given = TinyJit(lambda *x: function(*x).realize()), [Tensor(array).realize() for array in inputs]
 
-    ways = {"tinygrad": lambda: jitted(*given).numpy(), "here": lambda: executable.run(tensors)}
+    ways = {"tinygrad": lambda: jitted(*given).numpy(), "here": lambda: compiled.run(tensors)}
     times = in_turn(ways, PAIRS)
     return times["tinygrad"], times["here"]
 

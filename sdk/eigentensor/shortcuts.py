@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from eigentensor.capture import GraphProgram
 from eigentensor.chain.network import Network
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from eigentensor.store.gateway import GatewayClient
 from eigentensor.store.local import LocalStore
 from eigentensor.store.tensors import load_safetensors
@@ -53,8 +53,8 @@ def fetch_exported_task_by_uuid(uuid: str, url: str | None = None) -> GraphProgr
 
 
 @lru_cache(maxsize=8)
-def _executable(encoded: bytes, device: str) -> Executable:
-    return Executable(GraphProgram.from_bytes(encoded).program, device=device)
+def _executable(encoded: bytes, device: str) -> CompiledGraph:
+    return CompiledGraph(GraphProgram.from_bytes(encoded).program, device=device)
 
 
 def _array(tensor: Any) -> ArrayLike:

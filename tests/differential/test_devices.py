@@ -9,7 +9,7 @@ import pytest
 from captured_graphs import graphs
 from device_cases import AnyGrid, WidestGrid, on_devices, other, usable
 from differential.test_captured import METHODS
-from differential.test_executable import matrix, product
+from differential.test_compiled import matrix, product
 from differential.test_processors import halves
 from differential.test_tiles import CASES, tensors
 from eigentensor import reference
@@ -21,7 +21,7 @@ from eigentensor.program.expression import Array, Axis, binary, counter, load, t
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
-from eigentensor.runtime import Executable, devices, execute, selftest, toolchain
+from eigentensor.runtime import CompiledGraph, devices, execute, selftest, toolchain
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 from ops_vectors import captured, function_of
@@ -94,14 +94,14 @@ def test_every_pattern_of_the_half_types_is_read_rounded_and_written_exactly(dev
 @pytest.mark.parametrize(("device", "_"), on_devices([0], [0]))
 def test_weights_stay_on_the_device_and_inputs_change(device: str, _: int, tmp_path: Path) -> None:
     program, w, cache = product(6, 20, 8), matrix(8, 20, seed=1), Cache(tmp_path)
-    executable = Executable(program, {"w": w}, device=usable(device), cache=cache)
-    assert (executable.compiled, Executable(program, device=device, cache=cache).compiled) == (2, 0)
+    compiled = CompiledGraph(program, {"w": w}, device=usable(device), cache=cache)
+    assert (compiled.compiled, CompiledGraph(program, device=device, cache=cache).compiled) == (2, 0)
     given = w.copy()
     w[:] = 0  # the device has a copy
     for seed in range(3):
         x = matrix(6, 8, seed=seed)
         expected = reference.execute(program, {"x": x, "w": given}).outputs["output"]
-        assert executable.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
+        assert compiled.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(("device", "size"), on_devices([5, 0], [5, 0]))
@@ -112,9 +112,9 @@ def test_states_are_fed_back_on_the_device(device: str, size: int) -> None:
     doubled = [("new", to_body(binary(Op.ADD, s, s), (axis,)))]
     program: Program = assemble(doubled, states, {(Kind.STATE, "s"): ("new", (size,))}, max_repeat=9)
     start = matrix(size)
-    executable = Executable(program, {"s": start}, device=usable(device))
+    compiled = CompiledGraph(program, {"s": start}, device=usable(device))
     for repeat in (3, 1, 3):
-        assert executable.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
+        assert compiled.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
     assert start.tobytes() == matrix(size).tobytes()
 
 
@@ -122,13 +122,13 @@ def test_states_are_fed_back_on_the_device(device: str, size: int) -> None:
 def test_nothing_of_what_lay_in_the_devices_memory_shows(device: str, seed: int) -> None:
     example = generate(seed)
     given = example.tensors, example.variables, example.repeat
-    expected, executable = (
+    expected, compiled = (
         reference.execute(example.program, *given),
-        Executable(example.program, device=usable(device)),
+        CompiledGraph(example.program, device=usable(device)),
     )
     for canary in (0xA5, 0xFF):
-        executable.loaded.queue.write(executable.loaded.arena, np.full(executable.loaded.plan.size, canary, np.uint8))
-        found = executable.run(*given)
+        compiled.loaded.queue.write(compiled.loaded.arena, np.full(compiled.loaded.plan.size, canary, np.uint8))
+        found = compiled.run(*given)
         assert {n: a.tobytes() for n, a in found.outputs.items()} == {
             n: a.tobytes() for n, a in expected.outputs.items()
         }

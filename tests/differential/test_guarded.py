@@ -16,7 +16,7 @@ from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, binary, counter, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable, selftest
+from eigentensor.runtime import CompiledGraph, selftest
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.guarded import Guarded, clang, llvm, pipeline
 from eigentensor.testing.programs import generate
@@ -93,7 +93,7 @@ def test_the_selftest_sees_a_renderer_that_licenses_contraction(tmp_path: Path) 
 
 def passes(dtypes: list[DType], kind: Guarded, folder: Path) -> None:
     def run(program: Program, tensors: selftest.Tensors) -> Results:
-        return Executable(program, cache=Cache(folder), toolchain=kind).run(tensors)
+        return CompiledGraph(program, cache=Cache(folder), toolchain=kind).run(tensors)
 
     selftest.check(run, dtypes)
 

@@ -16,7 +16,7 @@ from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
-from eigentensor.runtime import Executable, llvm, selftest, toolchain
+from eigentensor.runtime import CompiledGraph, llvm, selftest, toolchain
 from eigentensor.runtime.device import Code
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
@@ -33,7 +33,7 @@ def made(what: str, text: str) -> str:
 
 def passes(folder: Path, dtypes: list[DType]) -> None:
     def run(program: Program, tensors: selftest.Tensors) -> Results:
-        return Executable(program, cache=Cache(folder), device="CPU:LLVM").run(tensors)
+        return CompiledGraph(program, cache=Cache(folder), device="CPU:LLVM").run(tensors)
 
     selftest.check(run, dtypes)
 

@@ -14,7 +14,7 @@ from eigentensor.program.codec import encode
 from eigentensor.program.expression import Array, Axis, binary, counter, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable, estimate_memory_requirements
+from eigentensor.runtime import CompiledGraph, estimate_memory_requirements
 from eigentensor.runtime.sandbox import Limits, run_sandboxed
 
 F32, SIZE = DType.FLOAT32, 1 << 18  #: elements of each tensor: 1 MiB
@@ -37,16 +37,16 @@ def program(max_repeat: int = 1) -> Program:
 def test_a_run_takes_the_memory_that_is_estimated(repeat: int, tmp_path: Path) -> None:
     of, ones = program(max_repeat=3), np.ones(SIZE, np.float32)
     tensors = {name: ones * n for n, name in enumerate("swx")}
-    Executable(of, cache=Cache(tmp_path))  # compiled before anything is counted
+    CompiledGraph(of, cache=Cache(tmp_path))  # compiled before anything is counted
     tracemalloc.start()
     try:
-        executable = Executable(of, {"w": tensors.pop("w")}, cache=Cache(tmp_path))
-        results = executable.run(tensors, repeat=repeat)
+        compiled = CompiledGraph(of, {"w": tensors.pop("w")}, cache=Cache(tmp_path))
+        results = compiled.run(tensors, repeat=repeat)
         counted = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, NUMPY)])
     finally:
         tracemalloc.stop()
     arrays = sum(trace.size for trace in counted.traces)
-    taken = 3 * ones.nbytes + executable.loaded.memory.nbytes + arrays  # given, of all calls, made on the way
+    taken = 3 * ones.nbytes + compiled.loaded.memory.nbytes + arrays  # given, of all calls, made on the way
     estimated = estimate_memory_requirements(of, repeat=repeat)
     assert estimated.keys() == {"CPU"}
     assert estimated["CPU"] <= taken <= estimated["CPU"] + BESIDES
@@ -70,7 +70,7 @@ def test_a_program_that_does_not_fit_is_refused_with_what_it_needs_what_there_is
     needed, limits = estimate_memory_requirements(program())["CPU"], Limits(memory=1 << 20)
     said = rf"needs {needed:,} bytes of memory on CPU, there are 1,048,576"
     with pytest.raises(LimitError, match=said) as refusal:
-        Executable(program(), memory_limit=1 << 20, cache=Cache(tmp_path))
+        CompiledGraph(program(), memory_limit=1 << 20, cache=Cache(tmp_path))
     assert "smaller batch" in refusal.value.fix
     with pytest.raises(LimitError, match=said):
         run_sandboxed(encode(program()), {}, limits=limits, cache=Cache(tmp_path), unsafe=True)

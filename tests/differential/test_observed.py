@@ -21,7 +21,7 @@ from eigentensor.program import encode
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import costs
 from eigentensor.program.model import Kind, Program, Result
-from eigentensor.runtime import Executable, execute
+from eigentensor.runtime import CompiledGraph, execute
 from eigentensor.runtime.sandbox import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
 from eigentensor.testing.backends import SECOND, backend
@@ -101,9 +101,9 @@ def test_calls_of_captured_graphs(name: str) -> None:
 
 def test_calls_that_write_over_what_they_read_are_observed_before_it_is_gone(tmp_path: Path) -> None:
     example = Example(chain(9), {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}, {}, 1)
-    executable = Executable(example.program, cache=Cache(tmp_path))
-    assert executable.loaded.plan.size == 192 * 4  # type: ignore[attr-defined]
-    agree(example, partial(retrace, execute=by(lambda _: executable.run)))
+    compiled = CompiledGraph(example.program, cache=Cache(tmp_path))
+    assert compiled.loaded.plan.size == 192 * 4  # type: ignore[attr-defined]
+    agree(example, partial(retrace, execute=by(lambda _: compiled.run)))
 
 
 @pytest.mark.parametrize(("device", "seed"), [("CPU", seed) for seed in range(3)] + [("CL", 0)])
@@ -113,14 +113,14 @@ def test_some_calls_can_be_observed_and_the_results_are_the_same(device: str, se
     numbers = range(len(program.calls) * example.repeat)
     expected: dict[int, bytes] = {}
     right = reference.execute(program, *given, observe=lambda n, array: expected.update({n: array.tobytes()}))
-    executable = Executable(program, device=usable(device) if device == "CL" else device)
+    compiled = CompiledGraph(program, device=usable(device) if device == "CL" else device)
     for only in (numbers[::2], numbers[-1:], (), numbers):
         seen: dict[int, bytes] = {}
         observed = {"observe": lambda n, array, seen=seen: seen.update({n: array.tobytes()}), "only": set(only)}
-        results = executable.run(*given, **observed)  # type: ignore[arg-type]
+        results = compiled.run(*given, **observed)  # type: ignore[arg-type]
         assert list(seen) == list(only)
         assert seen == {number: expected[number] for number in only}
-        assert raw(results) == raw(right) == raw(executable.run(*given))
+        assert raw(results) == raw(right) == raw(compiled.run(*given))
 
 
 def test_what_is_written_into_a_result_is_what_later_calls_read() -> None:

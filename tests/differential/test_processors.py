@@ -15,7 +15,7 @@ from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, Node, binary, counter, load, node, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable, selftest, toolchain
+from eigentensor.runtime import CompiledGraph, selftest, toolchain
 from eigentensor.runtime.schedule import Target
 from eigentensor.runtime.toolchain import Toolchain
 
@@ -34,7 +34,7 @@ def for_processor(name: str, target: Target) -> Toolchain:
 
 def passes(kind: Toolchain, folder: Path, dtypes: list[DType]) -> None:
     def run(program: Program, tensors: selftest.Tensors) -> Results:
-        return Executable(program, cache=Cache(folder), toolchain=kind).run(tensors)
+        return CompiledGraph(program, cache=Cache(folder), toolchain=kind).run(tensors)
 
     selftest.check(run, dtypes)
 
@@ -57,7 +57,7 @@ def test_every_pattern_of_the_half_types_is_read_rounded_and_written_exactly(lan
     here = toolchain.local()
     kind = Toolchain(here.identity, Target(lanes, 16), here.command)
     expected = reference.execute(program, tensors).outputs
-    given = Executable(program, cache=Cache(tmp_path), toolchain=kind).run(tensors).outputs
+    given = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run(tensors).outputs
     assert [name for name in expected if expected[name].tobytes() != given[name].tobytes()] == []
 
 

@@ -20,7 +20,7 @@ from eigentensor.numerics.floats import canonical
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Lowered, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.testing import guarded
 from program_vectors import README
 from rewrite_rows import rows
@@ -81,7 +81,7 @@ def test_tinygrad_itself_gives_what_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in STOCK])
 def test_tinygrad_itself_ends_the_process(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-m", "stock_kernels", name], env=environment, check=False)
+    done = subprocess.run([sys.compiled, "-m", "stock_kernels", name], env=environment, check=False)
     assert done.returncode == -signal.SIGFPE
 
 
@@ -91,7 +91,7 @@ def test_the_table_is_fresh() -> None:
 
 def everything_as_said(**options: Any) -> None:
     program, tensors = all_kernels()
-    given = Executable(program, **options).run(tensors).outputs
+    given = CompiledGraph(program, **options).run(tensors).outputs
     assert [row.name for n, row in enumerate(ROWS.values()) if not same(row.mean(row.before), given[str(n)])] == []
 
 

@@ -16,7 +16,7 @@ from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
 from eigentensor.program.ops import COMPARISONS, DType
 from eigentensor.program.signatures import UNIFORM
-from eigentensor.runtime import Executable, execute, selftest, toolchain
+from eigentensor.runtime import CompiledGraph, execute, selftest, toolchain
 from eigentensor.runtime.device import Code
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a control register of x86")
@@ -50,7 +50,7 @@ def test_a_compiler_that_contracts_or_reorders_fails(flag: str, seen: str, tmp_p
     other = replace(here, identity=f"{here.identity} {flag}", command=command)
 
     def run(program: Program, tensors: selftest.Tensors) -> Results:
-        return Executable(program, cache=Cache(tmp_path), toolchain=other).run(tensors)
+        return CompiledGraph(program, cache=Cache(tmp_path), toolchain=other).run(tensors)
 
     with pytest.raises(ExecutionError, match=seen):
         selftest.check(run, [DType.FLOAT32])
@@ -73,10 +73,10 @@ def test_a_device_that_flushes_subnormals_fails() -> None:
 @X86
 def test_what_the_process_does_with_subnormals_has_no_influence() -> None:
     program, tensors = selftest.conformance()
-    executable = Executable(program)
-    expected = executable.run(tensors).outputs
+    compiled = CompiledGraph(program)
+    expected = compiled.run(tensors).outputs
     with flush_to_zero():
-        given = executable.run(tensors).outputs
+        given = compiled.run(tensors).outputs
     assert all(expected[name].tobytes() == given[name].tobytes() for name in expected)
 
 

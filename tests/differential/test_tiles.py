@@ -27,7 +27,7 @@ from eigentensor.program.expression import (
 )
 from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.choice import candidates
 from eigentensor.runtime.joining import join
 from eigentensor.runtime.schedule import Schedule, Target
@@ -194,7 +194,8 @@ def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None
     x, y = (random.standard_normal((200, 200), dtype=np.float32) for _ in range(2))
     of = product(F32, False, True, 200)
     together, alone = (
-        Executable(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path)) for n in (threads, 1)
+        CompiledGraph(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path))
+        for n in (threads, 1)
     )
     together.loaded.table["grain"] = 1  # type: ignore[attr-defined]
     together.run({})

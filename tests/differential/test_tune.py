@@ -16,7 +16,7 @@ from eigentensor.capture import capture
 from eigentensor.errors import WrongBits
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Body, Program
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.choice import choose
 from eigentensor.runtime.sandbox import run_sandboxed
 from eigentensor.runtime.schedule import Schedule, Target
@@ -76,7 +76,7 @@ def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_wi
         database.record(here.place, body, times)
     assert here.schedule(body) == others[-1] != usual
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
-    assert Executable(of, cache=cache).run({"x": X}).outputs["output"].tobytes() == expected
+    assert CompiledGraph(of, cache=cache).run({"x": X}).outputs["output"].tobytes() == expected
     assert cache.path(here.key(body)).exists()
     given = run_sandboxed(encode(of), {"x": X}, cache=cache, unsafe=True).outputs["output"]
     assert given.tobytes() == expected
@@ -93,9 +93,9 @@ def test_a_body_is_planned_once_however_often_it_is_called_and_a_warm_run_plans_
 
     monkeypatch.setattr(toolchain, "choose", counted)
     often = alone(program().bodies[0], calls=50)
-    Executable(often, cache=cache)
+    CompiledGraph(often, cache=cache)
     assert planned == [often.bodies[0]]
-    Executable(often, cache=cache)
+    CompiledGraph(often, cache=cache)
     assert len(planned) == 1
 
 
@@ -123,7 +123,7 @@ def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: 
         assert [line.tried for line in session.lines()] == [len(here.candidates(body)) for body in of.bodies]
         assert database.places().keys() == {here.place}
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
-    given = Executable(of, device=device, cache=cache).run({"x": X}).outputs["output"]
+    given = CompiledGraph(of, device=device, cache=cache).run({"x": X}).outputs["output"]
     assert given.tobytes() == expected
 
 

@@ -14,7 +14,7 @@ from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.errors import ProgramError
 from eigentensor.program.codec import decode, to_bytes
-from eigentensor.runtime import Executable, table
+from eigentensor.runtime import CompiledGraph, table
 from eigentensor.testing.programs import Example, generate
 from hostile_programs import PROGRAMS
 
@@ -30,8 +30,8 @@ def bits(results: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in both.items()}
 
 
-def run(executable: Executable, example: Example) -> dict[str, bytes]:
-    return bits(executable.run(example.tensors, example.variables, example.repeat))
+def run(compiled: CompiledGraph, example: Example) -> dict[str, bytes]:
+    return bits(compiled.run(example.tensors, example.variables, example.repeat))
 
 
 def expected(example: Example) -> dict[str, bytes]:
@@ -46,45 +46,45 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 EXAMPLES = {**{f"generated {seed}": lambda seed=seed: generate(seed) for seed in SEEDS}, **PROGRAMS}
 
 
-def lay(canary: int, executable: Executable, patch: pytest.MonkeyPatch) -> None:
+def lay(canary: int, compiled: CompiledGraph, patch: pytest.MonkeyPatch) -> None:
     """Fill all memory that the next run writes to."""
 
     def filled(dtype: Any, elements: int) -> NDArray[Any]:
         return np.full(elements * np.dtype(dtype).itemsize, canary, np.uint8).view(dtype)
 
-    executable.loaded.memory[:] = canary  # type: ignore[attr-defined]
+    compiled.loaded.memory[:] = canary  # type: ignore[attr-defined]
     patch.setattr(table, "empty", filled)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_nothing_of_what_lay_in_memory_shows(name: str, kernels: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     example = EXAMPLES[name]()
-    executable, right = Executable(example.program, cache=kernels), expected(example)
+    compiled, right = CompiledGraph(example.program, cache=kernels), expected(example)
     for canary in CANARIES:
-        lay(canary, executable, monkeypatch)
-        assert run(executable, example) == right
+        lay(canary, compiled, monkeypatch)
+        assert run(compiled, example) == right
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_result_is_written_to_its_last_byte(name: str, kernels: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two canaries that differ in every bit: a byte that is equal after both was written."""
     example = EXAMPLES[name]()
-    executable, seen = Executable(example.program, cache=kernels), []
+    compiled, seen = CompiledGraph(example.program, cache=kernels), []
     for canary in (0xA5, 0x5A):
-        lay(canary, executable, monkeypatch)
-        run(executable, example)
-        seen.append(executable.loaded.written)  # type: ignore[attr-defined]
+        lay(canary, compiled, monkeypatch)
+        run(compiled, example)
+        seen.append(compiled.loaded.written)  # type: ignore[attr-defined]
     assert seen[0].keys() == {result.buffer for result in example.program.results}
     assert all(seen[0][buffer].tobytes() == seen[1][buffer].tobytes() for buffer in seen[0])
 
 
 def test_nothing_of_another_clients_tensors_shows(kernels: Cache) -> None:
-    """The same executable serves one after the other: the second gets what a new one would give."""
+    """The same compiled graph serves one after the other: the second gets what a new one would give."""
     example = PROGRAMS["signed zeros and subnormals"]()
-    executable = Executable(example.program, cache=kernels)
+    compiled = CompiledGraph(example.program, cache=kernels)
     secret = {name: np.full_like(array, 1234.5) for name, array in example.tensors.items()}
-    executable.run(secret)
-    assert run(executable, example) == expected(example)
+    compiled.run(secret)
+    assert run(compiled, example) == expected(example)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -100,9 +100,9 @@ def test_a_body_that_leaves_elements_unwritten_is_refused(name: str) -> None:
 
 def test_an_element_whose_guard_does_not_hold_is_zero_and_not_what_was_there(kernels: Cache) -> None:
     example = PROGRAMS["indices far outside"]()
-    executable = Executable(example.program, cache=kernels)
-    executable.loaded.memory[:] = 0xA5
-    gathered = executable.run(example.tensors).outputs["gathered"]
+    compiled = CompiledGraph(example.program, cache=kernels)
+    compiled.loaded.memory[:] = 0xA5
+    gathered = compiled.run(example.tensors).outputs["gathered"]
     outside = (example.tensors["at"] < 0) | (example.tensors["at"] >= gathered.size)
     assert outside.any() and not outside.all()
     assert gathered[outside].tobytes() == bytes(4 * int(outside.sum()))

@@ -14,7 +14,7 @@ from eigentensor.numerics.conversion import cast
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from eigentensor.testing.accuracy import (
     BOUNDS,
     DENSE,
@@ -146,13 +146,13 @@ SYMMETRIC = dict.fromkeys(("asin", "asinh", "atan", "atanh", "erf", "sin", "sinh
 def largest_error(name: str, stride: int, folder: Path) -> float:
     """Over every so many operands, executed fast and judged by the C library; of symmetric functions one half is."""
     size = 1 << 18
-    executable = Executable(program_of(name, size), cache=Cache(folder))
+    compiled = CompiledGraph(program_of(name, size), cache=Cache(folder))
     first = np.arange(size, dtype=np.uint32) * np.uint32(stride)
     largest = 0.0
     for part in range((1 << 31) // size // stride):
         operands = first + np.uint32(part * size * stride + part * 7 % stride)
         here, there = (
-            (x, executable.run({"x": x}).outputs["y"])
+            (x, compiled.run({"x": x}).outputs["y"])
             for x in (operands.view(np.float32), (operands | np.uint32(1 << 31)).view(np.float32))
         )
         if name in SYMMETRIC:

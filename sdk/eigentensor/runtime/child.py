@@ -16,8 +16,8 @@ from eigentensor.errors import BindingError, EigenTensorError
 from eigentensor.program.codec import decode
 from eigentensor.runtime import confine
 from eigentensor.runtime import toolchain as toolchains
+from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.confine import Limits
-from eigentensor.runtime.executable import Executable
 from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.returned import Wanted
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
         if job["sealed"] and processor:
             confine.seal()
         program = decode(program_bytes)
-        executable = Executable(
+        compiled = CompiledGraph(
             program,
             device=job["device"],
             threads=limits.threads,
@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
             confine.seal()
         back = Wanted(program, job["repeat"], tuple(job["keep"]), job["roots"]).writer(out)
         given = tensors, job["variables"], job["repeat"]
-        back.finish(executable.run(*given, observe=back.observe, only=back.only))
+        back.finish(compiled.run(*given, observe=back.observe, only=back.only))
 
 
 def _toolchain(device: str, text: str) -> Compiler:

@@ -21,7 +21,7 @@ from eigentensor.errors import ExecutionError
 from eigentensor.numerics.floats import deviations
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import bubblewrap, llvm, nvrtc, selftest, toolchain
-from eigentensor.runtime.executable import execute
+from eigentensor.runtime.compiled import execute
 
 GIB = 1 << 30
 CACHE = "Set XDG_CACHE_HOME to a folder of yours."

@@ -33,7 +33,7 @@ from eigentensor.program.expression import (
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
 from eigentensor.program.signatures import STORED, UNIFORM
-from eigentensor.runtime.executable import execute
+from eigentensor.runtime.compiled import execute
 
 INDEX = DType.INDEX
 UNARY = frozenset({Op.SQRT, Op.RECIPROCAL, Op.TRUNC})

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from eigentensor import reference
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Kind, Program, Result
-from eigentensor.runtime import Executable
+from eigentensor.runtime import CompiledGraph
 from eigentensor.testing.programs import Example
 from eigentensor.testing.sets import observe_sets
 from eigentensor.testing.trials import Trial
 
-#: Tensors, variables and repeat to results: `Executable.run`.
+#: Tensors, variables and repeat to results: `CompiledGraph.run`.
 Run = Callable[[Mapping[str, Any], Mapping[str, int], int], Results]
 #: A way of executing programs.
 Way = Callable[[Program], Run]
@@ -54,10 +54,10 @@ def disagreements(
     repeat: int = 1,
     **options: Any,
 ) -> list[str]:
-    """One line for each call and result whose bits differ in the last iteration; `options` are those of Executable."""
+    """One line for each call and result whose bits differ in the last iteration; `options` are CompiledGraph's."""
     given: dict[str, Any] = dict(tensors)
     example = Example(program, given, dict(variables or {}), repeat)
-    return [str(difference) for difference in differences(example, lambda of: Executable(of, **options).run)]
+    return [str(difference) for difference in differences(example, lambda of: CompiledGraph(of, **options).run)]
 
 
 def differences(example: Example, way: Way, expected: Calls | None = None) -> list[Difference]:

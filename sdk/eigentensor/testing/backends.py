@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from eigentensor.program.model import Program
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.devices import devices
 from eigentensor.runtime.toolchain import Build
 from eigentensor.testing import guarded
@@ -39,7 +39,7 @@ class Backend:
         cache, build = Together(), self.build()
         cache.fill({body for program in programs for body in program.bodies}, build)
         loader = loading(build)
-        return lambda program: Executable(program, device=self.device, cache=cache, toolchain=loader).run
+        return lambda program: CompiledGraph(program, device=self.device, cache=cache, toolchain=loader).run
 
 
 def backends() -> list[Backend]:

@@ -1,4 +1,4 @@
-"""An executable is compiled once and run often; what it keeps and what it gives away never mix."""
+"""A graph is compiled once and run often; what it keeps and what it gives away never mix."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import Executable, toolchain
+from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.device import Code
 from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import plan
@@ -53,26 +53,26 @@ def matrix(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def test_a_second_executable_compiles_nothing(tmp_path: Path) -> None:
-    first = Executable(product(5, 7, 9), cache=Cache(tmp_path))
-    second = Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    first = CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path))
+    second = CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path))
     assert (first.compiled, second.compiled) == (3, 0)  # two bodies and the driver
 
 
 def test_without_a_compiler_kernels_come_from_the_cache_or_not_at_all(tmp_path: Path) -> None:
     without = replace(toolchain.local(), command=())
     with pytest.raises(ExecutionError, match="3 kernels are not in the cache"):
-        Executable(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without)
-    Executable(product(5, 7, 9), cache=Cache(tmp_path))
-    assert Executable(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without).compiled == 0
+        CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without)
+    CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path))
+    assert CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path), toolchain=without).compiled == 0
 
 
 def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path: Path) -> None:
-    Executable(product(5, 7, 9), cache=Cache(tmp_path))
+    CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path))
     path = next(tmp_path.glob("*/*.o"))
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    assert Executable(product(5, 7, 9), cache=Cache(tmp_path)).compiled == 1
+    assert CompiledGraph(product(5, 7, 9), cache=Cache(tmp_path)).compiled == 1
 
 
 def test_a_full_cache_drops_what_was_not_read_for_longest(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ def test_code_that_calls_a_library_is_not_loaded() -> None:
 
 def test_weights_stay_bound_and_inputs_change() -> None:
     program, w = product(6, 20, 8), matrix(8, 20, seed=1)
-    executable = Executable(program, {"w": w})
+    compiled = CompiledGraph(program, {"w": w})
     for seed in range(3):
         x = matrix(6, 8, seed=seed)
         expected = reference.execute(program, {"x": x, "w": w}).outputs["output"]
-        assert executable.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
+        assert compiled.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
 
 
 def test_a_state_that_is_given_once_is_where_every_run_starts() -> None:
@@ -135,18 +135,18 @@ def test_a_state_that_is_given_once_is_where_every_run_starts() -> None:
     states = {"s": Buffer(Role.STATE, F32, (size,), "s")}
     program = assemble([("new", doubled)], states, {(Kind.STATE, "s"): ("new", (size,))}, max_repeat=9)
     start = matrix(size)
-    executable = Executable(program, {"s": start})
+    compiled = CompiledGraph(program, {"s": start})
     for repeat in (3, 1, 3):
-        assert executable.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
-    assert executable.run({"s": start * 4}).states["s"].tobytes() == (start * 8).tobytes()
+        assert compiled.run({}, repeat=repeat).states["s"].tobytes() == (start * np.float32(2**repeat)).tobytes()
+    assert compiled.run({"s": start * 4}).states["s"].tobytes() == (start * 8).tobytes()
     assert start.tobytes() == matrix(size).tobytes()
 
 
 def test_results_stay_when_the_executable_runs_again() -> None:
-    executable = Executable(product(6, 20, 8), {"w": matrix(8, 20)})
-    first = executable.run({"x": matrix(6, 8, seed=1)}).outputs["output"]
+    compiled = CompiledGraph(product(6, 20, 8), {"w": matrix(8, 20)})
+    first = compiled.run({"x": matrix(6, 8, seed=1)}).outputs["output"]
     kept = first.copy()
-    executable.run({"x": matrix(6, 8, seed=2)})
+    compiled.run({"x": matrix(6, 8, seed=2)})
     assert first.tobytes() == kept.tobytes()
 
 
@@ -166,17 +166,17 @@ def test_any_number_of_threads_gives_the_same_bits(threads: int, monkeypatch: py
     monkeypatch.setattr("eigentensor.runtime.table.SHARED_RUN", 0)
     program, tensors = product(70, 50, 8), {"x": matrix(70, 8), "w": matrix(8, 50)}
     expected = reference.execute(program, tensors).outputs["output"]
-    executable = Executable(program, threads=threads)
+    compiled = CompiledGraph(program, threads=threads)
     for _ in range(20):
-        assert executable.run(tensors).outputs["output"].tobytes() == expected.tobytes()
+        assert compiled.run(tensors).outputs["output"].tobytes() == expected.tobytes()
 
 
 def test_callers_in_several_threads_get_their_own_results() -> None:
     program, w = product(6, 20, 8), matrix(8, 20)
-    executable = Executable(program, {"w": w})
+    compiled = CompiledGraph(program, {"w": w})
     inputs = [matrix(6, 8, seed=seed) for seed in range(8)]
     with ThreadPoolExecutor(4) as pool:
-        given = list(pool.map(lambda x: executable.run({"x": x}).outputs["output"], inputs))
+        given = list(pool.map(lambda x: compiled.run({"x": x}).outputs["output"], inputs))
     for x, result in zip(inputs, given, strict=True):
         assert result.tobytes() == reference.execute(program, {"x": x, "w": w}).outputs["output"].tobytes()
 
@@ -196,7 +196,7 @@ def test_tensors_that_do_not_fit_are_told(tensors: dict[str, np.ndarray], said: 
 
 def test_a_program_over_the_memory_limit_is_refused_before_it_is_compiled(tmp_path: Path) -> None:
     with pytest.raises(LimitError, match="bytes of memory"):
-        Executable(product(6, 20, 8), memory_limit=100, cache=Cache(tmp_path))
+        CompiledGraph(product(6, 20, 8), memory_limit=100, cache=Cache(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -243,6 +243,6 @@ def test_filling_and_copying_call_no_library(dtype: DType, lanes: int, tmp_path:
     inputs = {"x": Buffer(Role.INPUT, dtype, (size,), "x")}
     program = assemble([("copied", copied), ("filled", filled)], inputs, results)
     x = np.arange(size).astype(dtype.name.lower())
-    given = Executable(program, cache=Cache(tmp_path), toolchain=kind).run({"x": x}).outputs
+    given = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run({"x": x}).outputs
     assert given["copied"].tobytes() == x.tobytes()
     assert not given["filled"].any()

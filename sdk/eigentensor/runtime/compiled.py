@@ -29,10 +29,10 @@ def execute(
 
     Raises BindingError if tensors, variables or repeat do not fit, ExecutionError if it cannot be compiled here.
     """
-    return Executable(program, device=device).run(tensors, variables, repeat, observe=observe)
+    return CompiledGraph(program, device=device).run(tensors, variables, repeat, observe=observe)
 
 
-class Executable:
+class CompiledGraph:
     """A program that is compiled for a device and has its memory there; `devices.devices()` lists the devices.
 
     `weights` (or any other tensors) given here stay bound: on a CPU they are read where they lie, and must not change.
