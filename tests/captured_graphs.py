@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad import Context, Tensor, UOp, dtypes, nn
 
 from eigentensor.capture.function import capture
-from eigentensor.capture.graph import GraphProgram
+from eigentensor.lowering.graph_program import GraphProgram
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from tinygrad.uop.ops import KernelInfo, Ops
 
 from eigentensor import reference
 from eigentensor.capture.function import capture
-from eigentensor.capture.graph import GraphProgram
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.graph_program import GraphProgram
 from tensor_methods import EXAMPLES, INPUTS, NOT_COMPUTED, NOT_SCHEDULED, Example
 
 TABLE = Path(__file__).parent / "vectors" / "ops.json"

@@ -13,7 +13,7 @@ from tinygrad import Context, Tensor, UOp, dtypes
 from captured_graphs import Graph, graphs
 from eigentensor import reference
 from eigentensor.capture.context import TensorContext
-from eigentensor.capture.graph import GraphProgram
+from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Kind, Role
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.validity import check

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigentensor.cache import Cache
-from eigentensor.capture import functions
+from eigentensor.lowering import functions
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.testing.accuracy import program_of
 from eigentensor.testing.agreement import disagreements

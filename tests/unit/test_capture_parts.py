@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor import reference
-from eigentensor.capture.affine import affine, expression, simplify
-from eigentensor.capture.constants import constant, float_pattern
-from eigentensor.capture.kernel import Kernel, add, fresh_array, fresh_axis, index, less, scaled
-from eigentensor.capture.limits import fits, guard, lowered, split
-from eigentensor.capture.passes import unnest
-from eigentensor.capture.spans import LANES, LONG, SHORT, TERMS, cut, is_long, shape
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.affine import affine, expression, simplify
+from eigentensor.lowering.constants import constant, float_pattern
+from eigentensor.lowering.kernel import Kernel, add, fresh_array, fresh_axis, index, less, scaled
+from eigentensor.lowering.limits import fits, guard, lowered, split
+from eigentensor.lowering.passes import unnest
+from eigentensor.lowering.spans import LANES, LONG, SHORT, TERMS, cut, is_long, shape
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.model import Bounds, Buffer, Kind, Role, Variable

@@ -9,7 +9,7 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.cache import Cache
-from eigentensor.capture import functions
+from eigentensor.lowering import functions
 from eigentensor.numerics.conversion import cast
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns

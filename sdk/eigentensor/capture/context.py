@@ -9,9 +9,10 @@ from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
-from eigentensor.capture.graph import GraphProgram, Outside, cloned, compiled, static_shape
-from eigentensor.capture.kernel import located
+from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.lowering.kernel import located
 from eigentensor.program.model import Kind, Role, Variable
 
 

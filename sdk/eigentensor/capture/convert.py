@@ -8,14 +8,14 @@ from tinygrad.codegen.decomp.op import threefry2x32
 from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.uop.ops import Ops
 
-from eigentensor.capture import functions
 from eigentensor.capture.adapter import origin
-from eigentensor.capture.affine import affine, interval
 from eigentensor.capture.compositions import Compositions
-from eigentensor.capture.constants import constant
-from eigentensor.capture.kernel import INT32_MAX, add, bitcast, cast, index, located, where
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
+from eigentensor.lowering import functions
+from eigentensor.lowering.affine import affine, interval
+from eigentensor.lowering.constants import constant
+from eigentensor.lowering.kernel import INT32_MAX, add, bitcast, cast, index, located, where
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
 from eigentensor.program.model import Bounds
 from eigentensor.program.ops import COMPARISONS, DType, Op

@@ -1,53 +1,25 @@
-"""What a capture makes: a program with names, and the data that its author already has."""
+"""Recorded steps → a program with names, and the data that its author already has."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tinygrad import Tensor
 from tinygrad.dtype import strong_dtype
 
 from eigentensor.capture import adapter
-from eigentensor.capture.build import Draft, build
-from eigentensor.capture.constants import constant
 from eigentensor.capture.convert import dtype_of, refuse_unsupported
-from eigentensor.capture.kernel import Kernel, fresh_array, fresh_axis
 from eigentensor.capture.schedule import Schedule
 from eigentensor.errors import CaptureError
-from eigentensor.merkle import program_root
+from eigentensor.lowering.build import Draft, build
+from eigentensor.lowering.constants import constant
+from eigentensor.lowering.graph_program import CONSTANT_BYTES, GraphProgram, Values
+from eigentensor.lowering.kernel import Kernel, fresh_array, fresh_axis
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.program.codec import decode, encode
 from eigentensor.program.expression import Array
-from eigentensor.program.model import Buffer, Kind, Program, Role, Variable
-
-CONSTANT_BYTES = 1024  #: host data of at most this size stand in the program, larger ones are weights
-Values = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GraphProgram:
-    """A captured program with the data that its author already has: weights, and the first values of its states."""
-
-    program: Program
-    weights: Mapping[str, Values] = field(default_factory=dict)
-    states: Mapping[str, Values] = field(default_factory=dict)
-
-    @property
-    def uuid(self) -> str:
-        """The program root, in hex."""
-        return program_root(self.to_bytes()).hex()
-
-    def to_bytes(self) -> bytes:
-        """The program as sdk/README.md defines it: without weights."""
-        return encode(self.program)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, weights: Mapping[str, Values] | None = None) -> "GraphProgram":
-        """Raises FormatError or RuleError for bytes that are not a valid program."""
-        return cls(decode(data), weights or {})
+from eigentensor.program.model import Buffer, Kind, Role, Variable
 
 
 @dataclass(frozen=True, slots=True)

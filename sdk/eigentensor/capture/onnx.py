@@ -7,8 +7,8 @@ from tinygrad import Context, Tensor
 
 from eigentensor.capture import adapter
 from eigentensor.capture.function import capture
-from eigentensor.capture.graph import GraphProgram
 from eigentensor.capture.names import names_for
+from eigentensor.lowering.graph_program import GraphProgram
 
 
 def import_onnx(

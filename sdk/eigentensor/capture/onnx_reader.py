@@ -13,8 +13,8 @@ from tinygrad.engine.jit import JitError
 from tinygrad.nn.onnx import OnnxPBParser, OnnxRunner, OnnxValue, required_input_python_consts
 
 from eigentensor.capture.convert import DTYPES, dtype_of
-from eigentensor.capture.graph import CONSTANT_BYTES
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.graph_program import CONSTANT_BYTES
 
 #: Operators that tinygrad knows and that are no arithmetic: one hands bytes of the model to an image library.
 REFUSED = frozenset({"ImageDecoder"})

@@ -10,9 +10,9 @@ from tinygrad.uop.ops import Ops, graph_rewrite
 
 from eigentensor.capture.adapter import Step, Window, host_bytes, is_host, is_realized, window
 from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
-from eigentensor.capture.kernel import Kernel, add, bitcast, fresh_array, index, located
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.kernel import Kernel, add, bitcast, fresh_array, index, located
 from eigentensor.program.expression import Array, conjunction
 from eigentensor.program.ops import DType
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eigentensor.capture.affine import Affine, affine, expression, interval
-from eigentensor.capture.kernel import Kernel, flat, fresh_axis, index, less, where
 from eigentensor.errors import CaptureError
-from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node, rewrite
+from eigentensor.lowering.affine import Affine, affine, expression, interval
+from eigentensor.lowering.kernel import Kernel, flat, fresh_axis, index, less, where
+from eigentensor.lowering.passes import guarded, substitute
+from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node
 from eigentensor.program.ops import Op
 
 
@@ -20,23 +21,6 @@ class Store:
     value: Node
     gate: Node | None
     extents: Mapping[Axis, Node]
-
-
-def substitute(value: Node, changes: Mapping[Node, Node]) -> Node:
-    """The expression with some nodes replaced, from the leaves up."""
-    return rewrite(value, lambda n: changes.get(n, n))
-
-
-def guarded(value: Node, condition: Node) -> Node:
-    """The expression with every load made conditional: +0 is loaded where the condition is false."""
-
-    def change(n: Node) -> Node:
-        if n.op is not Op.LOAD:
-            return n
-        guard = condition if len(n.src) == 1 else conjunction(condition, n.src[1])
-        return load(n.arg, n.src[0], guard)
-
-    return rewrite(value, change)
 
 
 def stored(store: Store, old: Array | None, result: Array, origin: str) -> Kernel:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor import reference
-from eigentensor.capture import functions
+from eigentensor.lowering import functions
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, counter, load, node, to_body

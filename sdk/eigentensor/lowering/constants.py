@@ -1,4 +1,4 @@
-"""Constants of tinygrad as bit patterns: rounded once, to the type in which they are used."""
+"""Constants as bit patterns: rounded once, to the type in which they are used."""
 
 from fractions import Fraction
 from math import copysign, isinf, isnan

@@ -1,10 +1,22 @@
 """From what tinygrad schedules to what the format admits: small rewrites, and kernels taken apart."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from eigentensor.capture.constants import constant
-from eigentensor.capture.kernel import Kernel, flat, fresh_array, fresh_axis
-from eigentensor.program.expression import Array, Axis, Node, binary, counter, factors, load, reduction, rewrite, walk
+from eigentensor.lowering.constants import constant
+from eigentensor.lowering.kernel import Kernel, flat, fresh_array, fresh_axis
+from eigentensor.program.expression import (
+    Array,
+    Axis,
+    Node,
+    binary,
+    conjunction,
+    counter,
+    factors,
+    load,
+    reduction,
+    rewrite,
+    walk,
+)
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 
 Split = tuple[Kernel, Node]  # a kernel that computes a sub-expression, and the expression that reads its result
@@ -26,6 +38,23 @@ def free_axes(value: Node) -> dict[Node, tuple[Axis, ...]]:
 def rename(value: Node, axes: dict[Axis, Axis]) -> Node:
     """The expression over other output axes."""
     return rewrite(value, lambda n: counter(axes[n.arg]) if n.op is Op.RANGE and n.arg in axes else n)
+
+
+def substitute(value: Node, changes: Mapping[Node, Node]) -> Node:
+    """The expression with some nodes replaced, from the leaves up."""
+    return rewrite(value, lambda n: changes.get(n, n))
+
+
+def guarded(value: Node, condition: Node) -> Node:
+    """The expression with every load made conditional: +0 is loaded where the condition is false."""
+
+    def change(n: Node) -> Node:
+        if n.op is not Op.LOAD:
+            return n
+        guard = condition if len(n.src) == 1 else conjunction(condition, n.src[1])
+        return load(n.arg, n.src[0], guard)
+
+    return rewrite(value, change)
 
 
 def in_order(kernel: Kernel, axes: Iterable[Axis]) -> tuple[Axis, ...]:

@@ -1,7 +1,7 @@
 """asinh, acosh, atanh: the logarithm of 1 + z, z as two parts and small where the result is small."""
 
-from eigentensor.capture.functions.logarithm import of_sum, total
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.logarithm import of_sum, total
+from eigentensor.lowering.functions.nodes import (
     add,
     divide,
     equal,

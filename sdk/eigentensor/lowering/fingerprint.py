@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 
-from eigentensor.capture.kernel import Kernel, cast, fresh_array, fresh_axis
+from eigentensor.lowering.kernel import Kernel, cast, fresh_array, fresh_axis
 from eigentensor.program.expression import Array, Node, binary, const, counter, load, node, reduction
 from eigentensor.program.ops import DType, Op
 

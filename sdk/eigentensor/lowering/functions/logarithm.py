@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from eigentensor.capture.functions.exponential import LN2_HIGH, LN2_LOW
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.exponential import LN2_HIGH, LN2_LOW
+from eigentensor.lowering.functions.nodes import (
     add,
     bitcast,
     cast,

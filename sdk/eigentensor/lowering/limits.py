@@ -3,9 +3,9 @@
 from functools import lru_cache, reduce
 from operator import or_
 
-from eigentensor.capture.kernel import Kernel, index, less
-from eigentensor.capture.passes import free_axes, take_out
 from eigentensor.errors import CaptureError
+from eigentensor.lowering.kernel import Kernel, index, less
+from eigentensor.lowering.passes import free_axes, take_out
 from eigentensor.program import limits
 from eigentensor.program.bounds import prove
 from eigentensor.program.cost import body_cost, record_bytes

@@ -1,7 +1,7 @@
 """erf: an odd polynomial near zero, 1 - exp(polynomial) elsewhere."""
 
-from eigentensor.capture.functions.exponential import expanded
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.exponential import expanded
+from eigentensor.lowering.functions.nodes import (
     fused,
     in_float32,
     less,

@@ -5,11 +5,10 @@ The cut follows from shapes alone, never from a device, so that whoever owns a s
 
 from math import prod
 
-from eigentensor.capture.affine import simplify
-from eigentensor.capture.constants import identity
-from eigentensor.capture.kernel import Kernel, add, flat, fresh_array, fresh_axis, index, less, scaled, where
-from eigentensor.capture.passes import free_axes, in_order, rename, replace, take_out
-from eigentensor.capture.store import guarded, substitute
+from eigentensor.lowering.affine import simplify
+from eigentensor.lowering.constants import identity
+from eigentensor.lowering.kernel import Kernel, add, flat, fresh_array, fresh_axis, index, less, scaled, where
+from eigentensor.lowering.passes import free_axes, guarded, in_order, rename, replace, substitute, take_out
 from eigentensor.program.expression import Axis, Node, binary, counter, factors, load, reduction, walk
 from eigentensor.program.ops import REDUCTIONS, Op
 

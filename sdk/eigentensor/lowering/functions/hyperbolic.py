@@ -1,7 +1,7 @@
 """sinh, cosh, tanh: odd polynomials near zero, where differences of exponentials would lose all digits."""
 
-from eigentensor.capture.functions.exponential import exp, scaled, split_exp
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.exponential import exp, scaled, split_exp
+from eigentensor.lowering.functions.nodes import (
     add,
     fused,
     in_float32,

@@ -4,9 +4,9 @@ from math import log
 
 import numpy as np
 
-from eigentensor.capture.functions.exponential import EXP2, MAGIC, clamped, scaled
-from eigentensor.capture.functions.logarithm import split, total
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.exponential import EXP2, MAGIC, clamped, scaled
+from eigentensor.lowering.functions.logarithm import split, total
+from eigentensor.lowering.functions.nodes import (
     add,
     bitcast,
     both,

@@ -4,7 +4,7 @@ from math import pi
 
 import numpy as np
 
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.nodes import (
     add,
     fast_two_sum,
     fused,

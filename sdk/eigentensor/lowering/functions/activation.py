@@ -4,8 +4,8 @@ from math import pi, sqrt
 
 import numpy as np
 
-from eigentensor.capture.functions.exponential import expanded, factors, scaled, split_exp
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.exponential import expanded, factors, scaled, split_exp
+from eigentensor.lowering.functions.nodes import (
     add,
     bitcast,
     divide,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from eigentensor.capture.kernel import add, index, scaled
+from eigentensor.lowering.kernel import add, index, scaled
 from eigentensor.program.expression import Node, binary, rewrite
 from eigentensor.program.ops import DType, Op
 

@@ -2,7 +2,7 @@
 
 from math import log
 
-from eigentensor.capture.functions.nodes import (
+from eigentensor.lowering.functions.nodes import (
     add,
     bitcast,
     fused,

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eigentensor.capture.affine import affine
-from eigentensor.capture.fingerprint import NAME, fingerprint
-from eigentensor.capture.kernel import Kernel, flat, located
-from eigentensor.capture.limits import guard, lowered, split
-from eigentensor.capture.passes import arrays, tidy, unnest
-from eigentensor.capture.spans import cut
 from eigentensor.errors import CaptureError, RuleError
+from eigentensor.lowering.affine import affine
+from eigentensor.lowering.fingerprint import NAME, fingerprint
+from eigentensor.lowering.kernel import Kernel, flat, located
+from eigentensor.lowering.limits import guard, lowered, split
+from eigentensor.lowering.passes import arrays, tidy, unnest
+from eigentensor.lowering.spans import cut
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array
 from eigentensor.program.model import Buffer, Kind, Program, Variable

@@ -1,0 +1,1 @@
+"""Kernels over expressions → a valid program: what every front end goes through. Nothing here imports tinygrad."""
