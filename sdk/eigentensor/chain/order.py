@@ -7,7 +7,7 @@ from typing import Any, Self
 from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
+from eth_hash.backends.pysha3 import keccak256 as keccak  # half as long as eth_hash.auto's choice
 from eth_keys.exceptions import BadSignature
 from eth_typing import Hash32
 from eth_utils.address import is_address, to_checksum_address
