@@ -13,7 +13,9 @@ from tinygrad import Context, Tensor, UOp, dtypes
 from captured_graphs import Graph, graphs
 from eigentensor import reference
 from eigentensor.capture.context import TensorContext
+from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.merkle import results_root
 from eigentensor.program.model import Kind, Role
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.validity import check
@@ -114,6 +116,20 @@ def test_a_decoder_writes_its_cache_where_the_variable_says() -> None:
         written = [i for i in range(6) if np.any(states["keys"][0, i] != tensors["keys"][0, i])]
         assert written == [position]
         tensors |= states
+
+
+def test_a_program_says_how_often_it_may_be_repeated() -> None:
+    graph = graphs()["decoder step"]
+    once, made = captured("decoder step"), graph.captured(max_repeat=6)
+    assert (once.program.max_repeat, made.program.max_repeat) == (1, 6)
+    together = reference.execute(made.program, graph.bound(made), {"position": 0}, 6)
+    tensors = graph.bound(once)
+    for position in range(6):
+        results = reference.execute(once.program, tensors, {"position": position})
+        tensors |= results.states
+    assert results_root(once.program, together) == results_root(once.program, results)
+    with pytest.raises(CaptureError, match="as largest repeat"):
+        graph.captured(max_repeat=1 << 21)
 
 
 def test_placeholders_of_any_device_give_the_same_program() -> None:

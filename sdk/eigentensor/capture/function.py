@@ -26,6 +26,7 @@ def capture(
     model: Any = None,
     *,
     variables: Mapping[str, tuple[int, ...]] | None = None,
+    max_repeat: int = 1,
     fingerprint: bool = True,
 ) -> GraphProgram:
     """The program of a function of Tensors that returns a Tensor, several, or a dict of them.
@@ -33,6 +34,7 @@ def capture(
     Example inputs (Tensors or arrays, by position or by parameter name) give names, shapes and types; nothing is run.
     Tensors of `model` (an object or a state dict), or else of what the function refers to, become weights; those that
     it assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
+    An order may repeat the program up to `max_repeat` times: states are fed back, variables move by their stride.
     Raises CaptureError, with the line of the function where it is known.
     """
     function = adapter.without_jit(function)
@@ -60,7 +62,7 @@ def capture(
                 outside[buffer] = _outside(role, name, tensors[name], data[name])
         clones = cloned(results)
     with located(adapter.defined_at(function)):
-        return compiled(steps, clones, outside, bounds, fingerprint)
+        return compiled(steps, clones, outside, bounds, fingerprint).repeatable(max_repeat)
 
 
 def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -> Outside:

@@ -1,14 +1,16 @@
 """What a front end makes: a program with names, and the data that its author already has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
+from eigentensor.errors import CaptureError, RuleError
 from eigentensor.merkle import program_root
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.model import Program
+from eigentensor.program.validity import check
 
 CONSTANT_BYTES = 1024  #: data without a name of at most this size stand in the program, larger ones are weights
 Values = NDArray[Any]
@@ -30,6 +32,15 @@ class GraphProgram:
     def to_bytes(self) -> bytes:
         """The program as sdk/README.md defines it: without weights."""
         return encode(self.program)
+
+    def repeatable(self, max_repeat: int) -> "GraphProgram":
+        """The same, with this largest repeat. Raises CaptureError for one that the format does not admit."""
+        program = replace(self.program, max_repeat=max_repeat)
+        try:
+            check(program)
+        except RuleError as error:
+            raise CaptureError(f"no valid program: {error.what}", fix=error.fix) from error
+        return replace(self, program=program)
 
     @classmethod
     def from_bytes(cls, data: bytes, weights: Mapping[str, Values] | None = None) -> "GraphProgram":
