@@ -20,12 +20,13 @@ Shape = tuple[int, ...]
 class Form(IntEnum):
     """What a node can be besides an operation of the format; `arg` and operands of each."""
 
-    INPUT = auto()  # arg: name
+    INPUT = 128  # arg: name; beyond the codes of operations, so that none is equal to a form
     WEIGHT = auto()  # arg: name
     STATE = auto()  # arg: name; the value that goes in
+    DATA = auto()  # arg: the little-endian bytes of its elements, few enough to stand in the program
     VARIABLE = auto()  # arg: Variable; an int32 of shape ()
     COUNTER = auto()  # arg: axis; an int32, the index along that axis
-    FUNCTION = auto()  # x; arg: the name of a function of `capture.functions`; x is a float
+    FUNCTION = auto()  # x (power: x, y); arg: the name of a function of `lowering.functions`; x is a float
     RESHAPE = auto()  # x; arg: shape, as many elements in row-major order
     PERMUTE = auto()  # x; arg: for each axis the axis of x that it is
     EXPAND = auto()  # x; arg: shape, in which axes of extent 1 are repeated
@@ -99,6 +100,11 @@ def variable(of: Variable) -> Node:
 def constant(dtype: DType, value: int, shape: Shape = ()) -> Node:
     """A tensor of one value everywhere: an integer within its type, or the bit pattern of a float."""
     return _node(Op.CONST, dtype, shape, arg=value)
+
+
+def data(dtype: DType, shape: Shape, elements: bytes) -> Node:
+    """A tensor of these little-endian elements; those that stand in a program are limited to a few KiB."""
+    return _node(Form.DATA, dtype, shape, arg=elements)
 
 
 def counter(shape: Shape, axis: int) -> Node:

@@ -1,0 +1,137 @@
+"""Which nodes get a kernel of their own, and where the others are computed: users decide before their operands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eigentensor.graph.node import Form, Node, walk
+from eigentensor.graph.places import Place, operands, own
+from eigentensor.lowering.kernel import fresh_axis
+from eigentensor.lowering.spans import is_long
+from eigentensor.program.expression import Axis
+from eigentensor.program.ops import REDUCTIONS, DType, Op
+
+LEAVES = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE, Form.VARIABLE, Form.DATA, Form.COUNTER, Op.CONST})
+MOVES = frozenset({Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.PAD, Form.FLIP, Form.GATHER})
+#: Instructions of an operation, by which computing again is weighed against storing and loading; all others are one.
+COST = {Form.FUNCTION: 24, Op.DIV: 8, Op.SQRT: 8, Op.RECIPROCAL: 8, Op.CAST: 0, Op.BITCAST: 0, Form.CONTIGUOUS: 0}
+#: So many instructions are worth storing a value.
+STORING = 32
+#: Of so many instructions an expression is cut; a function is counted as 60 of them.
+SIZE, FUNCTION_SIZE = 600, 60
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Nodes below the roots, operands first; the loops of each node that has a kernel; where each node is computed.
+
+    `steps` are the axes of reductions, and of a GATHER what stands for the row.
+    """
+
+    order: Sequence[Node]
+    kernels: dict[Node, tuple[Axis, ...]]
+    places: dict[Node, list[Place]]
+    steps: dict[Node, tuple[Axis, ...]]
+
+
+def schedule(roots: Sequence[Node]) -> Schedule:
+    """The schedule of the nodes that the roots depend on."""
+    order = list(walk(*roots))
+    costs, large = _costs(order), _large(order)
+    found: dict[Node, dict[Place, None]] = {n: {} for n in order}
+    kernels: dict[Node, tuple[Axis, ...]] = {}
+    steps = {n: _steps(n) for n in order}
+    wanted = {id(root) for root in roots} | large
+    for n in reversed(order):
+        if id(n) in wanted or n.op is Form.CONTIGUOUS or _is_stored(n, list(found[n]), costs):
+            kernels[n] = tuple(fresh_axis(extent) for extent in n.shape)
+            found[n] = {own(n, kernels[n]): None} | {p: None for p in found[n] if not is_loaded(n, p)}
+        for place in found[n]:
+            for operand, at in zip(n.src, operands(n, place, steps[n]) if n.src and n.elements else (), strict=False):
+                found[operand][at] = None
+    return Schedule(order, kernels, {n: list(places) for n, places in found.items()}, steps)
+
+
+def is_loaded(n: Node, place: Place) -> bool:
+    """Whether a node with a kernel is loaded at a place of another one.
+
+    A product that a sum accumulates is computed there, so that it is one with the sum whatever else it is used for;
+    so is a function, which may end in a product.
+    """
+    passes = n.op in (Op.MUL, Form.FUNCTION) or n.op in MOVES or _is_single(n)
+    return place.kernel is not n and not (place.term and passes)
+
+
+def _is_single(n: Node) -> bool:
+    return n.op in REDUCTIONS and n.elements == n.src[0].elements
+
+
+def _steps(n: Node) -> tuple[Axis, ...]:
+    if n.op is Form.GATHER:
+        return (fresh_axis(n.src[0].shape[0], is_reduce=True),)
+    return tuple(fresh_axis(n.src[0].shape[axis], is_reduce=True) for axis in n.arg) if n.op in REDUCTIONS else ()
+
+
+def _is_stored(n: Node, places: Sequence[Place], costs: dict[Node, float]) -> bool:
+    if n.op in LEAVES or n.op in MOVES or not n.elements:
+        return False
+    loading = [place for place in places if is_loaded(n, place)]
+    if not loading:
+        return False
+    if n.op in REDUCTIONS and not _is_single(n):
+        return len(places) > 1 or not _is_fused(n, places[0])
+    again = sum(place.evaluations for place in loading) / n.elements - 1
+    return again * costs[n] > STORING
+
+
+def _is_fused(n: Node, place: Place) -> bool:
+    """Whether a reduction is computed where it is used: once for each element, and cut into spans as it would be."""
+    terms = n.src[0].elements // n.elements
+    alike = is_long(terms, place.evaluations) == is_long(terms, n.elements) or not n.dtype.is_float
+    return place.whole and place.evaluations <= n.elements and alike
+
+
+def _costs(order: Sequence[Node]) -> dict[Node, float]:
+    """Instructions for an element of each node, if nothing below it is stored but what is surely used again."""
+    costs: dict[Node, float] = {}
+    for n in order:
+        below = sum(costs[s] for s in dict.fromkeys(n.src))
+        if n.op in REDUCTIONS and not _is_single(n):
+            costs[n] = (below + 1) * n.src[0].elements / max(n.elements, 1) if n.src[0].elements else 0
+        elif n.op in LEAVES or n.op in MOVES:
+            grows = n.op in (Form.EXPAND, Form.GATHER) and n.elements > n.src[0].elements
+            costs[n] = 0 if grows and (n.elements / n.src[0].elements - 1) * below > STORING else below
+        else:
+            costs[n] = 0 if n.op is Form.CONTIGUOUS else COST.get(n.op, 1) + below
+    return costs
+
+
+def _large(order: Sequence[Node]) -> set[int]:
+    """The ids of nodes at which expressions are cut because they become too large for a kernel."""
+    cut: set[int] = set()
+    sizes: dict[Node, int] = {}
+
+    def leads_on(n: Node) -> bool:
+        return id(n) not in cut and n.op is not Form.CONTIGUOUS
+
+    def exact(n: Node) -> int:
+        seen, stack, total = {id(n)}, [n], 0
+        while stack and total <= SIZE:
+            current = stack.pop()
+            total += _size(current)
+            for s in current.src:
+                if id(s) not in seen and leads_on(s):
+                    seen.add(id(s))
+                    stack.append(s)
+        return total
+
+    for n in order:
+        sizes[n] = _size(n) + sum(sizes[s] if leads_on(s) else 1 for s in n.src)
+        if sizes[n] > SIZE:
+            sizes[n] = exact(n)
+            if sizes[n] > SIZE and n.op not in MOVES:
+                cut.add(id(n))
+    return cut
+
+
+def _size(n: Node) -> int:
+    return FUNCTION_SIZE if n.op is Form.FUNCTION else 1 + (n.dtype in (DType.FLOAT16, DType.BFLOAT16))
