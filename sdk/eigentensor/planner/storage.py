@@ -1,0 +1,73 @@
+"""Rules about what lies in memory: what is stored before it is used, and in which type."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eigentensor.graph.node import Form, Node, leaf, node, walk
+from eigentensor.numerics.conversion import cast
+from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.algebra import substituted, unmoved
+from eigentensor.program.ops import Op
+
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+LARGE = 1024  #: elements of a tensor that is worth storing in halves
+
+
+def store(n: Node) -> Iterator[Node]:
+    """A function or a quotient is computed once and stored, for all that use it"""
+    if n.op in (Form.FUNCTION, Op.DIV):
+        yield node(Form.CONTIGUOUS, n)
+
+
+def compute_again(n: Node) -> Iterator[Node]:
+    """What is stored is computed where it is used instead"""
+    if n.op is Form.CONTIGUOUS:
+        yield n.src[0]
+
+
+def weight_in_halves(n: Node) -> Iterator[Node]:
+    """A weight is rounded to a half type beforehand, and computed with in float32"""
+    if n.op is Form.WEIGHT and n.dtype is DType.FLOAT32 and n.elements >= LARGE:
+        for half in HALVES:
+            yield node(Op.CAST, leaf(Form.WEIGHT, half_name(n.arg, half), half, n.shape), arg=DType.FLOAT32)
+
+
+def factor_in_halves(n: Node) -> Iterator[Node]:
+    """A factor of a sum of products is stored as a half; products and sum stay float32"""
+    if n.op is not Op.REDUCE_ADD or n.dtype is not DType.FLOAT32 or n.src[0].op is not Op.MUL:
+        return
+    for number, factor in enumerate(n.src[0].src):
+        x = unmoved(factor)
+        if x.op in (Op.CAST, Op.CONST, Form.WEIGHT) or x.elements < LARGE:
+            continue
+        for half in HALVES:
+            stored = node(Form.CONTIGUOUS, node(Op.CAST, x, arg=half))
+            narrow = substituted(factor, x, node(Op.CAST, stored, arg=DType.FLOAT32))
+            factors = (narrow, n.src[0].src[1]) if number == 0 else (n.src[0].src[0], narrow)
+            yield node(Op.REDUCE_ADD, node(Op.MUL, *factors), arg=n.arg)
+
+
+def half_name(name: str, half: DType) -> str:
+    return f"{name}.{half.name.lower()}"
+
+
+def rounded_weights(roots: tuple[Node, ...], data: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]] | None:
+    """The data with those weights in halves that the roots have; None if the author did not give what they are of."""
+    found = dict(data)
+    for n in walk(*roots):
+        if n.op is Form.WEIGHT and n.arg not in found and n.dtype in HALVES:
+            whole = found.get(n.arg.removesuffix(f".{n.dtype.name.lower()}"))
+            if whole is None:
+                return None
+            found[n.arg] = cast(DType.FLOAT32, n.dtype, whole)
+    return found
+
+
+STORAGE_RULES = {
+    "store": store,
+    "compute again": compute_again,
+    "weight in halves": weight_in_halves,
+    "factor in halves": factor_in_halves,
+}
