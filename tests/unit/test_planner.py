@@ -113,6 +113,13 @@ def test_movements_of_the_oracle_are_those_of_numpy() -> None:
     np.testing.assert_array_equal(gather, [a[2], np.zeros(4)])
 
 
+def test_the_oracle_knows_data_and_powers() -> None:
+    data = np.array([1.5, -2], np.float32)
+    two = leaf(Form.DATA, data.tobytes(), F32, (2,))  # type: ignore[arg-type]
+    graph = Graph({"data": two, "power": node(Form.FUNCTION, two, number(two, 3), arg="power")})
+    assert [v.tolist() for v in oracle(graph, {})] == [[1.5, -2], [3.375, -8]]
+
+
 def test_the_oracle_says_which_tensor_is_missing_or_does_not_fit() -> None:
     graph = Graph({"out": tensor("x", 2)})
     with pytest.raises(BindingError, match="'x' has no values"):
@@ -185,6 +192,8 @@ def samples() -> Iterator[tuple[str, Node]]:
         yield name, function(name, x)
     yield "exp - 1", node(Op.SUB, function("exp", x), number(x, 1))
     yield "log(1 + x)", function("log", add(x, 1))
+    yield "x⁻³", node(Form.FUNCTION, x, number(x, -3), arg="power")
+    yield "√x", node(Form.FUNCTION, x, number(x, 0.5), arg="power")
     yield "a(b+c)", multiply(x, add(y, z))
     yield "ab-ac", node(Op.SUB, multiply(x, y), multiply(z, x))
     yield "fused", node(Op.MULACC, x, y, z)

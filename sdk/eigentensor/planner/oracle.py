@@ -31,17 +31,16 @@ def _gated(x: Doubles, gate: Doubles) -> Doubles:
     return np.where(gate == 0, 0.0, x * gate)
 
 
-_FUNCTIONS: dict[str, Callable[[Doubles], Doubles]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
     "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin, "sinh": np.sinh,
     "tan": np.tan, "tanh": np.tanh, "sigmoid": _sigmoid,
-    "erf": lambda x: np.asarray(1 - _erfc(x), np.float64),
-    "gelu": lambda x: _gated(x, np.asarray(_erfc(x / -sqrt(2)), np.float64) / 2),
+    "erf": lambda x: 1 - _erfc(x), "gelu": lambda x: _gated(x, np.asarray(_erfc(x / -sqrt(2)), np.float64) / 2),
     "gelu_tanh": lambda x: _gated(x, _sigmoid(sqrt(8 / np.pi) * (x + 0.044715 * x**3))),
     "mish": lambda x: _gated(x, np.tanh(np.logaddexp(0, x))),
     "silu": lambda x: _gated(x, _sigmoid(x)),
-    "softplus": lambda x: np.logaddexp(0, x),
+    "softplus": lambda x: np.logaddexp(0, x), "power": np.power,
 }  # fmt: skip
 
 _ELEMENTWISE: dict[Op, Callable[..., Any]] = {
@@ -119,7 +118,9 @@ def _value(n: Node, given: list[Values], tensors: Mapping[str, Values], variable
             along = [extent if axis == n.arg else 1 for axis, extent in enumerate(n.shape)]
             return np.broadcast_to(np.arange(n.shape[n.arg], dtype=np.int32).reshape(along), n.shape)
         case Form.FUNCTION:
-            return _FUNCTIONS[n.arg](given[0])
+            return np.asarray(_FUNCTIONS[n.arg](*given), np.float64)
+        case Form.DATA:
+            return _wide(n.dtype, np.frombuffer(n.arg, STORAGE[n.dtype].newbyteorder("<")).reshape(n.shape))
         case Op.CONST:
             return np.broadcast_to(_wide(n.dtype, from_pattern(n.dtype, n.arg)), n.shape)
         case Op.CAST:

@@ -50,6 +50,17 @@ def log_of_one_plus(n: Node) -> Iterator[Node]:
         yield from (function("log1p", x) for x, one in _both_ways(n.src[0]) if is_number(one, 1))
 
 
+def power(n: Node) -> Iterator[Node]:
+    """xⁿ of a small whole n by multiplications; √x for a half"""
+    if n.op is Form.FUNCTION and n.arg == "power" and (exponent := value_of(n.src[1])) is not None:
+        x, times = n.src[0], abs(exponent)
+        if times in range(1, 17):
+            product = repeated(Op.MUL, x, int(times))
+            yield product if exponent > 0 else node(Op.RECIPROCAL, product)
+        elif times == 0.5:
+            yield node(Op.SQRT, x) if exponent > 0 else node(Op.RECIPROCAL, node(Op.SQRT, x))
+
+
 def distribute(n: Node) -> Iterator[Node]:
     """a·(b ± c) → a·b ± a·c"""
     if n.op is Op.MUL and n.dtype.is_float:
@@ -177,6 +188,7 @@ RULES: dict[str, Rule] = {
     **{name: _decomposition(of, make) for of, ways in DECOMPOSITIONS.items() for name, make in ways.items()},
     "expm1 for exp - 1": exp_minus_one,
     "log1p for log(1 + x)": log_of_one_plus,
+    "power by products": power,
     "distribute": distribute,
     "factor": factor,
     "multiply-add": multiply_add,
