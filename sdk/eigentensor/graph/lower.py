@@ -43,7 +43,7 @@ def lower(graph: Graph, *, fingerprint: bool = True) -> GraphProgram:
     named = {(Kind.OUTPUT, name): n for name, n in graph.outputs.items()}
     named |= {(Kind.STATE, name): n for name, n in graph.states.items()}
     results = {key: (lowering.arrays[n], n.shape) for key, n in named.items()}
-    externals = {lowering.arrays[n]: _buffer(n) for n in plan.order if n.op in _ROLES}
+    externals = {array: _buffer(n) for n, array in lowering.leaves.items()}
     read = {buffer.name for buffer in externals.values() if buffer.role is Role.STATE}
     for name, n in graph.states.items():
         if name not in read:  # a state that nothing looks at goes in all the same

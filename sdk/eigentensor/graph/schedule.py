@@ -10,7 +10,8 @@ from eigentensor.lowering.spans import is_long
 from eigentensor.program.expression import Axis
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 
-LEAVES = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE, Form.VARIABLE, Form.DATA, Form.COUNTER, Op.CONST})
+TENSORS = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE, Form.DATA})
+LEAVES = TENSORS | {Form.VARIABLE, Form.COUNTER, Op.CONST}
 MOVES = frozenset({Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.PAD, Form.FLIP, Form.GATHER})
 #: Instructions of an operation, by which computing again is weighed against storing and loading; all others are one.
 COST = {Form.FUNCTION: 24, Op.DIV: 8, Op.SQRT: 8, Op.RECIPROCAL: 8, Op.CAST: 0, Op.BITCAST: 0, Form.CONTIGUOUS: 0}
@@ -36,13 +37,14 @@ class Schedule:
 def schedule(roots: Sequence[Node]) -> Schedule:
     """The schedule of the nodes that the roots depend on."""
     order = list(walk(*roots))
-    costs, large = _costs(order), _large(order)
+    costs, large, indices = _costs(order), _large(order), _indices(order)
     found: dict[Node, dict[Place, None]] = {n: {} for n in order}
     kernels: dict[Node, tuple[Axis, ...]] = {}
     steps = {n: _steps(n) for n in order}
     wanted = {id(root) for root in roots} | large
     for n in reversed(order):
-        if id(n) in wanted or n.op is Form.CONTIGUOUS or _is_stored(n, list(found[n]), costs):
+        is_cheap = n in indices and costs[n] < COST[Form.FUNCTION]
+        if id(n) in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(found[n]), costs)):
             kernels[n] = tuple(fresh_axis(extent) for extent in n.shape)
             found[n] = {own(n, kernels[n]): None} | {p: None for p in found[n] if not is_loaded(n, p)}
         for place in found[n]:
@@ -58,7 +60,7 @@ def is_loaded(n: Node, place: Place) -> bool:
     so is a function, which may end in a product.
     """
     passes = n.op in (Op.MUL, Form.FUNCTION) or n.op in MOVES or _is_single(n)
-    return place.kernel is not n and not (place.term and passes)
+    return place.kernel is not n and n.op not in LEAVES and not (place.term and passes)
 
 
 def _is_single(n: Node) -> bool:
@@ -88,6 +90,15 @@ def _is_fused(n: Node, place: Place) -> bool:
     terms = n.src[0].elements // n.elements
     alike = is_long(terms, place.evaluations) == is_long(terms, n.elements) or not n.dtype.is_float
     return place.whole and place.evaluations <= n.elements and alike
+
+
+def _indices(order: Sequence[Node]) -> set[Node]:
+    """Nodes that depend on no tensor: arithmetic of counters and variables."""
+    found: set[Node] = set()
+    for n in order:
+        if (n.op in LEAVES and n.op not in TENSORS) or (n.src and all(s in found for s in n.src)):
+            found.add(n)
+    return found
 
 
 def _costs(order: Sequence[Node]) -> dict[Node, float]:
