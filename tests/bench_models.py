@@ -20,6 +20,7 @@ from tinygrad import Context, Tensor, TinyJit, UOp
 import models
 from bench_pairs import in_turn, mean_ratio, say, seconds
 from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.table import evaluations
 from models import Model
 
 NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "adam_step")
@@ -111,7 +112,7 @@ def calls(name: str) -> None:
     say("body", "calls", "ms in all", "%", "Gop/s", "units", widths=(8,))
     for body, times in sorted(spent.items(), key=lambda item: -sum(item[1]))[:25]:
         units = int(table.table[numbers.index(body)]["units"])
-        rate = table.work[body] * len(times) / sum(times) * 1e-9
+        rate = evaluations(program.bodies[body]) * len(times) / sum(times) * 1e-9
         say(str(body), len(times), sum(times) * 1e3, 100 * sum(times) / total, rate, units, widths=(8,))
         sys.stdout.write(f"         {shape_of(program.bodies[body])}; {table_schedule(program.bodies[body])}\n")
 

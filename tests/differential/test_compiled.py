@@ -3,7 +3,6 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.device import Code
 from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.memory import plan
 from eigentensor.runtime.schedule import Target
-from eigentensor.testing.programs import generate
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 
@@ -209,27 +206,6 @@ def test_another_release_of_tinygrad_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.15.0")
     with pytest.raises(ExecutionError, match=r"0\.14\.0 is expected"):
         toolchain.local.__wrapped__()
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_results_that_live_at_the_same_time_never_share_memory(seed: int) -> None:
-    program = generate(seed).program
-    offsets, first = plan(program).offsets, len(program.buffers)
-    for j, call in enumerate(program.calls):
-        live = [b for b in range(first, first + j) if _is_read_from(program, b, j)]
-        spans = sorted(_span(program, offsets, b) for b in {*live, first + j})
-        assert all(a[1] <= b[0] for a, b in pairwise(spans)), (j, call)
-        assert all(end <= plan(program).size for _, end in spans)
-
-
-def _is_read_from(program: Program, buffer: int, call: int) -> bool:
-    later = any(buffer in c.arguments for c in program.calls[call:])
-    return later or buffer in {r.buffer for r in program.results}
-
-
-def _span(program: Program, offsets: tuple[int, ...], buffer: int) -> tuple[int, int]:
-    start, parameter = offsets[buffer - len(program.buffers)], program.parameter(buffer)
-    return start, start + parameter.elements * parameter.dtype.size
 
 
 @pytest.mark.parametrize("dtype", [F32, DType.UINT8, DType.INT64])

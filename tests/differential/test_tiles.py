@@ -199,7 +199,7 @@ def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None
     )
     together.loaded.table["grain"] = 1  # type: ignore[attr-defined]
     together.run({})
-    together.loaded.written[len(of.buffers)].fill(0)  # type: ignore[attr-defined]
+    together.loaded.written()[len(of.buffers)].fill(0)  # type: ignore[attr-defined]
     start(threads)
     together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]
     together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]

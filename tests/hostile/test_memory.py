@@ -73,7 +73,7 @@ def test_every_result_is_written_to_its_last_byte(name: str, kernels: Cache, mon
     for canary in (0xA5, 0x5A):
         lay(canary, compiled, monkeypatch)
         run(compiled, example)
-        seen.append(compiled.loaded.written)  # type: ignore[attr-defined]
+        seen.append(compiled.loaded.written())  # type: ignore[attr-defined]
     assert seen[0].keys() == {result.buffer for result in example.program.results}
     assert all(seen[0][buffer].tobytes() == seen[1][buffer].tobytes() for buffer in seen[0])
 

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import BindingError, ExecutionError
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Program, Role, Variable
 from eigentensor.runtime import devices
 from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.memory import refuse_over
 from eigentensor.runtime.watch import UNWATCHED, Watch
+from eigentensor.store.tensors import load_safetensors, read_header
 
 
 def execute(
@@ -32,35 +36,49 @@ def execute(
     return CompiledGraph(program, device=device).run(tensors, variables, repeat, observe=observe)
 
 
+class Kept(Enum):
+    """Whether states are on the device to go on from; a run that ended early has lost them."""
+
+    NONE, HERE, LOST = range(3)
+
+
 class CompiledGraph:
     """A program that is compiled for a device and has its memory there; `devices.devices()` lists the devices.
 
-    `weights` (or any other tensors) given here stay bound: on a CPU they are read where they lie, and must not change.
-    States given here are what every run starts from if it is not given others. `threads` are those of a CPU. A program
-    that needs more than `memory_limit` bytes, by default what the host has, is refused: LimitError.
+    `weights` (or any other tensors), given here as arrays or as a safetensors file, stay bound: on a CPU they are read
+    where they lie, a file's in the file as it is mapped, and must not change. States given here are what every run
+    starts from if it is not given others. `threads` are those of a CPU. A program that needs more than `memory_limit`
+    bytes, by default what the host has, is refused: LimitError.
+
+    With `keep_states`, states stay on the device: a run that is given none goes on from those that the last run left,
+    and no results have any. `states` reads them.
     """
 
     def __init__(
         self,
         program: Program,
-        weights: Mapping[str, ArrayLike] | None = None,
+        weights: Mapping[str, ArrayLike] | Path | None = None,
         *,
         device: str = "CPU",
         threads: int | None = None,
         memory_limit: int | None = None,
         cache: Cache | None = None,
         toolchain: Compiler | None = None,
+        keep_states: bool = False,
     ) -> None:
-        self.program = program
+        self.program, self.keep_states = program, keep_states
         refuse_over(memory_limit, program, device)
-        self.loaded = devices.load(program, device, cache or Cache(default_folder()), toolchain, threads)
-        self.lock = Lock()
-        bound = dict(weights or {})
+        bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [i for i, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
-        self.loaded.bind(dict(zip(closed, bind(self._with_buffers(closed, variables=()), bound), strict=True)))
+        arrays = dict(zip(closed, bind(self._with_buffers(closed, variables=()), bound), strict=True))
         self.open_numbers = [i for i in range(len(program.buffers)) if i not in set(closed)]
         self.open = self._with_buffers(self.open_numbers, variables=program.variables)
+        self.inputs = [i for i in self.open_numbers if program.buffers[i].role is not Role.STATE]
+        self.loaded = devices.load(program, device, cache or Cache(default_folder()), toolchain, threads)
+        self.loaded.bind(arrays)
+        self.lock = Lock()
+        self.kept = Kept.NONE
 
     @property
     def compiled(self) -> int:
@@ -82,18 +100,61 @@ class CompiledGraph:
         of those in `only`. The array holds it until `observe` returns, then others may be written over it as ever. On a
         processor it is what later calls read.
         """
-        given = bind(self.open, {**self.first_states, **tensors}, variables or {}, repeat)
+        values = (iteration_values(self.program, variables or {}, iteration) for iteration in range(repeat))
         watch = (
             UNWATCHED
             if observe is None
             else Watch(observe, len(self.program.calls), None if only is None else sorted(only))
         )
-        values = (iteration_values(self.program, variables or {}, iteration) for iteration in range(repeat))
         with self.lock:
-            self.loaded.run(dict(zip(self.open_numbers, given, strict=True)), values, watch)
-            kinds = self.program.outputs, self.program.new_states
-            return Results(*({name: self.loaded.read(result) for name, result in kind.items()} for kind in kinds))
+            given = self._given(tensors, variables or {}, repeat)
+            self.kept = Kept.LOST  # an error leaves something in between
+            self.loaded.run(given, values, watch)
+            self.kept = Kept.HERE if self.keep_states else Kept.NONE
+            outputs = {name: self.loaded.read(result) for name, result in self.program.outputs.items()}
+            return Results(outputs, {} if self.keep_states else self._states())
+
+    def states(self) -> dict[str, NDArray[Any]]:
+        """The states that the last run left, copied. Raises ExecutionError if none are kept."""
+        with self.lock:
+            if self.kept is not Kept.HERE:
+                raise ExecutionError("no run has left states that are kept", fix="Compile with keep_states, and run.")
+            return {name: array.copy() for name, array in self._states().items()}
+
+    def _states(self) -> dict[str, NDArray[Any]]:
+        return {name: self.loaded.read(result) for name, result in self.program.new_states.items()}
+
+    def _given(
+        self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int], repeat: int
+    ) -> dict[int, NDArray[Any]]:
+        """What a run reads besides what is bound, by number of buffer: without states it goes on from those before."""
+        states = self.program.named(Role.STATE).keys()
+        begins = not self.keep_states or not states or bool(states & tensors.keys())
+        if not begins and self.kept is Kept.LOST:
+            raise ExecutionError("the last run ended early: its states are lost", fix="Give the states to go on from.")
+        if not begins and self.kept is Kept.HERE:
+            inputs = self._with_buffers(self.inputs, variables=self.program.variables)
+            return dict(zip(self.inputs, bind(inputs, tensors, variables, repeat), strict=True))
+        return dict(
+            zip(self.open_numbers, bind(self.open, {**self.first_states, **tensors}, variables, repeat), strict=True)
+        )
 
     def _with_buffers(self, numbers: Sequence[int], variables: tuple[Variable, ...]) -> Program:
         """The program's records of these numbers, for binding them alone."""
         return replace(self.program, buffers=tuple(self.program.buffers[i] for i in numbers), variables=variables)
+
+
+def load_bound(path: Path, program: Program) -> dict[str, NDArray[Any]]:
+    """The tensors of a safetensors file, mapped, of the dtypes that the program has under these names.
+
+    Raises TensorFileError if it is no such file, BindingError for another dtype: arrays do not tell bfloat16 from its
+    patterns, the file does.
+    """
+    expected = {b.name: b.dtype for b in program.buffers}
+    for name, entry in read_header(path).items():
+        if name in expected and entry.dtype is not expected[name]:
+            raise BindingError(
+                f"tensor {name!r} of {path.name}: expected {expected[name].name.lower()}, "
+                f"given {entry.dtype.name.lower()} of shape {entry.shape}"
+            )
+    return load_safetensors(path)

@@ -11,6 +11,7 @@ from eigentensor.program.model import Program, Result
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.gridded import Gridded, Launches
 from eigentensor.runtime.kernels import Compiler, prepare
+from eigentensor.runtime.memory import parts
 from eigentensor.runtime.table import Table
 from eigentensor.runtime.watch import UNWATCHED, Watch
 
@@ -28,11 +29,12 @@ class Loaded(Protocol):
     ) -> None:
         """All calls in order on the bound arrays and these, once for each tuple of the variables' values.
 
-        Between two iterations the new states become the states. The arrays are not written. `watch` observes calls.
+        Between two iterations the new states become the states; without arrays for the states, those that the last run
+        left are. The arrays are not written. `watch` observes calls.
         """
 
     def read(self, result: Result) -> NDArray[Any]:
-        """A new array, shaped, with what the last run wrote."""
+        """What the last run wrote, shaped. A later run writes over it only if that goes on from the states it left."""
 
 
 def devices() -> dict[str, str]:
@@ -45,7 +47,7 @@ def load(
 ) -> Loaded:
     """A valid program on a device. Raises ExecutionError if it cannot be compiled or the device cannot be used."""
     compiler = toolchain or toolchains.of(device)
-    kernels = prepare(program.bodies, cache, compiler)
+    kernels = prepare((*program.bodies, *parts(program)), cache, compiler)
     if isinstance(compiler, Gridded):
         return Launches(program, kernels, compiler)
     return Table(program, kernels, threads)

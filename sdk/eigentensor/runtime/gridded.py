@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.grid import Grid, Many, candidate_grids, choose_grid, groups
 from eigentensor.runtime.joining import join, simple_joins
 from eigentensor.runtime.kernels import Kernels
-from eigentensor.runtime.memory import plan
+from eigentensor.runtime.memory import memories, next_turn, plan
 from eigentensor.runtime.simt import write
 from eigentensor.runtime.toolchain import Build, with_headers
 from eigentensor.runtime.tuning.grids import grid_features
@@ -127,89 +128,106 @@ class Queue(Protocol):
 
 
 class Launches:
-    """A program on a device with work items: buffers for all tensors, and one list of launches."""
+    """A program on a device with work items: buffers for all tensors, and a list of launches for each turn."""
 
     def __init__(self, program: Program, kernels: Kernels, toolchain: Gridded) -> None:
         self.program, self.queue = program, toolchain.queue()
-        queue = self.queue
+        queue, first = self.queue, len(program.buffers)
         self.compiled = kernels.compiled
         self.plan = plan(program, max(queue.alignment, 64))
         self.arena = queue.allocate(self.plan.size)
-        first = len(program.buffers)
-        self.buffers = [queue.allocate(self._bytes(number)) for number in range(first)]
-        self.buffers += [
-            queue.part(self.arena, start, self._bytes(first + j)) for j, start in enumerate(self.plan.offsets)
-        ]
+        own = {r.buffer for r in program.results}
+        self.buffers = {number: queue.allocate(self._bytes(number)) for number in (*range(first), *own)}
+        for j, (start, result) in enumerate(zip(self.plan.offsets, self.plan.own, strict=True)):
+            if result is None:
+                self.buffers[first + j] = queue.part(self.arena, start, self._bytes(first + j))
+        self.states = [i for i, b in enumerate(program.buffers) if b.role is Role.STATE]
+        for number in self.states:  # what was given there is not read any more when a second memory is needed
+            new = program.new_states[program.buffers[number].name].buffer
+            self.buffers[first + len(program.calls) + new] = self.buffers[number]
+        self.memories = [memories(program, self.plan, turn) for turn in range(3)]
+        self.turn = self.last = 0  #: of the next iteration, and of the one before
         self.variables = [v for call in program.calls for v in call.variables]
         self.values = queue.allocate(8 * len(self.variables))
-        codes = [None if code is None else queue.kernel(code) for code in kernels.bodies]
-        grids = [toolchain.schedule(body) for body in program.bodies]
-        self.launches: list[Launch | None] = []
-        at = 0
-        for j, call in enumerate(program.calls):
-            buffers = tuple(self.buffers[b] for b in (first + j, *call.arguments))
-            numbers: tuple[int, ...] = ()
-            if call.variables:
-                buffers, numbers, at = (*buffers, self.values), (at,), at + len(call.variables)
-            launch: Launch | None = None
-            if codes[call.body] is not None:
-                body, grid = program.bodies[call.body], grids[call.body]
-                count = int(np.prod(groups(simple(body), grid), dtype=object))
-                launch = Launch(codes[call.body], buffers, numbers, count, grid.items)
-            self.launches.append(launch)
-        self.launchers: dict[tuple[int, int], Callable[[], None]] = {}
-        self._launcher(0, len(self.launches))  # that of every run that nobody observes
+        self.codes = {body: None if code is None else queue.kernel(code) for body, code in kernels.bodies.items()}
+        self.toolchain = toolchain
+        self.launchers: dict[tuple[int, int, int], Callable[[], None]] = {}
+        self._launcher(0, 0, len(program.calls))  # that of every run that nobody observes
 
     def bind(self, arrays: Mapping[int, NDArray[Any]]) -> None:
         """Copies these arrays, by number of buffer, to the device: every run reads them there."""
-        for number, array in arrays.items():
-            if array.size:
-                self.queue.write(self.buffers[number], array)
+        self._write(arrays)
         self.queue.wait()
 
     def run(
         self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED
     ) -> None:
-        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
-        for number, array in arrays.items():
-            if array.size:
-                self.queue.write(self.buffers[number], array)
+        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states.
+
+        Without arrays for the states, they are those that the last run left.
+        """
+        if not self.states or self.states[0] in arrays:
+            self.turn = 0
+        self._write(arrays)
         for iteration, of in enumerate(values):
-            if iteration:
-                self._feed_back()
             if self.variables:
                 self.queue.write(self.values, np.array([of[v] for v in self.variables], np.int64))
-            begun = 0
+            self.last, begun = self.turn, 0
             for call, number in watch.pauses(iteration):
-                self._launcher(begun, call + 1)()
+                self._launcher(self.turn, begun, call + 1)()
                 begun = call + 1
                 watch.observe(number, self._read(len(self.program.buffers) + call))
-            self._launcher(begun, len(self.launches))()
+            self._launcher(self.turn, begun, len(self.program.calls))()
+            self.turn = next_turn(self.plan, self.turn)
         self.queue.wait()
 
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote, as a new array."""
         return self._read(result.buffer).reshape(result.shape)
 
-    def _launcher(self, start: int, stop: int) -> Callable[[], None]:
+    @cached_property
+    def launches(self) -> list[list[Launch | None]]:
+        """Those of all calls, in each turn; None where nothing is to be computed."""
+        return [[self._launch(turn, j) for j in range(len(self.program.calls))] for turn in range(len(self.memories))]
+
+    def _launch(self, turn: int, number: int) -> Launch | None:
+        call, body = self.program.calls[number], self.plan.body(self.program, number, turn)
+        code = self.codes[body]
+        if code is None:
+            return None
+        where = self.memories[turn]
+        of = (len(self.program.buffers) + number, *call.arguments)
+        buffers, numbers = [self.buffers[where[b]] for b in of], list[int]()
+        if call.variables:
+            buffers.append(self.values)
+            numbers.append(self.first_values[number])
+        grid = self.toolchain.schedule(body)
+        count = int(np.prod(groups(simple(body), grid), dtype=object))
+        return Launch(code, tuple(buffers), tuple(numbers), count, grid.items)
+
+    @cached_property
+    def first_values(self) -> list[int]:
+        """Where the values of each call's variables begin."""
+        return [0, *accumulate(len(call.variables) for call in self.program.calls)]
+
+    def _launcher(self, turn: int, start: int, stop: int) -> Callable[[], None]:
         """What launches the calls from one to another."""
-        if (found := self.launchers.get((start, stop))) is None:
-            found = self.queue.launcher([launch for launch in self.launches[start:stop] if launch])
-            self.launchers[start, stop] = found
+        if (found := self.launchers.get((turn, start, stop))) is None:
+            found = self.queue.launcher([launch for launch in self.launches[turn][start:stop] if launch])
+            self.launchers[turn, start, stop] = found
         return found
+
+    def _write(self, arrays: Mapping[int, NDArray[Any]]) -> None:
+        for number, array in arrays.items():
+            if array.size:
+                self.queue.write(self.buffers[number], array)
 
     def _read(self, number: int) -> NDArray[Any]:
         dtype, elements = self.program.parameter(number)
         array = np.empty(elements, STORAGE[dtype])
         if array.size:
-            self.queue.read(self.buffers[number], array)
+            self.queue.read(self.buffers[self.memories[self.last][number]], array)
         return array
-
-    def _feed_back(self) -> None:
-        for number, buffer in enumerate(self.program.buffers):
-            if buffer.role is Role.STATE and buffer.elements:
-                new = self.buffers[self.program.new_states[buffer.name].buffer]
-                self.queue.copy(self.buffers[number], new, self._bytes(number))
 
     def _bytes(self, number: int) -> int:
         dtype, elements = self.program.parameter(number)

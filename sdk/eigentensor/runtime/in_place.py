@@ -1,6 +1,7 @@
 """Which calls may write over what they read: those that read each element only to compute the same element."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
@@ -10,6 +11,7 @@ from eigentensor.runtime.schedule import Schedule
 WIDTH, FEW = 16, 256  #: what tiles without overlap must divide if there are more elements than a few
 
 
+@lru_cache(maxsize=4096)
 def in_place(body: Body) -> frozenset[int]:
     """The parameters whose memory a call of a body may write its result into, if nobody reads them later.
 

@@ -1,5 +1,6 @@
 """Simpler indices, and two output axes as one loop: elements that lie side by side are found to do so."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.runtime.analysis import signed
+from eigentensor.runtime.part import Part
 
 Form = dict[int, int]  #: a sum: how often each value occurs in it, and under ONE a constant
 ONE = -1
@@ -79,8 +81,18 @@ class _Rewriting:
         if self.axis is not None:
             extents[self.axis - 1 : self.axis + 1] = [extents[self.axis - 1] * extents[self.axis]]
         ranges = (r._replace(extent=place[self.extents[r.extent]]) for r in self.old.reduce_ranges)
-        instructions = tuple(_with_operands(self.instructions[n], place) for n in sorted(needed))
-        return replace(self.old, instructions=instructions, output_ranges=tuple(extents), reduce_ranges=tuple(ranges))
+        instructions = tuple(with_operands(self.instructions[n], place) for n in sorted(needed))
+        new = replace(self.old, instructions=instructions, output_ranges=tuple(extents), reduce_ranges=tuple(ranges))
+        return replace(new, place=place[self.place(new.place)]) if isinstance(new, Part) else new
+
+    def place(self, number: int) -> int:
+        """Where the index of the stored element is now. Raises ValueError if it no longer grows evenly."""
+        kinds = (
+            self.instructions[atom].op for atom in self.forms[number] if atom != ONE and self.last_range[atom] >= 0
+        )
+        if self.axis is not None and any(op is not Op.RANGE for op in kinds):
+            raise ValueError("elements would be stored at places that are no sum of loops")
+        return self.values[number]
 
     def put(self, instruction: Instruction, *, last: bool = False) -> int:
         if instruction in self.numbers and not last:
@@ -100,7 +112,7 @@ class _Rewriting:
             for reduce_range in self.old.reduce_ranges:
                 if reduce_range.reduction == instruction.c:
                     self.extents[reduce_range.extent] = self.value(reduce_range.extent)
-        return _with_operands(instruction, {v: self.value(v) for v in instruction.values})
+        return with_operands(instruction, {v: self.value(v) for v in instruction.values})
 
     def value(self, number: int) -> int:
         """The new number of a value; a sum is written out, what changes seldom first."""
@@ -185,7 +197,8 @@ class _Rewriting:
         return signed(instruction) if instruction.op is Op.CONST else 0
 
 
-def _with_operands(instruction: Instruction, places: dict[int, int]) -> Instruction:
+def with_operands(instruction: Instruction, places: Mapping[int, int]) -> Instruction:
+    """An instruction whose operands are elsewhere."""
     if instruction.op is Op.LOAD:
         guard = instruction.c if instruction.c == NO_GUARD else places[instruction.c]
         return instruction._replace(b=places[instruction.b], c=guard)

@@ -1,6 +1,6 @@
 """The object code of a program's bodies: from the cache, or compiled and put there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import sched_getaffinity
@@ -38,16 +38,16 @@ class Compiler(Protocol):
 class Kernels:
     """Code of each body (None if its calls write no element) and of the driver; how many were compiled now."""
 
-    bodies: tuple[bytes | None, ...]
+    bodies: Mapping[Body, bytes | None]
     driver: bytes
     compiled: int
 
 
 def prepare(
-    bodies: Sequence[Body], cache: Cache, toolchain: Compiler, compiler: Callable[[str], bytes] | None = None
+    bodies: Iterable[Body], cache: Cache, toolchain: Compiler, compiler: Callable[[str], bytes] | None = None
 ) -> Kernels:
-    """Object code of all bodies; what the cache lacks is compiled, by `compiler` if one is given."""
-    build = compiler or toolchain.compile
+    """Object code of different bodies; what the cache lacks is compiled, by `compiler` if one is given."""
+    bodies, build = tuple(dict.fromkeys(bodies)), compiler or toolchain.compile
     keys = [toolchain.key(body) if body.parameters[0].elements else None for body in bodies]
     driver = toolchain.name("driver.c") if toolchain.driver else None
     found = {key: cache.get(key) for key in (*keys, driver) if key is not None}
@@ -74,7 +74,7 @@ def prepare(
         cache.prune()
     codes = {key: code or new[key] for key, code in found.items()}
     return Kernels(
-        tuple(None if key is None else codes[key] for key in keys),
+        {body: None if key is None else codes[key] for body, key in zip(bodies, keys, strict=True)},
         b"" if driver is None else codes[driver],
         len(missing),
     )

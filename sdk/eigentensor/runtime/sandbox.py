@@ -31,7 +31,7 @@ from eigentensor.runtime.child import FAILED
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.memory import refuse_over
+from eigentensor.runtime.memory import parts, refuse_over
 from eigentensor.runtime.returned import Observed, Wanted
 from eigentensor.runtime.toolchain import SECONDS, Toolchain
 from eigentensor.store.tensors import save_safetensors
@@ -89,7 +89,9 @@ def observe_sandboxed(
     decoded = decode(program)
     refuse_over(limits.memory, decoded, device, repeat)
     end = monotonic() + limits.seconds
-    here = _build(device, unsafe).settled(decoded.bodies)  # the child finds the kernels by the same schedules
+    here = _build(device, unsafe).settled(
+        (*decoded.bodies, *parts(decoded))
+    )  # the child finds the kernels by the same schedules
     _prepare(decoded, here, limits.seconds, cache, unsafe)
     wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
     written = OUTPUT if here.needs else MESSAGE
@@ -144,7 +146,7 @@ def _prepare(program: Program, here: Toolchain | Gridded, seconds: float, cache:
     def compiler(text: str) -> bytes:
         return _compile(text, here, end - monotonic(), unsafe)
 
-    prepare(program.bodies, cache, here, compiler)
+    prepare((*program.bodies, *parts(program)), cache, here, compiler)
 
 
 def _hashing(cache: Cache) -> bytes:

@@ -8,6 +8,7 @@ from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.expressions import MEMORY, STEP, STORED, apply, identity, register
 from eigentensor.runtime.grid import Grid, cone_of, staged
 from eigentensor.runtime.item import Item
+from eigentensor.runtime.part import Part
 
 NAME = "compute"  #: of the kernel
 
@@ -22,8 +23,9 @@ def write(body: Body, grid: Grid) -> str:
 
 class _Writer(Item):
     def text(self) -> str:
+        alone = "" if isinstance(self.body, Part) else "restrict "  # a part may lie in what it reads
         parameters = [
-            f"GLOBAL {'const ' if number else ''}{STORED[parameter.dtype]} *restrict p{number}"
+            f"GLOBAL {'const ' if number else ''}{STORED[parameter.dtype]} *{alone}p{number}"
             for number, parameter in enumerate(self.body.parameters)
         ]
         if self.body.variables:
@@ -143,6 +145,8 @@ class _Writer(Item):
                 names = {**dict.fromkeys(self.grid.rows, f"r{r}"), **dict.fromkeys(self.grid.columns, f"c{c}")}
                 steps = [f"i{a}{names.get(a, '')} * {prod(extents[a + 1 :])}" for a in range(len(extents))]
                 inside = [f"at{s} <= {self.extent(s[0]) - 1}" for s in (f"r{r}", f"c{c}") if self.ragged(s[0])]
-                value = self.value(last, f"r{r}c{c}")
-                put = f"store_{MEMORY[dtype]}(p0, {' + '.join(steps) or '0'}, {value});"
+                place = " + ".join(steps) or "0"
+                if isinstance(self.body, Part):
+                    place = self.value(self.body.place, f"r{r}c{c}")
+                put = f"store_{MEMORY[dtype]}(p0, {place}, {self.value(last, f'r{r}c{c}')});"
                 self.line(f"if ({' && '.join(inside)}) {put}" if inside else put)

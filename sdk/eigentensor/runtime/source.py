@@ -12,6 +12,7 @@ from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.expressions import MEMORY, STORED
 from eigentensor.runtime.in_place import apart, in_place
 from eigentensor.runtime.joining import join
+from eigentensor.runtime.part import Part
 from eigentensor.runtime.reduction import Reductions
 from eigentensor.runtime.schedule import Schedule
 from eigentensor.runtime.tile import Text, Tile
@@ -27,7 +28,10 @@ def write(body: Body, schedule: Schedule) -> str:
     which computes the units first…last−1 of a call into buffers[0], from the buffers and variables of its parameters;
     with a negative `last` it only returns how many units there are.
     """
-    joined, over = join(body, schedule.joined), bool(in_place(body))
+    joined = join(body, schedule.joined)
+    if isinstance(body, Part):
+        return _Writer(joined, schedule, True).kernel()
+    over = bool(in_place(body))
     return _Writer(joined, apart(joined, schedule) if over else schedule, over).kernel()
 
 
@@ -187,11 +191,18 @@ class _Writer:
 
     # The result
 
+    def steps_of(self, part: Part) -> dict[int, int]:
+        """By how much the element that is stored moves along each axis."""
+        strides = (self.analysis.strides(axis)[part.place] for axis in range(self.analysis.outputs))
+        return {axis: stride for axis, stride in enumerate(strides) if stride is not None}
+
     def store(self) -> None:
         last = len(self.body.instructions) - 1
         dtype, s, extents = self.body.parameters[0].dtype, self.schedule, self.body.output_ranges
         step = {axis: prod(extents[axis + 1 :]) for axis in range(len(extents))}
         place = " + ".join(f"i{axis} * {step[axis]}" for axis in step) or "0"
+        if isinstance(self.body, Part):
+            place, step = self.tile.value(self.body.place, 0, 0, False), self.steps_of(self.body)
         self.text.line(f"const i64 place = {place};")
         for row in range(s.rows):
             for column in range(s.columns):

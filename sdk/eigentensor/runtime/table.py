@@ -1,21 +1,22 @@
-"""How a CPU runs a program: one table of calls, which the driver goes through on some threads."""
+"""How a CPU runs a program: tables of calls, which the driver goes through on some threads."""
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import STORAGE
-from eigentensor.program.model import Program, Result, Role
+from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.device import STEP, address, driver, empty, load, memory, units
 from eigentensor.runtime.kernels import Kernels
-from eigentensor.runtime.memory import plan
+from eigentensor.runtime.memory import memories, next_turn, plan
 from eigentensor.runtime.watch import UNWATCHED, Watch
 
 #: Evaluations of instructions below which a call is not shared by threads, and a run is left to one thread.
@@ -24,7 +25,10 @@ Arrays = Mapping[int, NDArray[Any]]
 
 
 class Table:
-    """A program in the driver's table, with the memory of what calls write. Tensors are read where they lie."""
+    """A program in the driver's tables, with the memory of what calls write. Tensors are read where they lie.
+
+    There is a table for each turn of `memory.memories`: the kernels differ, or the memory of states.
+    """
 
     def __init__(self, program: Program, kernels: Kernels, threads: int | None = None) -> None:
         self.program = program
@@ -32,11 +36,14 @@ class Table:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.plan = plan(program, over=True)
         self.memory = memory(self.plan.size)
-        self.codes = [None if code is None else load(code) for code in kernels.bodies]
+        self.codes = {body: None if code is None else load(code) for body, code in kernels.bodies.items()}
         self.driver = driver(kernels.driver)
         self.shared = Counter(result.buffer for result in program.results)
-        self.result_types = {buffer: program.parameter(buffer) for buffer in self.shared}
-        self.written: dict[int, NDArray[Any]] = {}
+        self.states = [i for i, b in enumerate(program.buffers) if b.role is Role.STATE]
+        turns = 3 if self.plan.swapped else 2 if self.plan.carried else 1
+        self.memories = [memories(program, self.plan, turn) for turn in range(turns)]
+        self.turn = self.last = 0  #: of the next iteration, and of the one before
+        self.results: dict[int, NDArray[Any]] = {}  #: memory of the program's results, by number
         self._lay_out()
 
     def bind(self, arrays: Arrays) -> None:
@@ -44,98 +51,109 @@ class Table:
         self.bound = self._point(arrays)
 
     def run(self, arrays: Arrays, values: Iterable[tuple[int, ...]], watch: Watch = UNWATCHED) -> None:
-        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states."""
-        held = self._point({**arrays, **self._results()})
-        threads = self.threads if self.evaluations > SHARED_RUN else 1
+        """All calls on these arrays, once for each tuple of the variables' values; then new states are the states.
+
+        Without arrays for the states, they are those that the last run left.
+        """
+        if not self.states or self.states[0] in arrays:
+            self.turn, self.results = 0, {}
+        stay = self.plan.carried | self.plan.swapped if self.turn else frozenset[int]()
+        self.results |= self._empty(self.shared.keys() - stay)
+        given = self._point(arrays)
         for iteration, of in enumerate(values):
-            if iteration:
-                held |= self._point(self._fed_back())
+            if self.turn == 1:
+                self.results |= self._empty(self.second.keys() - self.results.keys())
+            table = self.tables[self.turn]
+            threads = self.threads if self.evaluations[self.turn] > SHARED_RUN else 1
             self.values[:] = [of[v] for v in self.bound_variables]
-            begun = 0
+            self.last, begun = self.turn, 0
             for call, number in watch.pauses(iteration):
-                self.driver.run(self.table[begun : self.steps[call]], threads)
+                self.driver.run(table[begun : self.steps[call]], threads)
                 begun = self.steps[call]
-                watch.observe(number, self._written(call))
-            self.driver.run(self.table[begun:], threads)
+                watch.observe(number, self._written(len(self.program.buffers) + call))
+            self.driver.run(table[begun:], threads)
+            self.turn = next_turn(self.plan, self.turn)
+        del given  # held until here
 
     def read(self, result: Result) -> NDArray[Any]:
-        """What the last run wrote, for the caller to keep."""
-        array = self._result(result)
+        """What the last run wrote."""
+        array = self._written(result.buffer).reshape(result.shape)
         return array.copy() if self.shared[result.buffer] > 1 else array
 
-    def _results(self) -> Arrays:
-        """Memory that the next run writes its results to."""
-        self.written = {}
-        self.written = {b: empty(STORAGE[dtype], n) for b, (dtype, n) in self.result_types.items()}
-        return self.written
+    def written(self) -> dict[int, NDArray[Any]]:
+        """What the last run wrote of each result of the program, flat, by number of buffer."""
+        return {buffer: self._written(buffer) for buffer in self.shared}
+
+    @property
+    def table(self) -> NDArray[Any]:
+        """That of a first iteration."""
+        first: NDArray[Any] = self.tables[0]
+        return first
+
+    @cached_property
+    def second(self) -> dict[int, int]:
+        """The second memories of results, by number, and whose they are."""
+        count = len(self.program.buffers) + len(self.program.calls)
+        return {count + r: r for r in self.plan.swapped}
+
+    def _empty(self, numbers: Iterable[int]) -> Arrays:
+        """New memory for results of the program, where the calls write them."""
+        types = {number: self.program.parameter(self.second.get(number, number)) for number in numbers}
+        return self._point({number: empty(STORAGE[dtype], n) for number, (dtype, n) in types.items()})
 
     def _lay_out(self) -> None:
-        program = self.program
-        calls = [(j, call) for j, call in enumerate(program.calls) if self.codes[call.body] is not None]
-        arguments = [[len(program.buffers) + j, *call.arguments] for j, call in calls]
-        #: How many steps of the table there are up to each call, it included.
-        self.steps = list(accumulate(self.codes[call.body] is not None for call in program.calls))
-        self.pointers = np.zeros(sum(map(len, arguments)), np.uint64)
+        program, first = self.program, len(self.program.buffers)
+        runs = [self.codes[program.bodies[call.body]] is not None for call in program.calls]
+        calls = [(j, call) for j, call in enumerate(program.calls) if runs[j]]
+        arguments = [[first + j, *call.arguments] for j, call in calls]
+        #: How many steps of a table there are up to each call, it included.
+        self.steps = list(accumulate(runs))
         self.values = np.zeros(sum(len(call.variables) for _, call in calls), np.int64)
         self.bound_variables = [v for _, call in calls for v in call.variables]
         buffers = np.array([b for of in arguments for b in of], np.int64)
-        order = np.argsort(buffers, kind="stable")
-        pointed = [*range(len(program.buffers)), *self.shared]
-        first, last = (np.searchsorted(buffers[order], pointed, side) for side in ("left", "right"))
-        self.places = {buffer: order[i:j] for buffer, i, j in zip(pointed, first, last, strict=True)}
-        written = buffers >= len(program.buffers)
-        offsets = np.array(self.plan.offsets, np.uint64)
-        self.pointers[written] = np.uint64(address(self.memory)) + offsets[buffers[written] - len(program.buffers)]
-        counts = [0 if code is None else units(code) for code in self.codes]
-        self.table = np.zeros(len(calls), STEP)
-        pointer, value = address(self.pointers), address(self.values)
-        for step, (_, call), own in zip(self.table, calls, arguments, strict=True):
-            code = self.codes[call.body]
-            assert code is not None  # the others are not in the table
-            count = counts[call.body]
-            shared = self.work[call.body] > SHARED_CALL
-            grain = max(1, count // (4 * self.threads)) if shared else count
-            step["kernel"], step["buffers"], step["variables"] = code.address, pointer, value
-            step["units"], step["grain"] = count, grain
-            pointer += 8 * len(own)
-            value += 8 * len(call.variables)
-
-    @cached_property
-    def work(self) -> list[int]:
-        """Evaluations of instructions by a call of each body."""
-        return [b.parameters[0].elements * sum(Analysis(b).steps) for b in self.program.bodies]
-
-    @cached_property
-    def evaluations(self) -> int:
-        return sum(self.work[call.body] for call in self.program.calls)
+        self.pointers = np.zeros((len(self.memories), len(buffers)), np.uint64)
+        placed = np.array([False] * first + [r is None for r in self.plan.own])[buffers]
+        offsets = np.array([0] * first + list(self.plan.offsets), np.uint64)[buffers]
+        self.pointers[:, placed] = np.uint64(address(self.memory)) + offsets[placed]
+        numbers = np.array(self.memories, np.int64)[:, buffers].reshape(-1)
+        order = np.argsort(numbers, kind="stable")
+        pointed = [*range(first), *self.shared, *self.second]
+        begin, end = (np.searchsorted(numbers[order], pointed, side) for side in ("left", "right"))
+        self.places = {number: order[i:j] for number, i, j in zip(pointed, begin, end, strict=True)}
+        self.tables = np.zeros((len(self.memories), len(calls)), STEP)
+        self.evaluations = [0] * len(self.memories)
+        for turn, table in enumerate(self.tables):
+            pointer, value = address(self.pointers[turn]), address(self.values)
+            for step, (j, call), own in zip(table, calls, arguments, strict=True):
+                body = self.plan.body(program, j, turn)
+                code, work = self.codes[body], evaluations(body)
+                assert code is not None  # the others are not in the table
+                count = units(code)
+                step["kernel"], step["buffers"], step["variables"], step["units"] = code.address, pointer, value, count
+                step["grain"] = max(1, count // (4 * self.threads)) if work > SHARED_CALL else count
+                pointer += 8 * len(own)
+                value += 8 * len(call.variables)
+                self.evaluations[turn] += work
 
     def _point(self, arrays: Arrays) -> dict[int, NDArray[Any]]:
-        """Let the calls read these arrays, which must be held as long as they do."""
+        """Let the calls read and write these arrays, by number of memory, which must be held as long as they do."""
         aligned = {number: a if a.flags.aligned else a.copy() for number, a in arrays.items()}
+        pointers = self.pointers.reshape(-1)
         for number, array in aligned.items():
-            self.pointers[self.places[number]] = address(array)
+            pointers[self.places[number]] = address(array)
         return aligned
 
-    @cached_property
-    def states(self) -> dict[int, NDArray[Any]]:
-        """Memory for states that are fed back: those that are given are not written."""
-        buffers = enumerate(self.program.buffers)
-        return {i: np.empty(b.elements, STORAGE[b.dtype]) for i, b in buffers if b.role is Role.STATE}
-
-    def _fed_back(self) -> Arrays:
-        """The new states, where the next iteration cannot overwrite them."""
-        for number, array in self.states.items():
-            array[:] = self._result(self.program.new_states[self.program.buffers[number].name]).reshape(-1)
-        return self.states
-
-    def _result(self, result: Result) -> NDArray[Any]:
-        return self.written[result.buffer].reshape(result.shape)
-
-    def _written(self, call: int) -> NDArray[Any]:
-        """Where the result of a call lies, flat."""
-        buffer = len(self.program.buffers) + call
-        if buffer in self.written:
-            return self.written[buffer]
+    def _written(self, buffer: int) -> NDArray[Any]:
+        """Where the last result of a call lies, flat."""
         dtype, elements = self.program.parameter(buffer)
-        start = self.plan.offsets[call]
+        number = self.memories[self.last][buffer]
+        if number in self.results:
+            return self.results[number].view(STORAGE[dtype])
+        start = self.plan.offsets[buffer - len(self.program.buffers)]
         return self.memory[start : start + elements * dtype.size].view(STORAGE[dtype])
+
+
+@lru_cache(maxsize=4096)
+def evaluations(body: Body) -> int:
+    """Evaluations of instructions by a call of a body."""
+    return prod(body.output_ranges) * sum(Analysis(body).steps)
