@@ -1,6 +1,7 @@
 """The examples do what they say."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ def test_a_python_file_becomes_a_program_file(tmp_path: Path, capsys: pytest.Cap
         main(["program", "capture", str(EXAMPLES / "matmul.py") + ":x", "-o", str(target)])
     assert ended.value.code == 7
     assert "no program named 'x'" in capsys.readouterr().err
+
+
+def test_a_python_file_imports_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("parts").mkdir()
+    Path("parts", "doubling.py").write_text("def double(x):\n    return x + x\n")
+    Path("parts", "doubled.py").write_text(
+        "import numpy as np\nfrom doubling import double\nfrom eigentensor.capture import capture\n"
+        "program = capture(double, [np.zeros(3, np.float32)])\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["program", "capture", "parts/doubled.py"])
+    assert not ended.value.code
+    assert GraphProgram.from_bytes(Path("doubled.program").read_bytes()).program.outputs["output"].shape == (3,)
 
 
 def test_the_example_is_the_ten_lines_of_the_front_page() -> None:

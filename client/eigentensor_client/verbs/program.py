@@ -1,6 +1,7 @@
 """`eigentensor program`: program files."""
 
 import runpy
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,7 +121,8 @@ def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
 def _captured(file: Path, name: str, weights: Path | None) -> "GraphProgram":
     from eigentensor.capture import GraphProgram, load_weights
 
-    names = runpy.run_path(str(existing(file)), run_name="__eigentensor__")
+    sys.path.insert(0, str(existing(file).parent))  # what lies beside it can be imported, as when Python runs it
+    names = runpy.run_path(str(file), run_name="__eigentensor__")
     found = names.get(name)
     given = [] if weights is None else [load_weights(weights)]
     graph = found(*given) if callable(found) and not isinstance(found, GraphProgram) else found

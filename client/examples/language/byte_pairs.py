@@ -1,0 +1,77 @@
+"""Byte-pair encoding: text as numbers of frequent byte strings, and back."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+END = 0  #: the token before a text and after it; those of the single bytes follow
+FIRST_MERGE = 257
+PARTS = re.compile(r" ?\w+| ?[^\w\s]+|\s+(?!\S)|\s")  # words with the space before them: merges stay within a part
+
+
+@dataclass(frozen=True)
+class BytePairs:
+    """A vocabulary: END, the 256 bytes, and for each merge, in order, the token of two tokens side by side."""
+
+    merges: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        return FIRST_MERGE + len(self.merges)
+
+    @cached_property
+    def ranks(self) -> dict[tuple[int, int], int]:
+        return {pair: FIRST_MERGE + rank for rank, pair in enumerate(self.merges)}
+
+    @cached_property
+    def strings(self) -> list[bytes]:
+        """The bytes of each token."""
+        strings = [b"", *(bytes([byte]) for byte in range(256))]
+        for left, right in self.merges:
+            strings.append(strings[left] + strings[right])
+        return strings
+
+    def encode(self, text: str) -> list[int]:
+        return [token for part in PARTS.findall(text) for token in self._part(part.encode())]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The text of tokens, which may begin or end within a character: what is none is shown as U+FFFD."""
+        return b"".join(self.strings[token] for token in tokens).decode(errors="replace")
+
+    def _part(self, part: bytes) -> list[int]:
+        tokens = [1 + byte for byte in part]
+        while found := [self.ranks[pair] for pair in pairwise(tokens) if pair in self.ranks]:
+            tokens = merged(tokens, self.merges[min(found) - FIRST_MERGE], min(found))
+        return tokens
+
+
+def trained(text: str, size: int) -> BytePairs:
+    """A vocabulary of `size` tokens, fewer if nothing is left to merge: the most frequent pair of the text is merged,
+    of those equally frequent the one whose bytes come first, then again."""
+    parts = [([1 + byte for byte in part.encode()], count) for part, count in Counter(PARTS.findall(text)).items()]
+    pairs = BytePairs(())
+    while pairs.size < size:
+        counts: Counter[tuple[int, int]] = Counter()
+        for tokens, count in parts:
+            for pair in pairwise(tokens):
+                counts[pair] += count
+        if not counts:
+            break
+        best = min(counts, key=lambda pair: (-counts[pair], *(pairs.strings[token] for token in pair)))
+        parts = [(merged(tokens, best, pairs.size), count) for tokens, count in parts]
+        pairs = BytePairs((*pairs.merges, best))
+    return pairs
+
+
+def merged(tokens: Sequence[int], pair: tuple[int, int], token: int) -> list[int]:
+    """The tokens with `token` wherever the pair stands, from left to right."""
+    made: list[int] = []
+    for after in tokens:
+        if made and (made[-1], after) == pair:
+            made[-1] = token
+        else:
+            made.append(after)
+    return made

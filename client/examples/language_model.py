@@ -1,0 +1,122 @@
+"""A language model that learns this project's front page and writes: here, or as paid tasks that others check.
+
+python client/examples/language_model.py train
+python client/examples/language_model.py write "A program" " and an operator" --temperature 0.7 --seed 1 [--paid]
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from eigentensor.capture import GraphProgram
+from eigentensor.chain import to_wei
+from eigentensor.errors import BlobNotFound, EigenTensorError
+from eigentensor.runtime import CompiledGraph
+from eigentensor_client import Client
+from eigentensor_client.orders import Terms, Work
+from language import byte_pairs
+from language.byte_pairs import END, BytePairs
+from language.decoder import Shape, drawn
+from language.training import Batch, taught
+from language.writing import Executor, Sampling, Text, writing
+
+README = Path(__file__).parents[2] / "README.md"
+FILE = Path("language_model.safetensors")
+SHAPE = Shape(4, 96, 4, 2, 24, 256, vocabulary=512, context=192, window=32, full_every=2)
+BATCH = Batch(rows=4, length=192)
+STEPS = 400
+TERMS = Terms(to_wei("0.05"), exec=60)
+
+
+def train(steps: int = STEPS) -> None:
+    """Writes FILE: the weights, and the merges of the tokenizer."""
+    text = README.read_text()
+    pairs = byte_pairs.trained(text, SHAPE.vocabulary)
+    tokens = np.array([END, *pairs.encode(text), END], np.int32)
+
+    def tell(step: int, loss: float) -> None:
+        print(f"step {step:4}  loss {loss:.3f}", file=sys.stderr)
+
+    weights = taught(drawn(SHAPE), BATCH, tokens, steps, tell)
+    save_file({"merges": np.array(pairs.merges, np.int32), **weights}, FILE)
+
+
+def load() -> tuple[GraphProgram, BytePairs]:
+    """The program with the weights of FILE, and the tokenizer."""
+    if not FILE.exists():
+        raise BlobNotFound(f"there is no {FILE} here", fix=f"`python {__file__} train` makes it.")
+    tensors = load_file(FILE)
+    pairs = BytePairs(tuple((int(a), int(b)) for a, b in tensors.pop("merges")))
+    graph = writing(drawn(SHAPE))
+    return GraphProgram(graph.program, tensors, graph.states), pairs
+
+
+def program() -> GraphProgram:
+    """What `eigentensor program capture client/examples/language_model.py` writes, with weights and first states."""
+    return load()[0]
+
+
+def here(graph: GraphProgram) -> Executor:
+    compiled = CompiledGraph(graph.program, graph.weights)
+
+    def execute(inputs, states, variables, repeat):
+        results = compiled.run({**inputs, **states}, variables, repeat)
+        return results.outputs["output"], results.states
+
+    return execute
+
+
+def paid(graph: GraphProgram, client: Client) -> Executor:
+    """Each execution is a task, checked by somebody else."""
+
+    def execute(inputs, states, variables, repeat):
+        work = Work(graph.program, inputs, dict(graph.weights), states, variables, repeat)
+        result = client.run(work, TERMS, "checked")
+        print(f"task {result.uuid}  {result.task.words}  executor {result.executor}", file=sys.stderr)
+        return result.outputs["output"], result.states
+
+    return execute
+
+
+def write(prompts: list[str], count: int, sampling: Sampling, *, pay: bool) -> None:
+    """Each prompt goes on where the text before it ended."""
+    graph, pairs = load()
+    if not pay:
+        return show(Text(graph, pairs, here(graph)), prompts, count, sampling)
+    with Client() as client:
+        show(Text(graph, pairs, paid(graph, client)), prompts, count, sampling)
+
+
+def show(text: Text, prompts: list[str], count: int, sampling: Sampling) -> None:
+    for prompt in prompts:
+        print(text.write(prompt, count, sampling), end="", flush=True)
+    print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A language model that has read this project's front page.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("train").add_argument("--steps", type=int, default=STEPS)
+    writer = verbs.add_parser("write")
+    writer.add_argument("prompts", nargs="+", metavar="PROMPT")
+    writer.add_argument("--tokens", type=int, default=64, help="how many come after each prompt [64]")
+    writer.add_argument("--temperature", type=float, default=0.0, help="0: always the likeliest [0]")
+    writer.add_argument("--least", type=float, default=0.0, help="how likely at least, beside the likeliest [0]")
+    writer.add_argument("--seed", type=int, default=0)
+    writer.add_argument("--paid", action="store_true", help="as tasks on the network `local`, each checked")
+    given = parser.parse_args()
+    try:
+        if given.verb == "train":
+            train(given.steps)
+        else:
+            sampling = Sampling(given.temperature, given.least, given.seed)
+            write(given.prompts, given.tokens, sampling, pay=given.paid)
+    except EigenTensorError as error:
+        sys.exit(f"error  {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The language model of the examples writes what a second account of it says, bit by bit what the reference says."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import numpy_decoder
+from eigentensor import reference
+from eigentensor.capture import GraphProgram, capture
+from eigentensor.merkle import results_root
+from eigentensor.program.binding import Results
+from eigentensor.runtime import CompiledGraph
+from language.decoder import Shape, drawn
+from language.sampling import threefry
+from language.writing import Sampling, writing
+from numpy_decoder import NumpyDecoder
+
+#: Small, with all that there is: windows and a layer without, both rotations, heads that share keys.
+SMALL = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
+PROMPT = [5, 200, 77]
+
+
+@cache
+def small() -> GraphProgram:
+    """Weights are drawn by NumPy, so that no norm is left out by being one."""
+    graph, random = writing(drawn(SMALL)), np.random.default_rng(3)
+    weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
+    return GraphProgram(graph.program, weights, graph.states)
+
+
+def tensors(graph: GraphProgram, sampling: Sampling) -> dict[str, Any]:
+    prompt = np.full(SMALL.context + 1, -1, np.int32)
+    prompt[1 : 1 + len(PROMPT)] = PROMPT
+    return {**graph.weights, **graph.states, "prompt": prompt, **sampling.inputs()}
+
+
+def recomputed(given: dict[str, Any], count: int) -> list[int]:
+    weights = {name: array for name, array in given.items() if name.startswith("decoder.")}
+    seed = int(given["seed"][0]), int(given["seed"][1])
+    choice = float(given["temperature"]), float(given["margin"])
+    return NumpyDecoder(SMALL, weights).written(given["prompt"], count, *choice, seed)
+
+
+SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.2, seed=9)]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_tokens_are_those_of_the_whole_text_computed_anew_for_each(sampling: Sampling) -> None:
+    graph = small()
+    given = tensors(graph, sampling)
+    expected = recomputed(given, SMALL.context)
+    results = reference.execute(graph.program, given, {"position": 0}, SMALL.context)
+    assert results.outputs["output"].tolist() == expected
+    assert expected[1:4] == PROMPT
+    compiled = CompiledGraph(graph.program).run(given, {"position": 0}, SMALL.context)
+    assert results_root(graph.program, compiled) == results_root(graph.program, results)
+
+
+def test_steps_taken_one_by_one_are_the_repeat() -> None:
+    graph = small()
+    given = tensors(graph, SAMPLINGS[1])
+    compiled = CompiledGraph(graph.program, graph.weights)
+    states = {name: given.pop(name) for name in graph.states}
+    given = {name: array for name, array in given.items() if name not in graph.weights}
+    together = compiled.run({**given, **states}, {"position": 0}, SMALL.context)
+    results = Results({}, states)
+    for position in range(SMALL.context):
+        results = compiled.run({**given, **results.states}, {"position": position})
+    assert results_root(graph.program, results) == results_root(graph.program, together)
+
+
+def test_other_seeds_write_other_texts() -> None:
+    graph = small()
+    compiled = CompiledGraph(graph.program)
+    texts = {
+        compiled.run(tensors(graph, Sampling(1.0, seed=seed)), {"position": 0}, SMALL.context)
+        .outputs["output"]
+        .tobytes()
+        for seed in (0, 1, 1 << 32)
+    }
+    assert len(texts) == 3
+
+
+def test_random_numbers_are_those_of_threefry() -> None:
+    counters = np.random.default_rng(1).integers(0, 1 << 32, (2, 50), dtype=np.uint32)
+    counters[:, :2] = [[0, 0xFFFFFFFF], [0, 0xFFFFFFFF]]
+    key = np.array([0x13198A2E, 0x03707344], np.uint32)
+    inputs = {"key": key, "first": counters[0], "second": counters[1]}
+    words = reference.execute(capture(threefry, inputs, {}, fingerprint=False).program, inputs).outputs["output"]
+    pairs = zip(counters[0].tolist(), counters[1].tolist(), strict=True)
+    assert words.tolist() == [numpy_decoder.threefry((int(key[0]), int(key[1])), pair)[0] for pair in pairs]
+    # The published vectors of the 20 rounds.
+    assert numpy_decoder.threefry((0, 0), (0, 0)) == (0x6B200159, 0x99BA4EFE)
+    assert numpy_decoder.threefry((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3)) == (0xC4923A9C, 0x483DF7A0)
