@@ -1,0 +1,35 @@
+"""What a task costs, what it puts at stake, and what that makes of everybody's wish to cheat.
+
+`terms` is what contracts compute, to the wei, and all that is offered here. `payoffs` are the predecessors' matrix,
+`situation` is one order in its world, `agents` who may take part in it, `expected` what each expects in closed form,
+`simulation` what happens to each in many tasks, `tuning` which terms give a wanted security.
+"""
+
+from eigentensor.economics.terms import (
+    WAD,
+    Parameters,
+    bond,
+    bond_share,
+    challenge_window,
+    check_fee_bound,
+    check_window,
+    clock,
+    collateral,
+    detection,
+    escrow,
+    is_drawn,
+    lifetime,
+    penalty,
+    price,
+    reveal_window,
+    reward,
+    seat_of,
+    seed_block,
+    stake,
+)
+
+__all__ = [
+    "WAD", "Parameters", "bond", "bond_share", "challenge_window", "check_fee_bound", "check_window", "clock",
+    "collateral", "detection", "escrow", "is_drawn", "lifetime", "penalty", "price", "reveal_window", "reward",
+    "seat_of", "seed_block", "stake",
+]  # fmt: skip
