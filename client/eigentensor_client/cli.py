@@ -24,6 +24,7 @@ VERBS = {
     "ps": ("task", "ps", "The account's tasks, newest first."),
     "get": ("task", "get", "Fetch the verified result of a task."),
     "task": ("task", "app", "One task: show, explain, cancel."),
+    "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
     "program": ("program", "app", "Program files: capture, import, check, show."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),

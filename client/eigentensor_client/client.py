@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BlobCorrupt,
     BlobNotFound,
+    ConfigError,
     EigenTensorError,
     InsufficientFunds,
     NotDisputable,
@@ -29,10 +31,11 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders, stages, views
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
-from eigentensor_client.orders import Terms, Work
+from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.plans import plan
 from eigentensor_client.results import Plan, TaskResult, TaskView
-from eigentensor_client.transfer import Tell, bound, download, silent, upload
+from eigentensor_client.session import Session
+from eigentensor_client.transfer import Part, Tell, bound, download_outputs, download_states, silent, upload
 
 POSTS = 32  # orders in one transaction
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
@@ -77,6 +80,10 @@ class Client:
     def plan(self, work: Work, terms: Terms) -> Plan:
         """What the work would cost on these terms. Raises what `check` raises."""
         self.check(work, terms)
+        return self.estimate(work, terms)
+
+    def estimate(self, work: Work, terms: Terms) -> Plan:
+        """As `plan`, of a work whose tensors are not looked at."""
         balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
         return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
 
@@ -84,8 +91,12 @@ class Client:
         """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
         could not be convicted), TermsRefused (the market would not take it)."""
         bound(work)
+        self.check_program(work.program, terms, work.repeat)
+
+    def check_program(self, program: Program, terms: Terms, repeat: int = 1) -> None:
+        """As `check`, of what can be said without tensors."""
         orders.check_terms(self._parameters, terms)
-        if (reason := refuse(work.program, work.repeat)) is not None:
+        if (reason := refuse(program, repeat)) is not None:
             raise NotDisputable(reason)
 
     @property
@@ -107,20 +118,27 @@ class Client:
         """
         for work in works:
             self.check(work, terms)
-        needed = len(works) * orders.escrow(self._parameters, terms)
-        self.check_funds(needed, "the escrow", fix="Offer a lower --max-price, fewer --verifiers, or get tokens.")
+        self.check_escrow(len(works), terms)
         tell("uploading what the gateway does not have")
-        all_roots = [upload(self.gateway, work, tell) for work in works]
+        return self.send([self.draft(work, upload(self.gateway, work, tell), terms) for work in works], tell)
+
+    def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
+        """A new order for a work whose parts the gateway has. Nothing is sent."""
         block = self.chain.block_number()
-        drafts = [
-            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters)
-            for work, roots in zip(works, all_roots, strict=True)
-        ]
+        return orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters)
+
+    def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
+        """Makes orders tasks. An order becomes one task at most, however often it is sent."""
         tell("posting")
-        self.provide(needed)
+        self.provide(sum(map(orders.escrow_of, drafts)))
         for start in range(0, len(drafts), POSTS):
             self.chain.post_many(drafts[start : start + POSTS])
         return [views.view(self.chain, order) for order in drafts]
+
+    def check_escrow(self, tasks: int, terms: Terms) -> None:
+        """Raises InsufficientFunds unless the account can pay for so many tasks."""
+        needed = tasks * orders.escrow(self._parameters, terms)
+        self.check_funds(needed, "the escrow", fix="Offer a lower --max-price, fewer --verifiers, or get tokens.")
 
     def check_funds(self, needed: int, what: str, *, fix: str) -> None:
         """Raises InsufficientFunds unless the account has so many wei for `what`, and something for gas."""
@@ -156,7 +174,7 @@ class Client:
             task = views.view(self.chain, task.order)
             if stages.reached(task, stage):
                 return views.with_events(self.chain, task)
-            if (error := self._failure(task, stage)) is not None:
+            if (error := self.failure(task, stage)) is not None:
                 raise error
             tell(f"{task.words}: waits for {stages.waits_for(task)}")
             self._move_on(task)
@@ -167,7 +185,8 @@ class Client:
                 )
             time.sleep(self.poll)
 
-    def _failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
+    def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
+        """Why a task will never reach a stage; None if it may."""
         if task.state is State.CONVICTED:
             task = views.with_events(self.chain, task)
         return stages.failure(task, stage, self.amount)
@@ -185,23 +204,25 @@ class Client:
 
     # ---- Results ----
 
-    def fetch(self, task: TaskView, tell: Tell = silent) -> TaskResult:
-        """The verified result of a task that is `result` or `final`.
+    def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+        """The verified result of a task that is `result` or `final`; its new states stay at the gateway if not wanted.
 
         Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
         """
         if task.state not in (State.REVEALED, State.FINAL):
-            raise self._failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
+            raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
+        program = self.program(task.order.program.hex())
         root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
-        results = download(self.gateway, self.program(task.order.program.hex()), root, tell)
-        return TaskResult(task, root, results.outputs, results.states)
+        outputs, states_root = download_outputs(self.gateway, program, root, tell)
+        there = download_states(self.gateway, program, states_root, tell) if states else {}
+        return TaskResult(task, root, outputs, there, states_root)
 
-    def deliver(self, task: TaskView, tell: Tell = silent) -> TaskResult:
+    def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
         started = time.monotonic()
         while True:
             try:
-                return self.fetch(task, tell)
+                return self.fetch(task, tell, states=states)
             except BlobNotFound:
                 if time.monotonic() - started > DELIVERY:
                     raise
@@ -215,11 +236,44 @@ class Client:
         (task,) = self.post([work], orders.terms_for(stage, terms), tell)
         return self.deliver(self.wait(task, stage, timeout=timeout, tell=tell), tell)
 
+    # ---- Sessions ----
+
+    def session(
+        self,
+        program: Program,
+        weights: Part,
+        states: Part,
+        terms: Terms,
+        path: Path | None = None,
+        tell: Tell = silent,
+    ) -> Session:
+        """A session that begins with these states; weights and states are tensors, or the bindings root of some that
+        the gateway has. Uploads what the gateway does not have, spends nothing.
+
+        `path` is its file, which must not exist; without one a killed process loses it. Raises BindingError,
+        TermsRefused, NotDisputable, StoreError, ConfigError.
+        """
+        if path is not None and path.exists():
+            raise ConfigError(f"{path} exists", fix="Take it up with `resume`, or choose another file.")
+        session = Session.start(self, program, weights, states, terms, tell)
+        if path is not None:
+            session.save(path)
+        return session
+
+    def resume(self, path: Path) -> Session:
+        """The session in a file, from another process or machine. `Session.run` of the same work, or `Session.wait`,
+        waits for what is under way in it.
+
+        Raises BlobNotFound without a file, SessionBusy if another process has it, ConfigError if it is none of this
+        account on this network.
+        """
+        return Session.resume(self, path)
+
+    # ---- Tasks ----
+
     def program(self, uuid: str) -> Program:
         """A program by its uuid, from the cache or the gateway."""
         return decode(self.gateway.fetch(uuid).read_bytes())
-
-    # ---- Tasks ----
 
     def tasks(self) -> Iterator[TaskView]:
         """The account's tasks, newest first. The gateway names them, the chain says how they stand."""

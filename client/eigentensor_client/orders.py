@@ -19,12 +19,15 @@ MOST_VERIFIERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A program bound to its tensors: what is to be executed."""
+    """A program bound to its tensors: what is to be executed.
+
+    Weights and states that the gateway has already may be given by their bindings root: no byte of them is needed here.
+    """
 
     program: Program
     inputs: Tensors
-    weights: Tensors = field(default_factory=dict)
-    states: Tensors = field(default_factory=dict)
+    weights: Tensors | bytes = field(default_factory=dict)
+    states: Tensors | bytes = field(default_factory=dict)
     variables: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 1
 
@@ -85,6 +88,11 @@ def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: 
         accept_by=block + terms.accept_within,
         operators=terms.operators,
     )
+
+
+def renewed(order: Order, nonce: int, block: int) -> Order:
+    """The same work on the same terms as another task, at block `block`; it can be accepted as long as the first."""
+    return replace(order, nonce=nonce, ramp_start=block, accept_by=block + order.accept_by - order.ramp_start)
 
 
 def check_fee(p: Parameters, terms: Terms) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigentensor.chain import State, TaskEvent
-from eigentensor.chain.order import Order
+from eigentensor.chain.order import NONE, Order
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -103,12 +103,16 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """A result whose bytes have the outputs root that the executor revealed on chain."""
+    """A result whose bytes have the outputs root that the executor revealed on chain.
+
+    `states_root` names the new states; `states` has them unless they were left where they are, as sessions do.
+    """
 
     task: TaskView
     outputs_root: bytes
     outputs: Tensors
     states: Tensors = field(default_factory=dict)
+    states_root: bytes = NONE
 
     @property
     def uuid(self) -> str:

@@ -1,22 +1,25 @@
 """Bytes between the client and the gateway: a work's parts up, a result down, each named by its root."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from eigentensor import merkle
-from eigentensor.bound import fetch_results
-from eigentensor.program import Program, Role
+from eigentensor.bound import fetch_kind, fetch_results, fetch_roots
+from eigentensor.chain import NONE
+from eigentensor.errors import BindingError, BlobNotFound
+from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
 from eigentensor.store import GatewayClient, save_safetensors
+from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
 from eigentensor_client.orders import Roots, Work
 from eigentensor_client.results import Tensors
 
+#: Tensors, or the bindings root of some that the gateway has.
+Part = Tensors | bytes
 #: Told what is being done, and how far it is.
 Tell = Callable[..., None]
 
@@ -27,41 +30,112 @@ def silent(text: str, done: float | None = None, total: float | None = None) -> 
     """Tells nobody."""
 
 
-def bound(work: Work) -> list[np.ndarray[Any, Any]]:
-    """The buffers of a work. Raises BindingError if it could not be executed."""
-    tensors: Tensors = {**work.inputs, **work.weights, **work.states}
-    return bind(work.program, tensors, work.variables, work.repeat)
+def bound(work: Work) -> dict[Role, Tensors]:
+    """The tensors that a work brings itself, by role: without those that are named by their root.
+
+    Raises BindingError if the work could not be executed.
+    """
+    return _bound(work.program, _parts_of(work), work.variables, work.repeat)
 
 
 def upload(gateway: GatewayClient, work: Work, tell: Tell = silent) -> Roots:
-    """Gives the gateway what it does not have of a work; returns the names that the order carries."""
+    """Gives the gateway what it does not have of a work; returns the names that the order carries.
 
-    def give(source: bytes | Path, word: str) -> bytes:
-        def progress(done: int, total: int) -> None:
-            if total > merkle.PIECE:
-                tell(f"uploading {word}", done, total)
-
-        blob = gateway.store.put(source)
-        gateway.upload(blob, progress)
-        return bytes.fromhex(gateway.store.names(blob).computed or "")
-
-    program, arrays = give(encode(work.program), "program"), bound(work)
-    roots = {}
-    with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
-        for role, word in _ROLES.items():
-            buffers = [(b, a) for b, a in zip(work.program.buffers, arrays, strict=True) if b.role is role]
-            if buffers:
-                path = Path(folder, word)
-                tensors = {buffer.name: array.reshape(buffer.shape) for buffer, array in buffers}
-                save_safetensors(path, tensors, {buffer.name: buffer.dtype for buffer, _ in buffers})
-                roots[word] = give(path, word)
+    Raises BindingError, StoreError, and BlobNotFound for a part that is named by its root and nowhere to be had.
+    """
+    tensors = bound(work)
+    variables = NONE
     if work.program.variables:
-        roots["variables"] = give(encode_variables(work.variables), "variables")
-    return Roots(program, **roots)
+        variables = _give(gateway, encode_variables(work.variables), "variables", tell)
+    return replace(_upload(gateway, work.program, _parts_of(work), tensors, tell), variables=variables)
+
+
+def upload_fixed(gateway: GatewayClient, program: Program, weights: Part, states: Part, tell: Tell = silent) -> Roots:
+    """As `upload`, of what a session begins with."""
+    parts = {Role.WEIGHT: weights, Role.STATE: states}
+    return _upload(gateway, program, parts, _bound(program, parts), tell)
+
+
+def _parts_of(work: Work) -> dict[Role, Part]:
+    return {role: getattr(work, word) for role, word in _ROLES.items()}
+
+
+def _bound(
+    program: Program, parts: Mapping[Role, Part], variables: Mapping[str, int] | None = None, repeat: int = 1
+) -> dict[Role, Tensors]:
+    given = {role: part for role, part in parts.items() if not isinstance(part, bytes)}
+    for role in parts.keys() - given.keys():
+        if not program.named(role):
+            raise BindingError(f"the program has no {_ROLES[role]}", fix="Give it no root of any.")
+    buffers = tuple(b for b in program.buffers if b.role in given)
+    own = replace(program, buffers=buffers, variables=() if variables is None else program.variables)
+    tensors = {name: array for part in given.values() for name, array in part.items()}
+    found: dict[Role, Tensors] = {role: {} for role in given}
+    for buffer, array in zip(buffers, bind(own, tensors, variables or {}, repeat), strict=True):
+        found[buffer.role][buffer.name] = array.reshape(buffer.shape)
+    return found
+
+
+def _upload(
+    gateway: GatewayClient, program: Program, parts: Mapping[Role, Part], bound: Mapping[Role, Tensors], tell: Tell
+) -> Roots:
+    roots = {word: part for role, word in _ROLES.items() if isinstance(part := parts.get(role), bytes)}
+    for word, root in roots.items():
+        ensure(gateway, root, word, tell)
+    for role, tensors in bound.items():
+        if tensors:
+            dtypes = {name: buffer.dtype for name, buffer in program.named(role).items()}
+            with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
+                path = Path(folder, _ROLES[role])
+                save_safetensors(path, tensors, dtypes)
+                roots[_ROLES[role]] = _give(gateway, path, _ROLES[role], tell)
+    return Roots(_give(gateway, encode(program), "program", tell), **roots)
+
+
+def ensure(gateway: GatewayClient, root: bytes, word: str, tell: Tell = silent) -> None:
+    """Sees to it that the gateway has what a root names, from this machine's cache if need be. Raises BlobNotFound."""
+    if gateway.has(root):
+        return
+    if root not in gateway.store:
+        raise BlobNotFound(
+            f"the {word} {root.hex()} are neither at the gateway nor in the cache of this machine",
+            fix="Upload them again where they are: `eigentensor blob put FILE`.",
+        )
+    gateway.upload(root, _progress(f"uploading {word}", tell))
+
+
+def _give(gateway: GatewayClient, source: bytes | Path, word: str, tell: Tell) -> bytes:
+    blob = gateway.store.put(source)
+    gateway.upload(blob, _progress(f"uploading {word}", tell))
+    return bytes.fromhex(gateway.store.names(blob).computed or "")
+
+
+def _progress(text: str, tell: Tell) -> Progress:
+    def progress(done: int, total: int) -> None:
+        if total > merkle.PIECE:
+            tell(text, done, total)
+
+    return progress
 
 
 def download(gateway: GatewayClient, program: Program, outputs_root: bytes, tell: Tell = silent) -> Results:
     """As `fetch_results`."""
-    return fetch_results(
-        gateway, program, outputs_root, lambda done, total: tell("downloading the result", done, total)
-    )
+    return fetch_results(gateway, program, outputs_root, _progress("downloading the result", tell))
+
+
+def download_outputs(
+    gateway: GatewayClient, program: Program, outputs_root: bytes, tell: Tell = silent
+) -> tuple[Tensors, bytes]:
+    """The outputs of a result, and the root of its new states, which the gateway has and which are left there.
+
+    Raises as `fetch_results`.
+    """
+    outputs, states = fetch_roots(gateway, outputs_root)
+    if program.new_states and not gateway.has(states):
+        raise BlobNotFound(f"the gateway does not have the new states {states.hex()}")
+    return fetch_kind(gateway, program, Kind.OUTPUT, outputs, _progress("downloading the outputs", tell)), states
+
+
+def download_states(gateway: GatewayClient, program: Program, root: bytes, tell: Tell = silent) -> Tensors:
+    """The states that have a bindings root. Raises as `fetch_results`."""
+    return fetch_kind(gateway, program, Kind.STATE, root, _progress("downloading the states", tell))

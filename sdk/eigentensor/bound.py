@@ -10,7 +10,7 @@ import numpy as np
 from eigentensor import merkle
 from eigentensor.chain import NONE, Order
 from eigentensor.errors import BindingError, WrongResult
-from eigentensor.program import Program, Result, Role, decode
+from eigentensor.program import Kind, Program, Role, decode
 from eigentensor.program.binding import Results, bind
 from eigentensor.store import GatewayClient, load_safetensors
 from eigentensor.store.gateway import Progress
@@ -81,26 +81,31 @@ def fetch_results(
 
     Raises BlobNotFound while the gateway does not have them, WrongResult if they do not fit the program.
     """
-    outputs, states = decode_results(gateway.fetch(outputs_root).read_bytes())
-    results = Results(
-        _fetch_named(gateway, outputs, program.outputs, progress),
-        _fetch_named(gateway, states, program.new_states, progress),
+    outputs, states = fetch_roots(gateway, outputs_root)
+    return Results(
+        fetch_kind(gateway, program, Kind.OUTPUT, outputs, progress),
+        fetch_kind(gateway, program, Kind.STATE, states, progress),
     )
-    if merkle.results_root(program, results) != outputs_root:
-        raise WrongResult(
-            f"the result does not have the revealed outputs root {outputs_root.hex()}",
-            fix="Its executor revealed something that is no result of this program.",
-        )
-    return results
 
 
-def _fetch_named(
-    gateway: GatewayClient, name: bytes, expected: Mapping[str, Result], progress: Progress | None
+def fetch_roots(gateway: GatewayClient, outputs_root: bytes) -> tuple[bytes, bytes]:
+    """The bindings roots of the outputs and of the new states that an outputs root is made of. Raises BlobNotFound."""
+    return decode_results(gateway.fetch(outputs_root).read_bytes())
+
+
+def fetch_kind(
+    gateway: GatewayClient, program: Program, kind: Kind, root: bytes, progress: Progress | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    if not expected:
-        return {}
-    tensors = load_safetensors(gateway.fetch(name, progress))
+    """The outputs, or the new states, that have a bindings root. Raises as `fetch_results`."""
+    expected = program.outputs if kind is Kind.OUTPUT else program.new_states
+    tensors = load_safetensors(gateway.fetch(root, progress)) if expected else {}
     try:
-        return {result.name: tensors[result.name].reshape(result.shape) for result in expected.values()}
+        tensors = {result.name: tensors[result.name].reshape(result.shape) for result in expected.values()}
     except (KeyError, ValueError) as error:
         raise WrongResult(f"the result does not fit the program: {error}") from None
+    if merkle.kind_root(program, kind, tensors) != root:
+        raise WrongResult(
+            f"the {kind.name.lower()} tensors do not have the revealed root {root.hex()}",
+            fix="Its executor revealed something that is no result of this program.",
+        )
+    return tensors

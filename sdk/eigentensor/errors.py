@@ -37,6 +37,8 @@ EigenTensorError
 │   ├── TaskCancelled       by the client, escrow back
 │   ├── NotChallengeable    its window is over, or it ended otherwise
 │   ├── ChallengeLost       the bond is gone
+│   ├── SessionRewound      the executor of a session's earlier step was convicted: what followed is void
+│   ├── SessionBusy         another process has it, or another work is under way in it
 │   ├── NotYet              the wait was over before the task got there
 │   └── WrongResult         the bytes are not what the executor revealed
 ├── ConfigError             settings, keys, funds
@@ -238,6 +240,22 @@ class ChallengeLost(TaskError):
     """A game that the challenger lost: it decides nothing about the result."""
 
     exit_code = 14
+
+
+class SessionRewound(TaskError):
+    """A session stands where its step `step` begins: that one and all after it are to be run again."""
+
+    exit_code = 12
+
+    def __init__(self, what: str, step: int, *, fix: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.step = step
+
+
+class SessionBusy(TaskError):
+    """Nothing is spent."""
+
+    exit_code = 11
 
 
 class NotYet(TaskError):

@@ -12,7 +12,7 @@ from eigentensor.hashing import digests
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import split
-from eigentensor.program.model import Program, Role
+from eigentensor.program.model import Kind, Program, Role
 
 LEAF = 1024
 PIECE = 1 << 20
@@ -164,17 +164,17 @@ def role_root(program: Program, role: Role, tensors: Mapping[str, Array]) -> byt
     return bindings_root({name: array_root(b.dtype, tensors[name]) for name, b in program.named(role).items()})
 
 
+def kind_root(program: Program, kind: Kind, tensors: Mapping[str, Array]) -> bytes:
+    """Bindings root of the outputs or of the new states."""
+    records = [result for result in program.results if result.kind is kind]
+    return bindings_root({r.name: array_root(program.parameter(r.buffer).dtype, tensors[r.name]) for r in records})
+
+
 def results_root(program: Program, results: Results) -> bytes:
     """The outputs root of a result."""
-
-    def root(tensors: Mapping[str, Array], buffers: Mapping[str, int]) -> bytes:
-        return bindings_root(
-            {name: array_root(program.parameter(n).dtype, tensors[name]) for name, n in buffers.items()}
-        )
-
-    outputs = {name: r.buffer for name, r in program.outputs.items()}
-    states = {name: r.buffer for name, r in program.new_states.items()}
-    return outputs_root(root(results.outputs, outputs), root(results.states, states))
+    return outputs_root(
+        kind_root(program, Kind.OUTPUT, results.outputs), kind_root(program, Kind.STATE, results.states)
+    )
 
 
 def program_root(program: bytes) -> bytes:

@@ -65,6 +65,10 @@ class GatewayClient:
         except BlobNotFound:
             return None
 
+    def has(self, name: str | bytes) -> bool:
+        """Whether the gateway has a blob of this name."""
+        return self._connection.request("HEAD", f"/v1/blobs/{parse_name(name)}", missing_ok=True) is not None
+
     def fetch(self, name: str | bytes, progress: Progress | None = None) -> Path:
         """The file of a blob in the local store, downloaded if it is not there.
 
@@ -97,7 +101,7 @@ class GatewayClient:
         path = source if isinstance(source, Path) else self.store.path(source)
         pieces = Pieces.of(path)
         blob = pieces.blob.hex()
-        if self._connection.request("HEAD", f"/v1/blobs/{blob}", missing_ok=True) is None:
+        if not self.has(blob):
             done = 0
             if len(pieces.roots) > 1:
                 done = int(

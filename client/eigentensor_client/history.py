@@ -1,0 +1,216 @@
+"""What a session has done: tasks whose states follow one from the other, and the one under way. Pure."""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+from eth_utils.address import is_address
+
+from eigentensor import merkle
+from eigentensor.chain import NONE, Domain, Order, order_uuid
+from eigentensor.errors import ConfigError, TaskError
+from eigentensor_client.orders import Roots, Terms
+
+SCHEMA = "eigentensor.session/1"
+_AMOUNTS = ("max_price", "min_price", "check_rate", "check_fee", "value_at_risk")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An order for one step, and the values of its variables. It may have been sent, or not yet."""
+
+    order: Order
+    variables: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A task with a result: the bindings roots of its outputs and of its new states."""
+
+    asked: Asked
+    outputs: bytes
+    states: bytes
+    final: bool = False
+
+    @property
+    def order(self) -> Order:
+        return self.asked.order
+
+    @property
+    def outputs_root(self) -> bytes:
+        """What its executor must have revealed."""
+        return merkle.outputs_root(self.outputs, self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """A task that counts no more: as which step, beginning with 0, and why."""
+
+    task: str
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One account's session with one program on one market. Roots are NONE where the program has no such part.
+
+    `states` are those before the first step; step n + 1 begins with the new states of step n.
+    """
+
+    domain: Domain
+    client: str
+    program: bytes
+    weights: bytes
+    states: bytes
+    terms: Terms
+    steps: tuple[Step, ...] = ()
+    under_way: Asked | None = None
+    void: tuple[Void, ...] = ()
+
+    def states_before(self, step: int) -> bytes:
+        """The states root with which a step begins, or will begin."""
+        return self.steps[step - 1].states if step else self.states
+
+    @property
+    def next_states(self) -> bytes:
+        return self.states_before(len(self.steps))
+
+    def task(self, order: Order) -> str:
+        """The uuid of an order's task."""
+        return order_uuid(order, self.domain).hex()
+
+    # ---- What happens to it ----
+
+    def on(self, terms: Terms) -> Self:
+        """Other terms from now on."""
+        return replace(self, terms=terms)
+
+    def asks(self, order: Order, variables: Mapping[str, int]) -> Self:
+        """The next step's order is about to be sent."""
+        self._check(order, self.next_states)
+        return replace(self, under_way=Asked(order, dict(variables)))
+
+    def is_under_way(self, roots: Roots, repeat: int) -> bool:
+        """Whether the task under way is the one that this work would be."""
+        if self.under_way is None:
+            return False
+        order = self.under_way.order
+        return (order.inputs, order.variables, order.repeat) == (roots.inputs, roots.variables, repeat)
+
+    def answered(self, outputs: bytes, states: bytes) -> Self:
+        """The task under way has a result."""
+        assert self.under_way is not None
+        return replace(self, steps=(*self.steps, Step(self.under_way, outputs, states)), under_way=None)
+
+    def gives_up(self, why: str) -> Self:
+        """The task under way will never count."""
+        assert self.under_way is not None
+        dropped = Void(self.task(self.under_way.order), len(self.steps), why)
+        return replace(self, under_way=None, void=(*self.void, dropped))
+
+    def finals(self, step: int) -> Self:
+        """A step's executor was paid: it stands for good."""
+        done = replace(self.steps[step], final=True)
+        return replace(self, steps=(*self.steps[:step], done, *self.steps[step + 1 :]))
+
+    def rewound(self, step: int, why: str) -> Self:
+        """As before a step: what was built on its states is void, the task under way too."""
+        dropped = [s.asked for s in self.steps[step:]] + ([self.under_way] if self.under_way else [])
+        void = [Void(self.task(asked.order), step + number, why) for number, asked in enumerate(dropped)]
+        return replace(self, steps=self.steps[:step], under_way=None, void=(*self.void, *void))
+
+    # ---- Its file ----
+
+    def to_json(self) -> dict[str, Any]:
+        """`eigentensor.session/1`: roots as hex, amounts in wei as decimal strings."""
+        asked = self.under_way
+        terms = asdict(self.terms) | {"operators": self.terms.operators.hex()}
+        return {
+            "schema": SCHEMA,
+            "chain_id": self.domain.chain_id,
+            "market": self.domain.market,
+            "client": self.client,
+            **{name: getattr(self, name).hex() for name in ("program", "weights", "states")},
+            "terms": {n: str(v) if n in _AMOUNTS and v is not None else v for n, v in terms.items()},
+            "steps": [
+                {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._told(s.asked)}
+                for s in self.steps
+            ],
+            "under_way": None if asked is None else self._told(asked),
+            "void": [asdict(void) for void in self.void],
+        }
+
+    def _told(self, asked: Asked) -> dict[str, Any]:
+        variables = dict(asked.variables)
+        return {"task": self.task(asked.order), "variables": variables, "order": asked.order.to_json()}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """Reads what `to_json` wrote, and holds every step to the one before it. Raises ConfigError."""
+        try:
+            if values["schema"] != SCHEMA:
+                raise ValueError(f"it is of kind {values['schema']}, not {SCHEMA}")
+            asked = values["under_way"]
+            read = cls(
+                domain=_domain(values["chain_id"], values["market"]),
+                client=str(values["client"]),
+                program=_root(values["program"]),
+                weights=_root(values["weights"]),
+                states=_root(values["states"]),
+                terms=_terms(values["terms"]),
+                steps=tuple(
+                    Step(_asked(s), _root(s["outputs"]), _root(s["states"]), s["final"] is True)
+                    for s in values["steps"]
+                ),
+                under_way=None if asked is None else _asked(asked),
+                void=tuple(Void(str(v["task"]), int(v["step"]), str(v["why"])) for v in values["void"]),
+            )
+            for number, step in enumerate(read.steps):
+                read._check(step.order, read.states_before(number))
+            if read.under_way is not None:
+                read._check(read.under_way.order, read.next_states)
+            told = [*values["steps"], *([] if asked is None else [asked])]
+            orders = [*(s.order for s in read.steps), *([read.under_way.order] if read.under_way else [])]
+            if [t["task"] for t in told] != [read.task(order) for order in orders]:
+                raise ValueError("a task is not that of its order")
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error, TaskError) as error:
+            raise ConfigError(
+                f"this is not the file of a session: {error}", fix="Take another, or start anew."
+            ) from None
+        return read
+
+    def _check(self, order: Order, states: bytes) -> None:
+        """Raises ValueError for an order that does not go on from these states."""
+        expected = (self.client, self.program, self.weights, states)
+        if (order.client, order.program, order.weights, order.states) != expected:
+            raise ValueError(f"task {self.task(order)} does not go on from states {states.hex()}")
+
+
+def _domain(chain_id: int, market: str) -> Domain:
+    if type(chain_id) is not int or chain_id < 0 or not is_address(market):
+        raise ValueError(f"there is no market {market} on chain {chain_id}")
+    return Domain(chain_id, market)
+
+
+def _root(text: str) -> bytes:
+    if len(root := bytes.fromhex(text)) != len(NONE):
+        raise ValueError(f"{text!r} is not a root")
+    return root
+
+
+def _asked(values: Mapping[str, Any]) -> Asked:
+    variables = {str(name): int(value) for name, value in values["variables"].items()}
+    order = Order.from_json(values["order"])
+    root = merkle.variables_root(variables) if variables else NONE
+    if order.variables != root:
+        raise ValueError("the variables are not those of the order")
+    return Asked(order, variables)
+
+
+def _terms(values: Mapping[str, Any]) -> Terms:
+    if set(values) != {field.name for field in fields(Terms)}:
+        raise ValueError("the terms are incomplete")
+    amounts = {name: None if values[name] is None else int(values[name]) for name in _AMOUNTS}
+    return Terms(**{**values, **amounts, "operators": bytes.fromhex(values["operators"])})

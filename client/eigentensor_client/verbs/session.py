@@ -1,0 +1,198 @@
+"""`eigentensor session`: paid tasks of one program that go on from each other's states."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from eigentensor.chain import to_wei
+from eigentensor.program import Kind
+from eigentensor_client.client import Client
+from eigentensor_client.files import read_inputs, read_tensors, read_variables, write_tensors
+from eigentensor_client.orders import ACCEPT_WITHIN, EXEC
+from eigentensor_client.results import TaskResult
+from eigentensor_client.screen import Screen, facts, short, table
+from eigentensor_client.session import Session
+from eigentensor_client.verbs import options
+from eigentensor_client.verbs.show import Show
+from eigentensor_client.verbs.work import read_program, read_terms
+
+app = typer.Typer(
+    help="Tasks that go on from each other's states: start, run, wait, show, states, rewind.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(metavar="SESSION", help="The session's file.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")]
+Wait = Annotated[
+    str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
+]
+
+
+@app.command()
+def start(
+    context: typer.Context,
+    file: File,
+    program: options.ProgramName,
+    states: Annotated[Path, typer.Option("--states", help="The first states, a safetensors file.")],
+    max_price: options.MaxPrice,
+    weights: options.Weights = None,
+    min_price: options.MinPrice = None,
+    ramp: options.Ramp = 0,
+    check: options.Check = "20%",
+    verifiers: options.VerifierCount = 1,
+    check_fee: options.CheckFee = None,
+    value_at_risk: options.ValueAtRisk = "0",
+    exec: options.Exec = EXEC,  # noqa: A002
+    accept_within: options.AcceptWithin = ACCEPT_WITHIN,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Begin a session in a new file: give the gateway the program, its weights and first states. Nothing is spent."""
+    screen = Screen(as_json=json)
+    with Client(network) as client:
+        screen.head(client.network.name, client.address)
+        found, terms = read_program(program, client.gateway), read_terms(client.network, context.params)
+        with screen.work() as bar:
+            session = client.session(found, read_tensors(weights), read_tensors(states), terms, file, bar)
+        with session:
+            for line in Show(client.network).plan_lines(session.plan()):
+                screen.say(line)
+            _show(screen, session)
+
+
+@app.command()
+def run(
+    file: File,
+    input: options.Inputs = None,  # noqa: A002
+    variable: options.Variables = None,
+    repeat: options.Repeat = 1,
+    output: Output = None,
+    wait: Wait = "result",
+    timeout: options.Timeout = None,
+    max_price: Annotated[str | None, typer.Option("--max-price", help="Another price from now on, in tokens.")] = None,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Pay for the next step and fetch its outputs; the same command goes on with a step that was interrupted."""
+    screen = Screen(as_json=json)
+    with _resumed(screen, network, file) as session:
+        terms, decimals = session.history.terms, session.client.network.deployment.token_decimals
+        if max_price is not None:
+            terms = replace(terms, max_price=to_wei(max_price, decimals))
+        inputs, variables = read_inputs(input), read_variables(variable)
+        with screen.work() as bar:
+            result = session.run(
+                inputs, variables=variables, repeat=repeat, stage=wait, terms=terms, timeout=timeout, tell=bar
+            )
+        _result(screen, session, session.step - 1, result, output)
+
+
+@app.command()
+def wait(
+    file: File,
+    output: Output = None,
+    stage: Annotated[str, typer.Option("--wait", help="result, checked or final.")] = "final",
+    timeout: options.Timeout = None,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Wait for the step under way, and until all steps have come so far; write the last one's outputs."""
+    screen = Screen(as_json=json)
+    with _resumed(screen, network, file) as session:
+        with screen.work() as bar:
+            session.wait(stage, timeout=timeout, tell=bar)
+        if output is not None:
+            write_tensors(output, session.result().outputs, session.program)
+        _show(screen, session)
+
+
+@app.command()
+def show(file: File, network: options.NetworkName = None, json: options.Json = False) -> None:
+    """Show the steps of a session, and what became of their tasks."""
+    screen = Screen(as_json=json)
+    with _resumed(screen, network, file) as session:
+        session.look()
+        _show(screen, session)
+
+
+@app.command()
+def states(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the states.")],
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Fetch the states with which the next step begins; this machine keeps a copy, should the gateway lose them."""
+    screen = Screen(as_json=json)
+    with _resumed(screen, network, file) as session:
+        with screen.work() as bar:
+            write_tensors(output, session.states(bar), session.program, Kind.STATE)
+        root = session.history.next_states.hex()
+        screen.result("eigentensor.states/1", {"step": session.step, "states": root, "file": str(output)}, str(output))
+
+
+@app.command()
+def rewind(
+    file: File,
+    step: Annotated[int, typer.Argument(metavar="STEP", help="The step that is to be the next one.")],
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Go back to where a step begins. What nobody has accepted yet is taken back; the rest stays paid."""
+    screen = Screen(as_json=json)
+    with _resumed(screen, network, file) as session:
+        session.rewind(step)
+        _show(screen, session)
+
+
+@contextmanager
+def _resumed(screen: Screen, network: str | None, file: Path) -> Iterator[Session]:
+    with Client(network) as client:
+        screen.head(client.network.name, client.address)
+        with client.resume(file) as session:
+            try:
+                yield session
+            except KeyboardInterrupt:
+                if session.history.under_way is not None:
+                    screen.say(f"the task goes on: `eigentensor session wait {file}` or the same command takes it up")
+                raise
+
+
+def _result(screen: Screen, session: Session, step: int, result: TaskResult, output: Path | None) -> None:
+    shown = Show(session.client.network)
+    lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
+    lines += shown.task_lines(result.task)
+    if output is not None:
+        write_tensors(output, result.outputs, session.program)
+        lines.append(facts([["written", str(output)]]))
+    fields = {"step": step, "states": result.states_root.hex(), **shown.result(result)}
+    screen.result("eigentensor.step/1", fields, *lines)
+
+
+def _show(screen: Screen, session: Session) -> None:
+    """`eigentensor.session/1`, as its file has it."""
+    history = session.history
+    rows = [
+        [str(n), short(history.task(s.order)), _said(s.asked.variables, s.order.repeat), short(s.states.hex()),
+         "final" if s.final else "result"]
+        for n, s in enumerate(history.steps)
+    ]  # fmt: skip
+    if asked := history.under_way:
+        task = history.task(asked.order)
+        rows.append([str(session.step), short(task), _said(asked.variables, asked.order.repeat), "–", "under way"])
+    rows += [[str(void.step), short(void.task), "–", "–", f"void: {void.why}"] for void in history.void]
+    head = facts([["program", history.program.hex()], ["states", history.next_states.hex()]])
+    columns = ("step", "task", "variables", "states after", "is")
+    fields = {name: value for name, value in history.to_json().items() if name != "schema"}
+    screen.result("eigentensor.session/1", fields, head, *([table(columns, rows)] if rows else []))
+
+
+def _said(variables: Mapping[str, int], repeat: int) -> str:
+    words = [f"{name} {value}" for name, value in variables.items()] + ([f"× {repeat}"] if repeat > 1 else [])
+    return ", ".join(words) or "–"

@@ -1,0 +1,313 @@
+"""Sessions on the deployed contracts: chains of states, whoever executes them, whoever lies, whenever one is killed."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, nn
+
+from captured_graphs import Block
+from eigentensor import reference
+from eigentensor.capture import GraphProgram, capture
+from eigentensor.chain import Chain, Network, State, to_wei
+from eigentensor.dispute import Reason
+from eigentensor.errors import (
+    BindingError,
+    BlobNotFound,
+    ConfigError,
+    InsufficientFunds,
+    NobodyAccepted,
+    SessionBusy,
+    SessionRewound,
+    TaskCancelled,
+)
+from eigentensor.testing.programs import Example
+from eigentensor_aggregator.config import Settings
+from eigentensor_client.client import Client
+from eigentensor_client.orders import Terms, escrow_of
+from eigentensor_client.results import TaskResult
+from eigentensor_client.session import ATTEMPTS, Session
+from game_table import Table, brought
+from operator_daemons import work_of
+from session_market import Market, honestly, killing, lying, not_at_all, silently, withdrawn
+
+TERMS = Terms(to_wei("0.05"), check_rate=to_wei("0.05"), exec=60)
+LENGTH = 8
+
+
+@cache
+def decoder() -> GraphProgram:
+    """A decoder's block, captured once for all positions."""
+    Tensor.manual_seed(3)
+    block = Block(length=LENGTH)
+    for tensor in nn.state.get_parameters(block):
+        tensor.realize()
+    return capture(block, row(0), variables={"position": (0, LENGTH - 1, 1)})
+
+
+def row(step: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": np.random.default_rng(step).standard_normal((1, 1, 8), dtype=np.float32)}
+
+
+@cache
+def locally(steps: int) -> list[Any]:
+    """The results of the first steps, one after the other."""
+    graph, results = decoder(), []
+    states = dict(graph.states)
+    for step in range(steps):
+        tensors = {**row(step), **graph.weights, **states}
+        results.append(reference.execute(graph.program, tensors, {"position": step}))
+        states = results[-1].states
+    return results
+
+
+def bits(tensors: dict[str, np.ndarray[Any, Any]]) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in tensors.items()}
+
+
+@pytest.fixture
+def market(
+    table: Table,
+    operator: Chain,
+    verifiers: list[Chain],
+    network: Network,
+    settings: Settings,
+    serve: Callable[[Settings], tuple[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Market:
+    """Its aggregators send nothing: blocks come from tests and transactions alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folders = (tmp_path / f"gateway-{number}" for number in count())
+
+    def new_gateway() -> str:
+        return serve(settings.model_copy(update={"keystore": None, "password_file": None, "data": next(folders)}))[0]
+
+    for chain in verifiers:
+        chain.mint(chain.address, to_wei("20"))
+        chain.deposit(chain.address, to_wei("20"))
+    return Market(table, [operator, *verifiers], network, new_gateway, tmp_path)
+
+
+@pytest.fixture
+def payer(market: Market) -> Iterator[Client]:
+    with market.client() as client:
+        yield client
+
+
+def begun(client: Client, path: Path | None = None, graph: GraphProgram | None = None) -> Session:
+    graph = graph or decoder()
+    return client.session(graph.program, dict(graph.weights), dict(graph.states), TERMS, path)
+
+
+def run(market: Market, session: Session, **more: Any) -> TaskResult:
+    """The next step."""
+    told = market.told(lambda: session.history)
+    return session.run(row(session.step), variables={"position": session.step}, tell=told, **more)
+
+
+def wealth(client: Client) -> int:
+    return client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+
+
+def test_a_lie_convicted_later_takes_the_session_back_to_the_last_good_step(market: Market, payer: Client) -> None:
+    goes_on_after_a_lie(market, payer, steps=3, wrong=1)
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_in_step_5_of_8_is_convicted_and_the_final_states_are_equal(
+    market: Market, payer: Client
+) -> None:
+    goes_on_after_a_lie(market, payer, steps=8, wrong=5)
+
+
+def goes_on_after_a_lie(market: Market, payer: Client, *, steps: int, wrong: int) -> None:
+    """Every step is executed by another operator than the one before it."""
+    expected = locally(steps)
+    with begun(payer) as session:
+        market.parts = [honestly(n % 3) for n in range(wrong)] + [lying(Random(wrong), operator=wrong % 3)]
+        for _ in range(wrong + 1):
+            result = run(market, session)
+        right = expected[wrong]
+        assert (bits(result.outputs), bits(session.states())) != (bits(right.outputs), bits(right.states))
+        run(market, session)
+        lie, before = session.history.steps[wrong].order, wealth(payer)
+        assert market.convict(lie).executor_lost
+        assert wealth(payer) == before + escrow_of(lie)
+        with pytest.raises(SessionRewound, match=f"step {wrong} was wrong, 2 of {wrong + 2} steps are void") as told:
+            run(market, session)
+        assert told.value.step == session.step == wrong
+        while session.step < steps:
+            step = session.step
+            market.parts = [honestly((step + 1) % 3)]
+            assert bits(run(market, session).outputs) == bits(expected[step].outputs)
+        assert bits(session.states()) == bits(expected[-1].states)
+        for earlier, later in zip(session.history.steps, session.history.steps[1:], strict=False):
+            assert later.order.states == earlier.states
+        assert len(set(market.executors)) == 3
+
+
+def test_a_killed_session_is_taken_up_where_it_was_and_pays_once(market: Market, tmp_path: Path) -> None:
+    """Killed before its order leaves, while it waits, and before the result is written; then with another cache."""
+    path, expected = tmp_path / "a.session", locally(3)
+    with market.client("first") as client, begun(client, path):
+        before = wealth(client)
+    for step, moment in enumerate(("send", "wait", "deliver")):
+        with market.client("first") as client, client.resume(path) as session, killing(client, moment):
+            run(market, session)
+        with market.client(f"again-{step}") as client, client.resume(path) as session:
+            assert session.step == step and session.history.under_way is not None
+            with pytest.raises(SessionBusy, match="another work"):
+                session.run(row(99), variables={"position": step})
+            assert bits(run(market, session).outputs) == bits(expected[step].outputs)
+    with market.client("last") as client, client.resume(path) as session:
+        assert bits(session.states()) == bits(expected[-1].states)
+        assert bits(session.result().outputs) == bits(expected[-1].outputs)
+        assert wealth(client) == before - 3 * escrow_of(session.history.steps[0].order)
+        assert session.history.void == ()
+
+
+@pytest.mark.slow
+def test_a_step_without_a_result_is_asked_for_again_and_costs_nothing(market: Market, payer: Client) -> None:
+    with begun(payer) as session:
+        before = wealth(payer)
+        market.parts = [not_at_all, silently]
+        result = run(market, session)
+        assert [void.why for void in session.history.void] == ["expired", "failed"]
+        assert bits(result.outputs) == bits(locally(1)[0].outputs)
+        assert wealth(payer) == before - escrow_of(result.task.order)
+
+        market.parts = [not_at_all] * ATTEMPTS
+        with pytest.raises(NobodyAccepted):
+            run(market, session)
+        assert session.step == 1 and session.history.under_way is None
+        market.parts = [withdrawn]
+        with pytest.raises(TaskCancelled):
+            run(market, session)
+        assert wealth(payer) == before - escrow_of(result.task.order)
+        run(market, session)
+        assert session.step == 2
+
+
+@pytest.mark.slow
+def test_steps_become_final_and_a_convicted_step_under_way_is_done_again(market: Market, payer: Client) -> None:
+    expected = locally(2)
+    with begun(payer) as session:
+        run(market, session)
+        told = market.told(lambda: session.history)
+
+        def act(*words: object) -> None:
+            told(*words)
+            asked = session.history.under_way
+            if (
+                asked is not None
+                and market.uuid(asked.order) in market.liars
+                and market.state(asked.order) is State.REVEALED
+            ):
+                market.convict(asked.order)
+            elif asked is not None and market.state(asked.order) is State.REVEALED:
+                market.close(asked.order)
+
+        market.parts = [lying(Random(8), operator=1), honestly(2)]
+        result = session.run(row(1), variables={"position": 1}, stage="final", tell=act)
+        assert bits(result.outputs) == bits(expected[1].outputs)
+        assert [void.why for void in session.history.void] == ["convicted"]
+        session.wait("final", tell=lambda *_: None)
+        assert all(step.final for step in session.history.steps)
+
+
+@pytest.mark.slow
+def test_another_gateway_is_given_what_the_cache_has_and_what_it_lacks_is_named(market: Market, payer: Client) -> None:
+    with begun(payer) as session:
+        run(market, session)
+        session.states()
+        market.move(payer)
+        run(market, session)
+        market.move(payer)
+        with pytest.raises(BlobNotFound, match="neither at the gateway nor in the cache"):
+            run(market, session)
+        session.rewind(1)
+        assert session.step == 1 and [void.why for void in session.history.void] == ["rewound"]
+        assert bits(run(market, session).outputs) == bits(locally(2)[1].outputs)
+
+
+@pytest.mark.slow
+def test_an_executor_that_withholds_the_states_does_not_end_the_session(
+    market: Market, payer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eigentensor_client.client.DELIVERY", 0.5)
+    with begun(payer) as session:
+        market.parts = [honestly(states=False)]
+        with pytest.raises(BlobNotFound, match="does not have the new states"):
+            run(market, session)
+        assert session.history.under_way is not None
+        session.rewind(0)
+        assert bits(run(market, session).outputs) == bits(locally(1)[0].outputs)
+
+
+def test_mistakes_are_said_before_anything_is_spent(market: Market, payer: Client, tmp_path: Path) -> None:
+    graph, path = decoder(), tmp_path / "a.session"
+    before = wealth(payer)
+    with pytest.raises(BindingError):
+        payer.session(graph.program, {}, dict(graph.states), TERMS)
+    with pytest.raises(BlobNotFound, match="states"):
+        payer.session(graph.program, dict(graph.weights), b"\1" * 32, TERMS)
+    assert not path.exists()
+    with begun(payer, path) as session:
+        for inputs, variables in (({}, {"position": 0}), (row(0), {}), (row(0), {"position": LENGTH})):
+            with pytest.raises(BindingError):
+                session.run(inputs, variables=variables)
+        with pytest.raises(InsufficientFunds):
+            session.run(row(0), variables={"position": 0}, terms=Terms(to_wei("1000000"), exec=60))
+        assert session.history.under_way is None
+        with pytest.raises(BindingError, match="there is no step"):
+            session.rewind(1)
+        with pytest.raises(SessionBusy, match="another process"):
+            payer.resume(path)
+        with pytest.raises(ConfigError, match="exists"):
+            begun(payer, path)
+    changed = json.loads(path.read_text()) | {"client": "0x" + "11" * 20}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ConfigError, match="is of account"):
+        payer.resume(path)
+    assert wealth(payer) == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("name", "repeat", "iteration"), [("decoder", 64, 41), ("training step with Adam", 100, 57)])
+def test_one_bit_inside_a_repeat_is_convicted(
+    market: Market, payer: Client, name: str, repeat: int, iteration: int
+) -> None:
+    """64 positions of a decoder, and 100 steps of training, are one task each."""
+    example = long_decoder(repeat) if name == "decoder" else brought(name, repeat)
+    work = work_of(example)
+    with payer.session(work.program, work.weights, work.states, TERMS) as session:
+        market.parts = [lying(Random(5), iteration)]
+        told = market.told(lambda: session.history)
+        run = {"variables": example.variables, "repeat": repeat, "tell": told}
+        session.run(work.inputs, **run)
+        outcome = market.convict(session.history.steps[0].order)
+        assert (outcome.executor_lost, outcome.reason) == (True, Reason.VERDICT)
+        with pytest.raises(SessionRewound):
+            session.look()
+        result = session.run(work.inputs, **run)
+        expected = reference.execute(example.program, example.tensors, example.variables, repeat)
+        assert bits(result.outputs) == bits(expected.outputs)
+        assert bits(session.states()) == bits(expected.states)
+
+
+def long_decoder(length: int) -> Example:
+    """All positions of a decoder from the first on."""
+    Tensor.manual_seed(4)
+    block = Block(length=length)
+    for tensor in nn.state.get_parameters(block):
+        tensor.realize()
+    graph = capture(block, row(0), variables={"position": (0, length - 1, 1)}, max_repeat=length)
+    return Example(graph.program, {**row(0), **graph.weights, **graph.states}, {"position": 0}, length)
