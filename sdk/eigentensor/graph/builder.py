@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, leaf, variable
+from eigentensor.graph.simplify import simplified
 from eigentensor.graph.tensor import Tensor
 from eigentensor.graph.types import dtype_of, refused, stored
 from eigentensor.graph.types import name as name_of
@@ -59,12 +60,13 @@ class GraphBuilder:
         self._states[name] = value
 
     def graph(self, *outputs: Outputs) -> Graph:
-        """The graph of these outputs: one is named "output", several "output_0", …; a mapping brings its own names.
+        """The graph of these outputs, simplified: one is named "output", several "output_0", …; a mapping names them.
 
         States that were not assigned stay as they are; inputs, weights and variables that nothing needs are left out.
         """
         states = {n: self._states.get(n, t).node for n, t in self._leaves.items() if t.node.op is Form.STATE}
-        return Graph({n: t.node for n, t in _named(outputs).items()}, states, dict(self._data))
+        named = {n: t.node for n, t in _named(outputs).items()}
+        return simplified(Graph(named, states, dict(self._data)))
 
     def compile(self, *outputs: Outputs, fingerprint: bool = True) -> GraphProgram:
         """The program of these outputs and the next values of all states.

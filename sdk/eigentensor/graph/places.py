@@ -87,7 +87,8 @@ def moved(n: Tensor, place: Place) -> Place:
         case Form.PAD:
             changed = tuple(_plus(i, -before) for i, (before, _) in zip(at, n.arg, strict=True))
             condition = both(*padding(n, place))
-            return place._replace(at=changed, guard=both(place.guard, condition), whole=False, term=False)
+            term = place.term and condition is None
+            return place._replace(at=changed, guard=both(place.guard, condition), whole=False, term=term)
     return place  # CONTIGUOUS
 
 

@@ -12,7 +12,9 @@ from eigentensor.program.ops import REDUCTIONS, DType, Op
 
 TENSORS = frozenset({Form.INPUT, Form.WEIGHT, Form.STATE, Form.DATA})
 LEAVES = TENSORS | {Form.VARIABLE, Form.COUNTER, Op.CONST}
-MOVES = frozenset({Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.PAD, Form.FLIP, Form.GATHER})
+#: Moves of which a sum is a sum of what they move.
+TERM_MOVES = frozenset({Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.FLIP})
+MOVES = TERM_MOVES | {Form.PAD, Form.GATHER}
 #: Instructions of an operation, by which computing again is weighed against storing and loading; all others are one.
 COST = {Form.FUNCTION: 24, Op.DIV: 8, Op.SQRT: 8, Op.RECIPROCAL: 8, Op.CAST: 0, Op.BITCAST: 0, Form.CONTIGUOUS: 0}
 #: So many instructions are worth storing a value.

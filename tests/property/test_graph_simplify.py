@@ -1,0 +1,61 @@
+"""What is simplified away changes no bit."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import random_graphs
+from eigentensor.graph.lower import lower
+from eigentensor.graph.node import walk
+from eigentensor.graph.simplify import simplified
+from eigentensor.program.model import Role
+from eigentensor.reference import execute as reference
+from eigentensor.runtime.compiled import execute as compiled
+
+RANDOM = st.randoms(use_true_random=False)
+PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+
+
+def check(random: Random, execute: object) -> None:
+    graph, inputs = random_graphs.graph(random)
+    results = []
+    for of in (graph, simplified(graph)):
+        program = lower(of, fingerprint=False).program
+        given = {name: inputs[name] for name in program.named(Role.INPUT)}
+        results.append(execute(program, given).outputs)  # type: ignore[operator]
+    for name, before in results[0].items():
+        after = results[1][name]
+        assert (before.dtype, before.shape) == (after.dtype, after.shape)
+        assert before.tobytes() == after.tobytes(), (graph.outputs[name], before, after)
+
+
+@settings(max_examples=50, **PLAIN)
+@given(RANDOM)
+def test_a_simplified_graph_gives_the_same_bits(random: Random) -> None:
+    check(random, reference)
+
+
+@settings(max_examples=2, **PLAIN)
+@given(RANDOM)
+def test_a_simplified_graph_gives_the_same_bits_when_compiled(random: Random) -> None:
+    check(random, compiled)
+
+
+@pytest.mark.slow
+def test_thousands_of_simplified_graphs_give_the_same_bits() -> None:
+    for seed in range(10_000):
+        check(Random(seed), reference)
+    for seed in range(200):
+        check(Random(seed), compiled)
+
+
+def test_what_is_simple_stays_and_simplifying_twice_is_once() -> None:
+    for seed in range(100):
+        graph, _ = random_graphs.graph(Random(seed))
+        once = simplified(graph)
+        assert simplified(once).roots == once.roots
+        assert len(list(walk(*once.roots))) <= len(list(walk(*graph.roots))) + 2 * len(graph.roots)
+        assert np.all([n.shape == m.shape for n, m in zip(graph.roots, once.roots, strict=True)])
