@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
-
-LOCAL = Parameters(
-    max_exec=60, lag=2, grid=1, record=50, check=10, reveal=10, challenge=10, clock=60, margin=50,
-    eta=WAD // 4, g_def=3 * WAD // 1000, g_miss=WAD // 1000, check_floor=WAD // 20, phi=WAD, sybils=WAD // 3,
-    stake_margin=WAD * 5 // 4, min_stake=WAD // 100, g_chk=WAD // 1000, g_chunk=WAD // 10_000, other_seats=2,
-    confirmations=2,
-)  # fmt: skip
+from eigentensor.economics.profiles import LOCAL, mainnet
 
 
 def test_parameters_read_solidity_names_and_decimal_text() -> None:
@@ -96,3 +90,10 @@ def test_the_local_windows_are_those_of_the_design() -> None:
     assert economics.collateral(LOCAL, WAD, 3, 7) == 2 * (2 * WAD + LOCAL.g_def) + 21
     assert economics.escrow(WAD, 3, 7) == WAD + 21
     assert economics.check_fee_bound(LOCAL, WAD) == WAD + LOCAL.g_chk
+
+
+def test_a_market_on_the_main_network_fits_eigenlayers_delays_and_takes_its_amounts_from_gas() -> None:
+    p = mainnet(10**9)
+    assert economics.lifetime(p, p.max_exec) <= 100_800
+    assert (p.g_def, p.g_chk, p.g_miss) == (6 * 10**14, 2 * 10**14, 2 * 10**14)
+    assert p.challenge + 1 >= p.reveal and p.check_floor == WAD // 10
