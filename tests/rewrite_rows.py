@@ -215,6 +215,14 @@ def rows() -> list[Rewrite]:
             here="saturating",
         ),
         r(
+            "integer → float16 → float32 dropped where the integer has few bits, with its infinities",
+            "LLVM",
+            lambda i: ((i & 7) << 20).cast(dtypes.float16).cast(dtypes.float32),
+            "i",
+            stock=AGREES,
+            here="halves rounded by integer arithmetic; infinities chosen first",
+        ),
+        r(
             "i // 0, and the smallest // −1",
             "clang, LLVM",
             lambda i, j: i // j,

@@ -194,7 +194,10 @@ def _cast(source: DType, target: DType, a: Any) -> Any:
         return wrapped(target, wide)
     if target is DType.BFLOAT16 and source.size > 2:
         return floats.rounded(target, _few_bits(source, wide))
-    return floats.rounded(target, cast(wide, dtypes.float32))
+    nearest = cast(wide, dtypes.float32)
+    if target is DType.FLOAT16 and source.size > 2:
+        nearest = floats.overflowed(nearest)
+    return floats.rounded(target, nearest)
 
 
 def unbounded(a: Any) -> Any:

@@ -47,6 +47,12 @@ def rounded(dtype: DType, a: Any) -> Any:
     return a
 
 
+def overflowed(a: Any) -> Any:
+    """A float32 that was an integer, infinite where it is to a float16: LLVM drops the rounding if it has few bits."""
+    infinite = where(at_least(float32(0xC77FF000), a), float32(INFINITY[F32] | 1 << 31), a)
+    return where(at_least(a, float32(0x477FF000)), float32(INFINITY[F32]), infinite)
+
+
 def pattern(dtype: DType, a: Any) -> Any:
     """The bits of a value of a float type, as an unsigned integer of its width."""
     if dtype is F16:
