@@ -4,6 +4,7 @@ import pytest
 
 from captured_graphs import graphs
 from device_cases import WidestGrid, other
+from differential.test_append import program as append_to
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
@@ -11,6 +12,7 @@ from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import nvrtc, selftest
 from eigentensor.runtime.gridded import Gridded, Queue
+from eigentensor.runtime.memory import parts
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
 HERE, OTHERS = "sm_80", ("sm_50", "sm_75", "sm_90", "sm_120")
@@ -36,13 +38,19 @@ def rounds_as_written(body: Body, kind: Gridded, architecture: str = HERE) -> No
     assert ("fma.rn.f32" in ptx) == any(i.op in FUSED for i in body.instructions)
 
 
+def test_parts_of_appends_become_exact_ptx() -> None:
+    (part,) = parts(append_to("rows of each head"))
+    rounds_as_written(part, compiler())
+
+
 ARITHMETIC = ("add.", "sub.", "mul.", "div.", "fma.", "sqrt.", "rcp.")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "gelu mlp" else pytest.mark.slow) for n in graphs()])
 def test_captured_graphs_become_exact_ptx(name: str) -> None:
     kind = compiler()
-    for body in graphs()[name].captured().program.bodies:
+    program = graphs()[name].captured().program
+    for body in (*program.bodies, *parts(program)):
         rounds_as_written(body, kind)
         if body.reduce_ranges:
             rounds_as_written(body, other(WidestGrid, kind))

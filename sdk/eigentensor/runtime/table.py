@@ -98,8 +98,13 @@ class Table:
 
     def _empty(self, numbers: Iterable[int]) -> Arrays:
         """New memory for results of the program, where the calls write them."""
-        types = {number: self.program.parameter(self.second.get(number, number)) for number in numbers}
-        return self._point({number: empty(STORAGE[dtype], n) for number, (dtype, n) in types.items()})
+        return self._point({number: empty(*self.types[number]) for number in numbers})
+
+    @cached_property
+    def types(self) -> dict[int, tuple[Any, int]]:
+        """Storage dtype and elements of each memory of a result, by number."""
+        of = {number: self.program.parameter(b) for number, b in {**{b: b for b in self.shared}, **self.second}.items()}
+        return {number: (STORAGE[dtype], elements) for number, (dtype, elements) in of.items()}
 
     def _lay_out(self) -> None:
         program, first = self.program, len(self.program.buffers)
