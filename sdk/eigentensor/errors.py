@@ -21,6 +21,7 @@ EigenTensorError
 │   ├── BlobTooLarge
 │   ├── StoreFull
 │   ├── TensorFileError     bytes that should be a safetensors file
+│   ├── GraphFileError      bytes that should be a graph
 │   └── GatewayError        the gateway is away or refuses: `.status`
 ├── ChainError              node, transaction or contract
 │   ├── Reverted            a contract refused: `.name`, `.arguments`
@@ -159,6 +160,12 @@ class StoreFull(StoreError):
 
 class TensorFileError(StoreError):
     """Not a safetensors file, or one with a dtype that programs do not have."""
+
+    exit_code = 2
+
+
+class GraphFileError(StoreError):
+    """Not a graph in JSON, or one with a node that there cannot be."""
 
     exit_code = 2
 
