@@ -27,6 +27,7 @@ VERBS = {
     "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
     "program": ("program", "app", "Program files: capture, import, check, show."),
+    "optimise": ("optimise", "app", "Find the fastest program for a graph, within a tolerance, on this machine."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
     "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),

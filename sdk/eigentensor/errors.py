@@ -6,6 +6,7 @@ EigenTensorError
 │   └── RuleError           a program that is not valid
 ├── BindingError            names, shapes, dtypes or values given to a program do not fit it
 ├── CaptureError            a function cannot become a program
+├── ToleranceExceeded       no path to a computation is as exact as asked for
 ├── ExecutionError          a program could not be compiled or run here
 │   ├── SandboxError        the sandbox ended the program, or what it left is no result
 │   │   └── NoSandbox       this machine cannot confine a program
@@ -96,6 +97,12 @@ class CaptureError(EigenTensorError):
         super().__init__(f"{reason} ({line})" if line else reason, fix=fix)
         self.reason = reason
         self.line = line
+
+
+class ToleranceExceeded(EigenTensorError):
+    """No path to what a graph means is within the tolerance on the sample of inputs."""
+
+    exit_code = 7
 
 
 class ExecutionError(EigenTensorError):

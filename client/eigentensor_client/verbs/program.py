@@ -91,8 +91,8 @@ def show(program: File, json: Json = False) -> None:
     )
 
 
-def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Screen) -> None:
-    """The program, and beside it what its author has: the weights, and the first values of its states."""
+def write_program(graph: "GraphProgram", target: Path, weights: Path | None = None) -> list[Path]:
+    """Writes the program, and beside it what its author has: the weights, and the first values of its states."""
     target.write_bytes(encode(graph.program))
     written = [target]
     dtypes = {b.name: b.dtype for b in graph.program.buffers}
@@ -100,8 +100,19 @@ def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Sc
         if tensors:
             written.append(place or target.with_suffix(f".{word}.safetensors"))
             save_safetensors(written[-1], tensors, {name: dtypes[name] for name in tensors})
+    return written
+
+
+def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Screen) -> None:
+    written = write_program(graph, target, weights)
     fields = _facts(graph.program) | {"files": [str(path) for path in written]}
     screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
+
+
+def names_of(file: Path) -> dict[str, Any]:
+    """What a user's Python file defines. What lies beside it can be imported, as when Python runs it."""
+    sys.path.insert(0, str(existing(file).parent))
+    return runpy.run_path(str(file), run_name="__eigentensor__")
 
 
 def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -121,9 +132,7 @@ def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
 def _captured(file: Path, name: str, weights: Path | None) -> "GraphProgram":
     from eigentensor.capture import GraphProgram, load_weights
 
-    sys.path.insert(0, str(existing(file).parent))  # what lies beside it can be imported, as when Python runs it
-    names = runpy.run_path(str(file), run_name="__eigentensor__")
-    found = names.get(name)
+    found = names_of(file).get(name)
     given = [] if weights is None else [load_weights(weights)]
     graph = found(*given) if callable(found) and not isinstance(found, GraphProgram) else found
     if not isinstance(graph, GraphProgram):

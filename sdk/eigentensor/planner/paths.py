@@ -7,10 +7,10 @@ from hashlib import blake2b
 
 from eigentensor.graph.node import Form, Graph, Node, rewrite, walk
 from eigentensor.planner.normal import digest, normal_form
-from eigentensor.planner.rewrites import GROUPING, RULES
+from eigentensor.planner.rewrites import GROUPING, RULES, Rule
 from eigentensor.planner.storage import STORAGE_RULES, rounded_weights
 
-ALL_RULES = {**RULES, **STORAGE_RULES}
+ALL_RULES: dict[str, Rule] = {**RULES, **STORAGE_RULES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +31,34 @@ class Path:
 
 
 def neighbours(path: Path) -> Iterator[Path]:
-    """The paths that one rule leads to at one tensor; some of them may be the same."""
+    """The paths that one rule leads to at one tensor, rule after rule in turn, each at the largest tensor first.
+
+    Some of them may be the same.
+    """
     roots, graph = path.graph.roots, path.graph
-    for old in walk(*roots):
-        for name, rule in ALL_RULES.items():
-            for new in rule(old):
-                changed = _replaced(roots, old, new)
-                if changed == roots or (data := rounded_weights(changed, graph.data)) is None:
-                    continue
-                outputs = dict(zip(graph.outputs, changed, strict=False))
-                states = dict(zip(graph.states, changed[len(outputs) :], strict=True))
-                grouped = (*path.grouped, digest(new)) if name in GROUPING else path.grouped
-                yield Path(Graph(outputs, states, data), (*path.rules, name), _key(changed, grouped), grouped)
+    for name, old, new in _moves(roots):
+        changed = _replaced(roots, old, new)
+        if changed == roots or (data := rounded_weights(changed, graph.data)) is None:
+            continue
+        outputs = dict(zip(graph.outputs, changed, strict=False))
+        states = dict(zip(graph.states, changed[len(outputs) :], strict=True))
+        grouped = (*path.grouped, digest(new)) if name in GROUPING else path.grouped
+        yield Path(Graph(outputs, states, data), (*path.rules, name), _key(changed, grouped), grouped)
+
+
+def _moves(roots: tuple[Node, ...]) -> Iterator[tuple[str, Node, Node]]:
+    """What every rule makes of every tensor."""
+    nodes = sorted(walk(*roots), key=lambda n: -max([n.elements, *(s.elements for s in n.src)]))
+
+    def of(rule: Rule) -> Iterator[tuple[Node, Node]]:
+        return ((old, new) for old in nodes for new in rule(old))
+
+    left = deque((name, of(rule)) for name, rule in ALL_RULES.items())
+    while left:
+        name, made = left.popleft()
+        if (move := next(made, None)) is not None:
+            yield name, *move
+            left.append((name, made))
 
 
 def paths(graph: Graph, most: int | None = None) -> Iterator[Path]:

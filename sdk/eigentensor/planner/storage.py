@@ -1,6 +1,6 @@
 """Rules about what lies in memory: what is stored before it is used, and in which type."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ LARGE = 1024  #: elements of a tensor that is worth storing in halves
 
 
 def store(n: Node) -> Iterator[Node]:
-    """A function or a quotient is computed once and stored, for all that use it"""
-    if n.op in (Form.FUNCTION, Op.DIV):
+    """A function, a quotient or a sum is computed and stored by itself, apart from all that use it"""
+    if n.op in (Form.FUNCTION, Op.DIV, Op.REDUCE_ADD):
         yield node(Form.CONTIGUOUS, n)
 
 
@@ -27,26 +27,31 @@ def compute_again(n: Node) -> Iterator[Node]:
         yield n.src[0]
 
 
-def weight_in_halves(n: Node) -> Iterator[Node]:
+def _weight_in(half: DType) -> Callable[[Node], Iterator[Node]]:
     """A weight is rounded to a half type beforehand, and computed with in float32"""
-    if n.op is Form.WEIGHT and n.dtype is DType.FLOAT32 and n.elements >= LARGE:
-        for half in HALVES:
+
+    def rule(n: Node) -> Iterator[Node]:
+        if n.op is Form.WEIGHT and n.dtype is DType.FLOAT32 and n.elements >= LARGE:
             yield node(Op.CAST, leaf(Form.WEIGHT, half_name(n.arg, half), half, n.shape), arg=DType.FLOAT32)
 
+    return rule
 
-def factor_in_halves(n: Node) -> Iterator[Node]:
-    """A factor of a sum of products is stored as a half; products and sum stay float32"""
-    if n.op is not Op.REDUCE_ADD or n.dtype is not DType.FLOAT32 or n.src[0].op is not Op.MUL:
-        return
-    for number, factor in enumerate(n.src[0].src):
-        x = unmoved(factor)
-        if x.op in (Op.CAST, Op.CONST, Form.WEIGHT) or x.elements < LARGE:
-            continue
-        for half in HALVES:
-            stored = node(Form.CONTIGUOUS, node(Op.CAST, x, arg=half))
-            narrow = substituted(factor, x, node(Op.CAST, stored, arg=DType.FLOAT32))
-            factors = (narrow, n.src[0].src[1]) if number == 0 else (n.src[0].src[0], narrow)
-            yield node(Op.REDUCE_ADD, node(Op.MUL, *factors), arg=n.arg)
+
+def _factor_in(half: DType) -> Callable[[Node], Iterator[Node]]:
+    """A factor of a sum of products is stored in a half type; products and sum stay float32"""
+
+    def rule(n: Node) -> Iterator[Node]:
+        if n.op is not Op.REDUCE_ADD or n.dtype is not DType.FLOAT32 or n.src[0].op is not Op.MUL:
+            return
+        for number, factor in enumerate(factors := n.src[0].src):
+            x = unmoved(factor)
+            if x.op not in (Op.CAST, Op.CONST, Form.WEIGHT) and x.elements >= LARGE:
+                stored = node(Form.CONTIGUOUS, node(Op.CAST, x, arg=half))
+                narrow = substituted(factor, x, node(Op.CAST, stored, arg=DType.FLOAT32))
+                pair = (narrow, factors[1]) if number == 0 else (factors[0], narrow)
+                yield node(Op.REDUCE_ADD, node(Op.MUL, *pair), arg=n.arg)
+
+    return rule
 
 
 def half_name(name: str, half: DType) -> str:
@@ -65,9 +70,9 @@ def rounded_weights(roots: tuple[Node, ...], data: Mapping[str, NDArray[Any]]) -
     return found
 
 
-STORAGE_RULES = {
-    "store": store,
-    "compute again": compute_again,
-    "weight in halves": weight_in_halves,
-    "factor in halves": factor_in_halves,
+#: Rules that round what others keep exact, with the type that they round to.
+LOSSY = {
+    **{f"weight in {half.name.lower()}": _weight_in(half) for half in HALVES},
+    **{f"factor in {half.name.lower()}": _factor_in(half) for half in HALVES},
 }
+STORAGE_RULES = {"store": store, "compute again": compute_again, **LOSSY}

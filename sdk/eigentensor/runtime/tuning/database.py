@@ -1,4 +1,4 @@
-"""How long schedules of bodies took: SQLite, for all processes of a user."""
+"""How long bodies and transfers took, and how exact programs were: SQLite, for all processes of a user."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from eigentensor.program.model import Body
 from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.tuning.names import body_name, structure
 
-VERSION = 1
+VERSION = 2
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS bodies (
@@ -27,6 +27,14 @@ CREATE TABLE IF NOT EXISTS times (
     body TEXT NOT NULL REFERENCES bodies, device TEXT NOT NULL, build TEXT NOT NULL, schedule TEXT NOT NULL,
     heuristic INTEGER NOT NULL, seconds REAL NOT NULL, samples INTEGER NOT NULL, measured_at REAL NOT NULL,
     PRIMARY KEY (body, device, build, schedule)
+);
+CREATE TABLE IF NOT EXISTS transfers (
+    device TEXT NOT NULL, build TEXT NOT NULL, direction TEXT NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL,
+    samples INTEGER NOT NULL, measured_at REAL NOT NULL, PRIMARY KEY (device, build, direction, bytes)
+);
+CREATE TABLE IF NOT EXISTS errors (
+    program TEXT NOT NULL, sample TEXT NOT NULL, max_relative_error REAL NOT NULL, measured_at REAL NOT NULL,
+    PRIMARY KEY (program, sample)
 );
 PRAGMA user_version = {VERSION};
 COMMIT;
@@ -136,6 +144,29 @@ class Database:
                 found[key] = read_record("body", record), []
             found[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
         return list(found.values())
+
+    def record_transfer(self, place: Place, direction: str, size: int, seconds: float, samples: int) -> None:
+        """What it took to move so many bytes `in` to the device or `out` of it."""
+        row = (place.device, place.build, direction, size, seconds, samples, time.time())
+        self._connection.execute("REPLACE INTO transfers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def transfer(self, place: Place, direction: str, size: int) -> float | None:
+        row = self._connection.execute(
+            "SELECT seconds FROM transfers WHERE device = ? AND build = ? AND direction = ? AND bytes = ?",
+            (place.device, place.build, direction, size),
+        ).fetchone()
+        return None if row is None else float(row[0])
+
+    def record_error(self, program: str, sample: str, max_relative_error: float) -> None:
+        """How far the results of a program are from the exact ones on a sample of inputs: the same on every device."""
+        row = (program, sample, max_relative_error, time.time())
+        self._connection.execute("REPLACE INTO errors VALUES (?, ?, ?, ?)", row)
+
+    def error(self, program: str, sample: str) -> float | None:
+        row = self._connection.execute(
+            "SELECT max_relative_error FROM errors WHERE program = ? AND sample = ?", (program, sample)
+        ).fetchone()
+        return None if row is None else float(row[0])
 
     def places(self) -> dict[Place, int]:
         """Where something was measured, with the number of bodies; most first."""

@@ -1,0 +1,154 @@
+"""`eigentensor optimise`: of all programs for the same mathematics, the fastest that is exact enough."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import CaptureError
+from eigentensor_client.files import existing, read_inputs
+from eigentensor_client.screen import Screen, table
+from eigentensor_client.verbs.options import Inputs, Json
+from eigentensor_client.verbs.program import names_of, write_program
+
+if TYPE_CHECKING:
+    from eigentensor.graph.node import Graph
+    from eigentensor.planner.plan import Part, Plan
+    from eigentensor.planner.search import Candidate
+
+app = typer.Typer(rich_markup_mode=None)
+SHOWN = 8  #: paths of a block in the table, besides what was taken, refused and given
+
+
+@app.command()
+def optimise(
+    source: Annotated[str, typer.Argument(metavar="GRAPH", help="FILE.py:NAME, a Graph or what returns one [graph].")],
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", min=0, help="Largest relative error against float64.")
+    ] = 1e-5,
+    everything: Annotated[bool, typer.Option("--all", help="Measure and execute every path.")] = False,
+    paths: Annotated[int, typer.Option("--paths", min=1, help="Programs to look at for each block.")] = 96,
+    device: Annotated[str, typer.Option("--device", help="The device that is to run it, by tinygrad's name.")] = "CPU",
+    inputs: Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the program [the name of FILE, with .program]."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Where to draw its calls with their times, as SVG.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Search rewrites, storage types and orders of summation for the program that is fastest here, within the tolerance
+    of what the graph means in float64 on a sample of inputs: yours, or random ones.
+
+    Times of kernels are measured where they matter, and remembered. Ctrl-C keeps them; call it again to go on.
+    """
+    from eigentensor.planner.measure import Meter
+    from eigentensor.planner.picture import picture as drawn
+    from eigentensor.planner.plan import Planner
+    from eigentensor.runtime import toolchain
+    from eigentensor.runtime.tuning.database import Database, default_path
+
+    screen, graph, here = Screen(as_json=json), _graph(source), toolchain.of(device)
+    target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
+    with Database(default_path()) as database:
+        meter = Meter(here, Cache(default_folder()), database)
+        planner = Planner(graph, meter, tolerance=tolerance, tensors=read_inputs(inputs), most=paths)
+        try:
+            with screen.work() as bar:
+                plan = planner.plan(everything=everything, tell=bar)
+        except KeyboardInterrupt:
+            screen.say("interrupted: what was measured is kept, call it again to go on")
+            raise typer.Exit(130) from None
+    files = write_program(plan.chosen.made, target)
+    if picture is not None:
+        picture.write_text(drawn(plan.chosen.made.program, plan.chosen.cost, f"{Path(source).name} on {device}"))
+        files.append(picture)
+    fields = _fields(plan) | {"device": device, "tolerance": tolerance, "files": [str(file) for file in files]}
+    lines = (line for number, part in enumerate(plan.parts, 1) for line in _lines(part, number, everything))
+    written = (f"{path}  {path.stat().st_size:,} bytes" for path in files)
+    screen.result("eigentensor.optimised/1", fields, *lines, *_summary(plan), *written)
+
+
+def _graph(source: str) -> "Graph":
+    from eigentensor.graph.node import Graph
+
+    file, _, name = source.partition(":")
+    if Path(file).suffix != ".py":
+        existing(Path(file))
+        raise CaptureError(f"{file} is not a Python file", fix="Write FILE.py:NAME.")
+    found = names_of(Path(file)).get(name or "graph")
+    graph = found() if callable(found) else found
+    if not isinstance(graph, Graph):
+        raise CaptureError(
+            f"{file} has no graph named {name or 'graph'!r}",
+            fix="Name a Graph, as GraphBuilder.graph(…) gives it, or a function that returns one: FILE.py:NAME.",
+        )
+    return graph
+
+
+def _lines(part: "Part", number: int, everything: bool) -> Iterator[Any]:
+    """The table of a block's paths, the cheapest first."""
+    times = f", {len(part.block.places)} times in the graph" if len(part.block.places) > 1 else ""
+    yield f"block {number}{times}: {len(part.search.candidates)} programs"
+    ranked = sorted(part.search.candidates, key=lambda c: c.cost.seconds)
+    given = part.search.candidates[0]
+    rows = [
+        [_rules(c), f"{c.cost.seconds * 1e6:,.1f} µs", *_facts(c), _verdict(c, part)]
+        for place, c in enumerate(ranked)
+        if everything or place < SHOWN or c.verdict or c in (given, part.chosen)
+    ]
+    yield table(("rules", "time", "", "error", ""), rows)
+
+
+def _rules(candidate: "Candidate") -> str:
+    return " · ".join(candidate.path.rules) or "as it is"
+
+
+def _facts(candidate: "Candidate") -> tuple[str, str]:
+    error = "" if candidate.error is None else f"{candidate.error:.1e}"
+    return "measured" if candidate.cost.measured else "estimated", error
+
+
+def _verdict(candidate: "Candidate", part: "Part") -> str:
+    if candidate is part.chosen:
+        return "chosen"
+    if candidate.verdict:
+        return candidate.verdict
+    return "slower" if candidate.cost.seconds > part.chosen.cost.seconds else "as fast, by more rules"
+
+
+def _summary(plan: "Plan") -> Iterator[str]:
+    chosen, given = plan.chosen, plan.given
+    ratio = given.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
+    yield f"program {chosen.made.uuid}"
+    yield (
+        f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {len(chosen.cost.calls)} calls, errs by {chosen.error:.1e};"
+        f" {ratio:.2f} times as fast as the graph as it is: {given.cost.seconds * 1e6:,.1f} µs, {given.error:.1e}"
+    )
+    yield f"planned in {plan.planning:.1f} s, checked as a whole in {plan.checking:.1f} s"
+
+
+def _fields(plan: "Plan") -> dict[str, Any]:
+    def whole(of: Any) -> dict[str, Any]:
+        calls = [{"body": c.body, "seconds": c.seconds, "measured": c.measured} for c in of.cost.calls]
+        return {"uuid": of.made.uuid, "seconds": of.cost.seconds, "max_relative_error": of.error, "calls": calls}
+
+    blocks = [
+        {
+            "places": len(part.block.places),
+            "paths": [
+                {
+                    "rules": list(c.path.rules), "seconds": c.cost.seconds, "measured": c.cost.measured,
+                    "max_relative_error": c.error, "verdict": _verdict(c, part),
+                }
+                for c in part.search.candidates
+            ],
+        }
+        for part in plan.parts
+    ]  # fmt: skip
+    seconds = {"planning_seconds": plan.planning, "checking_seconds": plan.checking}
+    return {"chosen": whole(plan.chosen), "given": whole(plan.given), "blocks": blocks, **seconds}

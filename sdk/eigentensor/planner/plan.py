@@ -1,0 +1,157 @@
+"""From a graph to the program that is fastest here within a tolerance: blocks, their paths, the whole, the check."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from eigentensor.graph.lower import lower
+from eigentensor.graph.node import Form, Graph
+from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.numerics.conversion import cast
+from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.blocks import Block, assembled, blocks, collapsed
+from eigentensor.planner.measure import Cost, Meter
+from eigentensor.planner.oracle import evaluated, oracle
+from eigentensor.planner.sample import Sample, Values, sample_of
+from eigentensor.planner.search import PATHS, Candidate, Search, Tell, exceeded
+
+TOLERANCE = 1e-5
+ATTEMPTS = 8  #: choices for the blocks that are checked as a whole
+
+
+@dataclass(eq=False)
+class Part:
+    """A block with its paths, and which was taken."""
+
+    block: Block
+    search: Search
+    chosen: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A program of the whole graph, what it costs, and its largest relative error."""
+
+    graph: Graph
+    made: GraphProgram
+    cost: Cost
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was chosen; `given` is the graph as its author wrote it.
+
+    `planning` are seconds for finding blocks, paths and their times, `checking` those for lowering, executing and
+    comparing the whole.
+    """
+
+    parts: Sequence[Part]
+    chosen: Whole
+    given: Whole
+    planning: float
+    checking: float
+
+
+class Planner:
+    """Plans one graph on the device of a meter."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        meter: Meter,
+        *,
+        tolerance: float = TOLERANCE,
+        tensors: Mapping[str, Values] | None = None,
+        most: int = PATHS,
+    ) -> None:
+        self.graph, self.meter, self.tolerance, self.most = graph, meter, tolerance, most
+        self.sample = sample_of(graph, tensors)
+
+    def plan(self, *, everything: bool = False, tell: Tell = lambda *_: None) -> Plan:
+        """The fastest program within the tolerance. With `everything` all paths are measured and executed.
+
+        May be interrupted: what was measured is kept. Raises ToleranceExceeded, or CaptureError for a graph that no
+        program can be made of.
+        """
+        start = time.perf_counter()
+        searches = self.searches(everything=everything, tell=tell)
+        between = time.perf_counter()
+        tell("checking the whole", 0, 1)
+        given = self._whole(self.graph)
+        parts, chosen = self._chosen(searches, given)
+        return Plan(parts, chosen, given, between - start, time.perf_counter() - between)
+
+    def searches(self, *, everything: bool = False, tell: Tell = lambda *_: None) -> list[tuple[Block, Search]]:
+        """The blocks with their paths, measured where it matters: what is called planning."""
+        found = blocks(self.graph)
+        samples = self._samples(found)
+        searches = []
+        for number, (block, sample) in enumerate(zip(found, samples, strict=True)):
+
+            def say(text: str, done: float, total: float, number: int = number) -> None:
+                tell(f"block {number + 1} of {len(found)}: {text}", done, total)
+
+            search = Search(block.graph, self.meter, sample, self.tolerance, most=self.most)
+            (search.run_all if everything else search.run)(say)
+            searches.append((block, search))
+        return searches
+
+    def _chosen(self, searches: Sequence[tuple[Block, Search]], given: Whole) -> tuple[list[Part], Whole]:
+        """The cheapest choices that are within the tolerance as a whole; the graph as given, if nothing is better."""
+        rankings = [search.ranked() for _, search in searches]
+        firsts = [next(ranking) for ranking in rankings]
+        parts = [Part(block, search, first) for (block, search), first in zip(searches, firsts, strict=True)]
+        tried = [given]
+        for _ in range(ATTEMPTS):
+            tried.append(self._whole(assembled(self.graph, [(p.block, p.chosen.path.graph) for p in parts])))
+            if tried[-1].error <= self.tolerance or not self._stepped(parts, rankings):
+                break
+        exact = [whole for whole in tried if whole.error <= self.tolerance]
+        if not exact:
+            raise exceeded(self.tolerance, [whole.error for whole in tried])
+        best = min(exact, key=lambda whole: whole.cost.seconds)
+        if best is given:
+            parts = [replace(p, chosen=p.search.candidates[0]) for p in parts]
+        return parts, best
+
+    def _stepped(self, parts: list[Part], rankings: Sequence[Iterator[Candidate]]) -> bool:
+        """Takes the next best path of the block that errs most and has another; says whether there was one."""
+        order = sorted(range(len(parts)), key=lambda number: -(parts[number].chosen.error or 0))
+        for number in order:
+            following = next(rankings[number], None)
+            if following is not None:
+                parts[number].chosen.verdict = "refused: the whole errs by more than the tolerance"
+                parts[number].chosen = following
+                return True
+        return False
+
+    def _whole(self, graph: Graph) -> Whole:
+        made = lower(graph)
+        error = self.meter.error(made, graph, self.sample, lambda: self._exact)
+        for body in self.meter.unmeasured(made.program):
+            self.meter.measure(body)
+        return Whole(graph, made, self.meter.cost(made.program), error)
+
+    @cached_property
+    def _exact(self) -> Sequence[Values]:
+        return oracle(self.graph, self.sample.tensors, self.sample.variables)
+
+    def _samples(self, found: Sequence[Block]) -> list[Sample]:
+        """Inputs of each block, as the sample of the whole leads to them at its first place."""
+        stand_ins = collapsed(self.graph, found)
+        wanted = {leaf: stand_ins[leaf] for block in found for leaf in block.places[0].leaves.values()}
+        values = evaluated(list(wanted.values()), self.sample.tensors, self.sample.variables)
+        known = dict(zip(wanted, values, strict=True))
+        samples = []
+        for block in found:
+            tensors = {}
+            for name, n in block.places[0].leaves.items():
+                if n.op in (Form.INPUT, Form.WEIGHT, Form.STATE):
+                    tensors[name] = self.sample.tensors[n.arg]
+                else:
+                    value = known[n]
+                    tensors[name] = cast(DType.FLOAT32, n.dtype, value.astype("float32")) if n.dtype.is_float else value
+            samples.append(Sample(tensors, self.sample.variables))
+        return samples

@@ -1,0 +1,175 @@
+"""Which path to take: estimated first, measured where it matters, held to the oracle before it is taken."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from eigentensor.errors import CaptureError, ToleranceExceeded
+from eigentensor.graph.lower import lower
+from eigentensor.graph.node import Graph
+from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.planner.measure import Cost, Meter
+from eigentensor.planner.oracle import oracle
+from eigentensor.planner.paths import Path, neighbours, paths
+from eigentensor.planner.sample import Sample, Values
+from eigentensor.planner.storage import LOSSY
+
+PATHS = 96  #: programs that are looked at
+FINALISTS = 9  #: of them, those whose bodies are measured where no time is known
+ROUNDS = 3  #: in which there are more paths, and more measurements to go by
+WORTH = 1.003  #: times faster that a path must be for each of its rules
+HOPE = 1.5  #: An estimate that is so many times the best measured time is not worth measuring.
+HOPELESS = 4  #: times the tolerance: nothing follows from a path that errs more because it rounds
+#: Told what is done now, and how far it is.
+Tell = Callable[[str, float, float], None]
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A path as a program. `error` is None until it was executed; `verdict` says why it was refused, if it was."""
+
+    path: Path
+    made: GraphProgram
+    cost: Cost
+    error: float | None = None
+    verdict: str = ""
+
+
+Begun = tuple[Candidate, Iterator[Path]]  #: a candidate, and the paths of one rule more that were not looked at yet
+
+
+class Search:
+    """The paths of one graph on one device. What is asked twice is measured once."""
+
+    def __init__(self, graph: Graph, meter: Meter, sample: Sample, tolerance: float, *, most: int = PATHS) -> None:
+        self.graph, self.meter, self.sample, self.tolerance, self.most = graph, meter, sample, tolerance, most
+        self.candidates: list[Candidate] = []
+        self._keys: set[bytes] = set()
+        self._programs: set[bytes] = set()
+        self._open: list[Begun] = []
+        self._hopeless: set[str] = set()
+        self._measured = 0
+
+    @cached_property
+    def exact(self) -> Sequence[Values]:
+        return oracle(self.graph, self.sample.tensors, self.sample.variables)
+
+    def run(self, tell: Tell = lambda *_: None) -> None:
+        """Makes candidates in rounds, and measures the best of each: first of one rule, then from what is cheapest."""
+        self._begin(tell)
+        first = list(self._open)
+        for number in range(1, ROUNDS + 1):
+            self._explore(self.most * number // ROUNDS, first if number == 1 else self._open, tell)
+            self._settle(FINALISTS * number // ROUNDS, tell)
+
+    def run_all(self, tell: Tell = lambda *_: None) -> None:
+        """Does the same, adds the first paths by the number of rules, and measures and executes every one."""
+        self.run(tell)
+        self._hopeless.clear()
+        for path in paths(self.graph, self.most):
+            self._add(path)
+        for number, candidate in enumerate(self.candidates):
+            tell(f"path {number + 1} of {len(self.candidates)}", number, len(self.candidates))
+            self.measure(candidate)
+            self.is_exact(candidate)
+
+    def measure(self, candidate: Candidate) -> None:
+        """Times the bodies that were not timed yet; every time is kept as soon as it is known."""
+        for body in (unknown := self.meter.unmeasured(candidate.made.program)):
+            self.meter.measure(body)
+        for other in self.candidates if unknown else ():
+            other.cost = self.meter.cost(other.made.program)
+
+    def is_exact(self, candidate: Candidate) -> bool:
+        """Whether a path is within the tolerance; executes it if that is not known."""
+        if candidate.error is None:
+            graph = candidate.path.graph
+            candidate.error = self.meter.error(candidate.made, graph, self.sample, lambda: self.exact)
+            if candidate.error > self.tolerance:
+                candidate.verdict = f"refused: {candidate.error:.1e} is more than {self.tolerance:g}"
+        return candidate.error <= self.tolerance
+
+    def ranked(self) -> Iterator[Candidate]:
+        """The measured candidates within the tolerance, the cheapest first; of much the same, that of fewer rules.
+
+        Raises ToleranceExceeded if there is none.
+        """
+        found = False
+        for candidate in sorted(self.candidates, key=lambda c: c.cost.seconds * WORTH ** len(c.path.rules)):
+            if candidate.cost.measured and self.is_exact(candidate):
+                found = True
+                yield candidate
+        if not found:
+            raise exceeded(self.tolerance, [c.error for c in self.candidates if c.error is not None])
+
+    def _begin(self, tell: Tell) -> None:
+        first = self._add(Path.of(self.graph))
+        if first is None:
+            lower(self.graph, fingerprint=False)  # says why
+            return
+        tell("the graph as it is", 0, self.most)
+        self.measure(first)
+        self.is_exact(first)
+
+    def _explore(self, most: int, begun: list[Begun], tell: Tell) -> None:
+        """Makes candidates until there are so many: from the cheapest of those begun, one rule further."""
+        while len(self.candidates) < most and begun:
+            entry = min(begun, key=lambda entry: entry[0].cost.seconds)
+            candidate, further = entry
+            path = next(further, None) if self._may_go_on(candidate) else None
+            if path is None:
+                begun.remove(entry)
+            elif self._add(path) is not None:
+                tell("looking at paths", len(self.candidates), self.most)
+
+    def _settle(self, most: int, tell: Tell) -> None:
+        """Measures candidates, the most promising first, until so many were measured or no other promises more."""
+        while self._measured < most:
+            known = [c.cost.seconds for c in self.candidates if c.cost.measured and not c.verdict]
+            unknown = [c for c in self.candidates if not c.cost.measured and not c.verdict]
+            if not unknown:
+                return
+            best = min(unknown, key=lambda c: c.cost.seconds)
+            if best.cost.seconds > HOPE * min(known, default=float("inf")):
+                return
+            tell("measuring paths", len(self.candidates), self.most)
+            if self._may_go_on(best) and self.is_exact(best):
+                self._measured += 1
+                self.measure(best)
+
+    def _may_go_on(self, candidate: Candidate) -> bool:
+        """Whether a path is worth more work: not if it rounds what must not be rounded."""
+        lossy = [rule for rule in candidate.path.rules if rule in LOSSY]
+        if not lossy or candidate.verdict:
+            return not candidate.verdict
+        if hopeless := [rule for rule in lossy if rule in self._hopeless]:
+            candidate.verdict = f"refused: {hopeless[0]}"
+            return False
+        if not self.is_exact(candidate) and (candidate.error or 0) > HOPELESS * self.tolerance and len(lossy) == 1:
+            self._hopeless.update(lossy)
+        return not candidate.verdict
+
+    def _add(self, path: Path) -> Candidate | None:
+        """The candidate of a path that is new, can be a program, and is another program than those before."""
+        if path.key in self._keys or not self._hopeless.isdisjoint(path.rules):
+            return None
+        self._keys.add(path.key)
+        try:
+            made = lower(path.graph, fingerprint=False)
+        except CaptureError:
+            return None
+        if (name := made.to_bytes()) in self._programs:
+            return None
+        self._programs.add(name)
+        candidate = Candidate(path, made, self.meter.cost(made.program))
+        self.candidates.append(candidate)
+        self._open.append((candidate, neighbours(path)))
+        return candidate
+
+
+def exceeded(tolerance: float, errors: Sequence[float]) -> ToleranceExceeded:
+    least = min(errors, default=float("inf"))
+    return ToleranceExceeded(
+        f"no path is within {tolerance:g} of the exact result: the best errs by {least:.1e}",
+        fix="Allow more, or write the graph so that less is lost.",
+    )

@@ -1,0 +1,212 @@
+"""Planning: blocks found by equality, the fastest path within a tolerance, measured once; the verb that does it."""
+
+import json
+import sqlite3
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor import reference
+from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import ToleranceExceeded
+from eigentensor.graph import Graph, GraphBuilder
+from eigentensor.graph.lower import lower
+from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.blocks import assembled, blocks
+from eigentensor.planner.measure import Meter
+from eigentensor.planner.oracle import max_relative_error, oracle
+from eigentensor.planner.paths import paths
+from eigentensor.planner.picture import picture
+from eigentensor.planner.plan import Planner
+from eigentensor.planner.sample import sample_of
+from eigentensor.planner.search import Search
+from eigentensor.program.codec import decode
+from eigentensor.runtime import toolchain
+from eigentensor.runtime.tuning.database import Database
+from eigentensor.store.tensors import load_safetensors
+from eigentensor_client.cli import main
+from planned_graphs import decoder, tanh_of_a_sum
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    with Database(tmp_path_factory.mktemp("times") / "times.sqlite") as opened:
+        yield opened
+
+
+def meter_of(database: Database) -> Meter:
+    return Meter(toolchain.local(), Cache(default_folder()), database)
+
+
+@pytest.mark.parametrize("layers", [2, 3, 12])
+def test_blocks_of_a_decoder_are_found_whatever_their_weights_are_called(layers: int) -> None:
+    graph = decoder(layers)
+    found = blocks(graph)
+    assert sorted(len(block.places) for block in found)[-1] == layers
+    assert assembled(graph, [(block, block.graph) for block in found]).roots == graph.roots
+
+
+def test_parts_that_differ_in_a_number_are_not_one_block() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", (4, 4))
+    for number, factor in enumerate((2.0, 2.0, 3.0)):
+        x = (x @ builder.weight(f"w{number}", np.eye(4, dtype=np.float32)) * factor).tanh()
+    assert [len(block.places) for block in blocks(builder.graph(x))] == [2, 1]
+
+
+def test_a_graph_without_repetition_is_one_block() -> None:
+    (block,) = blocks(tanh_of_a_sum())
+    assert len(block.places) == 1
+
+
+def test_a_weight_without_data_at_one_place_is_data_of_no_block() -> None:
+    graph = decoder(3)
+    some = {name: array for name, array in graph.data.items() if name != "2.up"}
+    (block, *_) = sorted(blocks(Graph(graph.outputs, data=some)), key=lambda block: -len(block.places))
+    shapes = [array.shape for array in block.graph.data.values()]
+    assert (32, 128) not in shapes and len(shapes) == 5
+
+
+@pytest.mark.slow
+def test_twenty_four_layers_are_planned_as_two_are(database: Database) -> None:
+    plans = [Planner(decoder(layers), meter_of(database), most=6) for layers in (2, 24)]
+    searches = [[(block.graph.roots, search) for block, search in plan.searches()] for plan in plans]
+    assert [roots for roots, _ in searches[0]] == [roots for roots, _ in searches[1]]
+    (few, many) = ([len(search.candidates) for _, search in found] for found in searches)
+    assert few == many
+    assert plans[1].meter.bodies_measured <= plans[0].meter.bodies_measured
+
+
+def test_the_chosen_program_is_within_the_tolerance_and_is_what_the_reference_computes(database: Database) -> None:
+    graph = tanh_of_a_sum()
+    plan = Planner(graph, meter_of(database), most=8).plan()
+    (part,) = plan.parts
+    assert len(part.search.candidates) == 8
+    sample = sample_of(graph)
+    outputs = reference.execute(plan.chosen.made.program, sample.tensors).outputs
+    (exact,) = oracle(graph, sample.tensors)
+    assert max_relative_error(DType.FLOAT32, outputs["output"], exact) == plan.chosen.error <= 1e-5
+    assert plan.chosen.cost.measured and plan.chosen.cost.seconds <= plan.given.cost.seconds
+
+
+def product() -> Graph:
+    builder, random = GraphBuilder(), np.random.default_rng(0)
+    weight = builder.weight("w", random.standard_normal((64, 32)).astype(np.float32))
+    return builder.graph(builder.input("x", (32, 64)) @ weight)
+
+
+def test_a_narrow_tolerance_excludes_halves_and_a_wide_one_does_not(database: Database) -> None:
+    graph, meter = product(), meter_of(database)
+    for tolerance, refused in ((1e-5, True), (0.1, False)):
+        search = Search(graph, meter, sample_of(graph), tolerance, most=6)
+        search.run_all()
+        halves = [c for c in search.candidates if any("float16" in rule for rule in c.path.rules)]
+        assert halves and all(bool(c.verdict) is refused for c in halves)
+        assert (next(search.ranked()) in halves) <= (not refused)
+        assert all(c.cost.measured and c.error is not None for c in search.candidates)
+
+
+def test_nothing_is_measured_twice_and_what_was_measured_before_an_interruption_is_kept(database: Database) -> None:
+    graph = Graph({"out": tanh_of_a_sum(16, 48).outputs["output"]})
+    first, second, third = (meter_of(database) for _ in range(3))
+
+    def interrupt(text: str, done: float, total: float) -> None:
+        if text.endswith("looking at paths"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Planner(graph, first, most=3).plan(tell=interrupt)
+    plan = Planner(graph, second, most=3).plan()
+    again = Planner(graph, third, most=3).plan()
+    assert (first.bodies_measured, third.bodies_measured) == (1, 0)
+    assert again.chosen.made.uuid == plan.chosen.made.uuid
+
+
+def test_no_path_is_exact_and_the_error_says_how_far_the_best_is(database: Database) -> None:
+    with pytest.raises(ToleranceExceeded, match="the best errs by"):
+        Planner(tanh_of_a_sum(), meter_of(database), tolerance=0, most=3).plan()
+
+
+def test_what_is_chosen_for_a_block_goes_to_all_its_places() -> None:
+    graph = decoder(3)
+    found = blocks(graph)
+    rounded = next(p for p in paths(found[0].graph, 60) if p.rules == ("weight in float16",))
+    whole = assembled(graph, [(found[0], rounded.graph), *((b, b.graph) for b in found[1:])])
+    halves = [name for name in lower(whole).weights if name.endswith(".float16")]
+    assert len(halves) == 3 and len({name.split(".")[1] for name in halves}) == 1
+
+
+def test_transfers_and_errors_are_rows(tmp_path: Path) -> None:
+    here = toolchain.local().place
+    with Database(tmp_path / "times.sqlite") as database:
+        assert database.transfer(here, "out", 4096) is None
+        database.record_transfer(here, "out", 4096, 1e-6, 5)
+        database.record_error("program", "sample", 1e-7)
+        meter_of(database).cost(lower(tanh_of_a_sum()).program)
+    with Database(tmp_path / "times.sqlite") as database:
+        assert database.transfer(here, "out", 4096) == 1e-6
+        assert database.error("program", "sample") == 1e-7
+        assert database.error("program", "another") is None
+        assert database.transfer(here, "in", 4096) is not None
+
+
+def test_a_database_of_the_first_version_is_used_on(tmp_path: Path) -> None:
+    path = tmp_path / "times.sqlite"
+    with Database(path) as database:
+        database._connection.executescript("DROP TABLE transfers; DROP TABLE errors; PRAGMA user_version = 1")
+    with Database(path) as database:
+        assert database.error("program", "sample") is None
+    with sqlite3.connect(path) as plain:
+        assert plain.execute("PRAGMA user_version").fetchone() == (2,)
+    plain.close()
+
+
+def test_the_picture_shows_every_call_with_its_time(database: Database) -> None:
+    made = lower(decoder(1))
+    drawn = picture(made.program, meter_of(database).cost(made.program), "a <decoder>")
+    texts = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "a <decoder>"
+    assert sum("µs" in (text or "") for text in texts[2:]) == len(made.program.calls)
+
+
+GRAPH = """
+from eigentensor.graph import GraphBuilder
+import numpy as np
+def graph():
+    builder = GraphBuilder()
+    weight = builder.weight("w", np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8))
+    return builder.graph((builder.input("x", (4, 8)) @ weight).tanh())
+text = "no graph"
+"""
+
+
+def test_the_verb_writes_a_program_its_weights_and_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eigentensor.runtime.tuning.database.default_path", lambda: tmp_path / "times.sqlite")
+    Path("net.py").write_text(GRAPH)
+    with pytest.raises(SystemExit, match="0"):
+        main(["optimise", "net.py", "--paths", "3", "--picture", "net.svg", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "eigentensor.optimised/1"
+    assert told["files"] == ["net.program", "net.weights.safetensors", "net.svg"]
+    assert told["chosen"]["max_relative_error"] <= told["tolerance"] == 1e-5
+    (block,) = told["blocks"]
+    assert [path["verdict"] for path in block["paths"]].count("chosen") == 1
+    program = decode(Path("net.program").read_bytes())
+    x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
+    weights = load_safetensors(Path("net.weights.safetensors"))
+    found = reference.execute(program, {"x": x, **weights}).outputs["output"]
+    np.testing.assert_allclose(found, np.tanh(x @ weights["w"]), rtol=1e-4, atol=1e-6)
+
+
+def test_the_verb_says_what_is_no_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text(GRAPH)
+    for name, says in (("net.py:text", "no graph named 'text'"), ("net.txt", "cannot read")):
+        with pytest.raises(SystemExit):
+            main(["optimise", str(tmp_path / name)])
+        err = capsys.readouterr().err
+        assert says in err and "Traceback" not in err
