@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -273,7 +274,7 @@ class Client:
 
     def program(self, uuid: str) -> Program:
         """A program by its uuid, from the cache or the gateway."""
-        return decode(self.gateway.fetch(uuid).read_bytes())
+        return _decoded(self.gateway.fetch(uuid).read_bytes())
 
     def tasks(self) -> Iterator[TaskView]:
         """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
@@ -334,3 +335,9 @@ class Client:
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""
         return amount(wei, self.network.deployment)
+
+
+@lru_cache(maxsize=4)
+def _decoded(program: bytes) -> Program:
+    """Checked once: the tasks of a session have one program."""
+    return decode(program)

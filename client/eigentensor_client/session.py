@@ -146,13 +146,12 @@ class Session:
             self.client.check_escrow(1, chosen)
         roots = transfer.upload(self.client.gateway, work, tell)
         if self.history.under_way is None:
-            if terms is not None:
-                self._write(self.history.on(terms))
-            self._write(self.history.asks(self.client.draft(work, roots, chosen), work.variables))
+            history = self.history if terms is None else self.history.on(terms)
+            self._write(history.asks(self.client.draft(work, roots, chosen), work.variables))
         elif not self.history.is_under_way(roots, repeat):
             raise SessionBusy(
                 f"step {self.step} is under way with another work: task {self.history.task(self._asked.order)}",
-                fix="Wait for it (`Session.wait`), or take it back (`Session.rewind`).",
+                fix="Wait for it (`session wait`), or give it up (`session rewind`).",
             )
         return self._finish(stage, timeout, tell)
 
@@ -177,13 +176,16 @@ class Session:
 
         Raises SessionRewound if an executor was convicted: the session stands before that step then.
         """
-        for number, step in enumerate(self.history.steps):
+        history = self.history
+        for number, step in enumerate(history.steps):
             if not step.final:
-                state = self.client.chain.task_at(bytes.fromhex(self.history.task(step.order))).state
+                state = self.client.chain.task_at(bytes.fromhex(history.task(step.order))).state
                 if state is State.CONVICTED:
                     self._void(number, self.client.failure(views.view(self.client.chain, step.order)))
                 if state is State.FINAL:
-                    self._write(self.history.finals(number))
+                    history = history.finals(number)
+        if history != self.history:
+            self._write(history)
 
     def rewind(self, step: int) -> None:
         """Goes back to where a step begins: that one, all after it and the one under way count no more.

@@ -89,7 +89,13 @@ def _upload(
                 path = Path(folder, _ROLES[role])
                 save_safetensors(path, tensors, dtypes)
                 roots[_ROLES[role]] = _give(gateway, path, _ROLES[role], tell)
-    return Roots(_give(gateway, encode(program), "program", tell), **roots)
+    encoded = encode(program)
+    root = merkle.program_root(encoded)
+    if root in gateway.store:  # not checked by every rule again
+        gateway.upload(root, _progress("uploading program", tell))
+    else:
+        _give(gateway, encoded, "program", tell)
+    return Roots(root, **roots)
 
 
 def ensure(gateway: GatewayClient, root: bytes, word: str, tell: Tell = silent) -> None:

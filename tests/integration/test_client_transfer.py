@@ -1,6 +1,7 @@
 """Results are believed because of their roots: whatever an executor revealed, only what fits the program is taken."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,15 @@ from tinygrad import Tensor
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram, capture
-from eigentensor.errors import BlobCorrupt, WrongResult
+from eigentensor.errors import BindingError, BlobCorrupt, WrongResult
+from eigentensor.program import Role
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_results
+from eigentensor_client.orders import Work
 from eigentensor_client.results import Tensors
-from eigentensor_client.transfer import download
+from eigentensor_client.transfer import bound, download
+from worked_examples import session
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -76,3 +80,16 @@ def test_roots_that_are_not_roots_are_refused(gateway: GatewayClient, graph: Gra
     blob = gateway.store.put(tmp_path / "x")
     with pytest.raises(BlobCorrupt, match="not the roots of a result"):
         download(gateway, graph.program, bytes.fromhex(blob))
+
+
+def test_a_part_that_is_named_by_its_root_is_not_needed_here(graph: GraphProgram) -> None:
+    example = session()
+    tensors = {name: example.tensors[name] for name in example.program.named(Role.INPUT)}
+    work = Work(example.program, tensors, {}, b"\1" * 32, example.variables, example.repeat)
+    assert bound(work).keys() == {Role.INPUT, Role.WEIGHT}
+    given = bound(replace(work, states={"cache": example.tensors["cache"]}))
+    assert given[Role.STATE]["cache"].tobytes() == example.tensors["cache"].tobytes()
+    with pytest.raises(BindingError, match="no states"):
+        bound(Work(graph.program, {"x": X}, {}, b"\1" * 32))
+    with pytest.raises(BindingError, match="missing"):
+        bound(replace(work, states={}))

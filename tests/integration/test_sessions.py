@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from tinygrad import Tensor, nn
 
 from captured_graphs import Block
 from eigentensor import reference
-from eigentensor.capture import GraphProgram, capture
+from eigentensor.capture import capture
 from eigentensor.chain import Chain, Network, State, to_wei
 from eigentensor.dispute import Reason
 from eigentensor.errors import (
@@ -27,44 +28,67 @@ from eigentensor.errors import (
     SessionRewound,
     TaskCancelled,
 )
+from eigentensor.program.binding import Results
 from eigentensor.testing.programs import Example
 from eigentensor_aggregator.config import Settings
 from eigentensor_client.client import Client
-from eigentensor_client.orders import Terms, escrow_of
+from eigentensor_client.history import History
+from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.results import TaskResult
 from eigentensor_client.session import ATTEMPTS, Session
 from game_table import Table, brought
 from operator_daemons import work_of
 from session_market import Market, honestly, killing, lying, not_at_all, silently, withdrawn
+from worked_examples import layer
+from worked_examples import session as session_example
 
 TERMS = Terms(to_wei("0.05"), check_rate=to_wei("0.05"), exec=60)
-LENGTH = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Play:
+    """A program with its first states, and what each step of a session gives it."""
+
+    example: Example
+    inputs: Callable[[int], dict[str, np.ndarray[Any, Any]]]
+    variable: str
+
+    @property
+    def work(self) -> Work:
+        return work_of(self.example)
+
+    def locally(self, steps: int) -> list[Results]:
+        """The results of the first steps, one after the other."""
+        results, work = [], self.work
+        states = work.states
+        for step in range(steps):
+            tensors = {**self.inputs(step), **work.weights, **states}
+            results.append(reference.execute(work.program, tensors, {self.variable: step}))
+            states = results[-1].states
+        return results
 
 
 @cache
-def decoder() -> GraphProgram:
+def sums() -> Play:
+    """A sum over all tokens so far: four steps at most."""
+    return Play(session_example(), lambda step: {"token": np.array(3 * step + 5, np.int32)}, "pos")
+
+
+@cache
+def decoder(length: int) -> Play:
     """A decoder's block, captured once for all positions."""
     Tensor.manual_seed(3)
-    block = Block(length=LENGTH)
+    block = Block(length=length)
     for tensor in nn.state.get_parameters(block):
         tensor.realize()
-    return capture(block, row(0), variables={"position": (0, LENGTH - 1, 1)})
+    graph = capture(block, row(0), variables={"position": (0, length - 1, 1)}, max_repeat=length)
+    return Play(
+        Example(graph.program, {**row(0), **graph.weights, **graph.states}, {"position": 0}, length), row, "position"
+    )
 
 
 def row(step: int) -> dict[str, np.ndarray[Any, Any]]:
     return {"x": np.random.default_rng(step).standard_normal((1, 1, 8), dtype=np.float32)}
-
-
-@cache
-def locally(steps: int) -> list[Any]:
-    """The results of the first steps, one after the other."""
-    graph, results = decoder(), []
-    states = dict(graph.states)
-    for step in range(steps):
-        tensors = {**row(step), **graph.weights, **states}
-        results.append(reference.execute(graph.program, tensors, {"position": step}))
-        states = results[-1].states
-    return results
 
 
 def bits(tensors: dict[str, np.ndarray[Any, Any]]) -> dict[str, bytes]:
@@ -101,15 +125,16 @@ def payer(market: Market) -> Iterator[Client]:
         yield client
 
 
-def begun(client: Client, path: Path | None = None, graph: GraphProgram | None = None) -> Session:
-    graph = graph or decoder()
-    return client.session(graph.program, dict(graph.weights), dict(graph.states), TERMS, path)
+def begun(client: Client, path: Path | None = None, play: Play | None = None) -> Session:
+    work = (play or sums()).work
+    return client.session(work.program, work.weights, work.states, TERMS, path)
 
 
-def run(market: Market, session: Session, **more: Any) -> TaskResult:
+def run(market: Market, session: Session, play: Play | None = None, **more: Any) -> TaskResult:
     """The next step."""
+    play, step = play or sums(), session.step
     told = market.told(lambda: session.history)
-    return session.run(row(session.step), variables={"position": session.step}, tell=told, **more)
+    return session.run(play.inputs(step), variables={play.variable: step}, **{"tell": told, **more})
 
 
 def wealth(client: Client) -> int:
@@ -117,45 +142,45 @@ def wealth(client: Client) -> int:
 
 
 def test_a_lie_convicted_later_takes_the_session_back_to_the_last_good_step(market: Market, payer: Client) -> None:
-    goes_on_after_a_lie(market, payer, steps=3, wrong=1)
+    goes_on_after_a_lie(market, payer, sums(), steps=3, wrong=1)
 
 
 @pytest.mark.slow
 def test_a_flipped_bit_in_step_5_of_8_is_convicted_and_the_final_states_are_equal(
     market: Market, payer: Client
 ) -> None:
-    goes_on_after_a_lie(market, payer, steps=8, wrong=5)
+    goes_on_after_a_lie(market, payer, decoder(8), steps=8, wrong=5)
 
 
-def goes_on_after_a_lie(market: Market, payer: Client, *, steps: int, wrong: int) -> None:
+def goes_on_after_a_lie(market: Market, payer: Client, play: Play, *, steps: int, wrong: int) -> None:
     """Every step is executed by another operator than the one before it."""
-    expected = locally(steps)
-    with begun(payer) as session:
+    expected = play.locally(steps)
+    with begun(payer, play=play) as session:
         market.parts = [honestly(n % 3) for n in range(wrong)] + [lying(Random(wrong), operator=wrong % 3)]
         for _ in range(wrong + 1):
-            result = run(market, session)
+            result = run(market, session, play)
         right = expected[wrong]
         assert (bits(result.outputs), bits(session.states())) != (bits(right.outputs), bits(right.states))
-        run(market, session)
+        run(market, session, play)
         lie, before = session.history.steps[wrong].order, wealth(payer)
         assert market.convict(lie).executor_lost
         assert wealth(payer) == before + escrow_of(lie)
         with pytest.raises(SessionRewound, match=f"step {wrong} was wrong, 2 of {wrong + 2} steps are void") as told:
-            run(market, session)
+            run(market, session, play)
         assert told.value.step == session.step == wrong
         while session.step < steps:
             step = session.step
             market.parts = [honestly((step + 1) % 3)]
-            assert bits(run(market, session).outputs) == bits(expected[step].outputs)
+            assert bits(run(market, session, play).outputs) == bits(expected[step].outputs)
         assert bits(session.states()) == bits(expected[-1].states)
-        for earlier, later in zip(session.history.steps, session.history.steps[1:], strict=False):
+        for earlier, later in pairwise(session.history.steps):
             assert later.order.states == earlier.states
         assert len(set(market.executors)) == 3
 
 
 def test_a_killed_session_is_taken_up_where_it_was_and_pays_once(market: Market, tmp_path: Path) -> None:
     """Killed before its order leaves, while it waits, and before the result is written; then with another cache."""
-    path, expected = tmp_path / "a.session", locally(3)
+    path, expected = tmp_path / "a.session", sums().locally(3)
     with market.client("first") as client, begun(client, path):
         before = wealth(client)
     for step, moment in enumerate(("send", "wait", "deliver")):
@@ -164,7 +189,7 @@ def test_a_killed_session_is_taken_up_where_it_was_and_pays_once(market: Market,
         with market.client(f"again-{step}") as client, client.resume(path) as session:
             assert session.step == step and session.history.under_way is not None
             with pytest.raises(SessionBusy, match="another work"):
-                session.run(row(99), variables={"position": step})
+                session.run(sums().inputs(99), variables={"pos": step})
             assert bits(run(market, session).outputs) == bits(expected[step].outputs)
     with market.client("last") as client, client.resume(path) as session:
         assert bits(session.states()) == bits(expected[-1].states)
@@ -180,7 +205,7 @@ def test_a_step_without_a_result_is_asked_for_again_and_costs_nothing(market: Ma
         market.parts = [not_at_all, silently]
         result = run(market, session)
         assert [void.why for void in session.history.void] == ["expired", "failed"]
-        assert bits(result.outputs) == bits(locally(1)[0].outputs)
+        assert bits(result.outputs) == bits(sums().locally(1)[0].outputs)
         assert wealth(payer) == before - escrow_of(result.task.order)
 
         market.parts = [not_at_all] * ATTEMPTS
@@ -197,7 +222,7 @@ def test_a_step_without_a_result_is_asked_for_again_and_costs_nothing(market: Ma
 
 @pytest.mark.slow
 def test_steps_become_final_and_a_convicted_step_under_way_is_done_again(market: Market, payer: Client) -> None:
-    expected = locally(2)
+    expected = sums().locally(2)
     with begun(payer) as session:
         run(market, session)
         told = market.told(lambda: session.history)
@@ -215,7 +240,7 @@ def test_steps_become_final_and_a_convicted_step_under_way_is_done_again(market:
                 market.close(asked.order)
 
         market.parts = [lying(Random(8), operator=1), honestly(2)]
-        result = session.run(row(1), variables={"position": 1}, stage="final", tell=act)
+        result = run(market, session, stage="final", tell=act)
         assert bits(result.outputs) == bits(expected[1].outputs)
         assert [void.why for void in session.history.void] == ["convicted"]
         session.wait("final", tell=lambda *_: None)
@@ -234,7 +259,7 @@ def test_another_gateway_is_given_what_the_cache_has_and_what_it_lacks_is_named(
             run(market, session)
         session.rewind(1)
         assert session.step == 1 and [void.why for void in session.history.void] == ["rewound"]
-        assert bits(run(market, session).outputs) == bits(locally(2)[1].outputs)
+        assert bits(run(market, session).outputs) == bits(sums().locally(2)[1].outputs)
 
 
 @pytest.mark.slow
@@ -248,23 +273,26 @@ def test_an_executor_that_withholds_the_states_does_not_end_the_session(
             run(market, session)
         assert session.history.under_way is not None
         session.rewind(0)
-        assert bits(run(market, session).outputs) == bits(locally(1)[0].outputs)
+        assert bits(run(market, session).outputs) == bits(sums().locally(1)[0].outputs)
 
 
 def test_mistakes_are_said_before_anything_is_spent(market: Market, payer: Client, tmp_path: Path) -> None:
-    graph, path = decoder(), tmp_path / "a.session"
+    work, path = sums().work, tmp_path / "a.session"
     before = wealth(payer)
     with pytest.raises(BindingError):
-        payer.session(graph.program, {}, dict(graph.states), TERMS)
+        payer.session(work.program, work.weights, {}, TERMS)
+    with pytest.raises(BindingError, match="no states"):
+        payer.session(layer().program, {}, {}, TERMS)
     with pytest.raises(BlobNotFound, match="states"):
-        payer.session(graph.program, dict(graph.weights), b"\1" * 32, TERMS)
+        payer.session(work.program, work.weights, b"\1" * 32, TERMS, path)
     assert not path.exists()
     with begun(payer, path) as session:
-        for inputs, variables in (({}, {"position": 0}), (row(0), {}), (row(0), {"position": LENGTH})):
+        for inputs, variables in (({}, {"pos": 0}), (work.inputs, {}), (work.inputs, {"pos": 4})):
             with pytest.raises(BindingError):
                 session.run(inputs, variables=variables)
         with pytest.raises(InsufficientFunds):
-            session.run(row(0), variables={"position": 0}, terms=Terms(to_wei("1000000"), exec=60))
+            session.run(work.inputs, variables={"pos": 0}, terms=Terms(to_wei("1000000"), exec=60))
+        assert session.history == History.from_json(json.loads(path.read_text()))
         assert session.history.under_way is None
         with pytest.raises(BindingError, match="there is no step"):
             session.rewind(1)
@@ -286,14 +314,16 @@ def test_one_bit_inside_a_repeat_is_convicted(
     market: Market, payer: Client, name: str, repeat: int, iteration: int
 ) -> None:
     """64 positions of a decoder, and 100 steps of training, are one task each."""
-    example = long_decoder(repeat) if name == "decoder" else brought(name, repeat)
+    example = decoder(repeat).example if name == "decoder" else brought(name, repeat)
     work = work_of(example)
     with payer.session(work.program, work.weights, work.states, TERMS) as session:
         market.parts = [lying(Random(5), iteration)]
         told = market.told(lambda: session.history)
         run = {"variables": example.variables, "repeat": repeat, "tell": told}
         session.run(work.inputs, **run)
-        outcome = market.convict(session.history.steps[0].order)
+        (lie,) = (step.order for step in session.history.steps)
+        assert market.liars[market.uuid(lie)][0].fault.number // len(example.program.calls) == iteration
+        outcome = market.convict(lie)
         assert (outcome.executor_lost, outcome.reason) == (True, Reason.VERDICT)
         with pytest.raises(SessionRewound):
             session.look()
@@ -301,13 +331,3 @@ def test_one_bit_inside_a_repeat_is_convicted(
         expected = reference.execute(example.program, example.tensors, example.variables, repeat)
         assert bits(result.outputs) == bits(expected.outputs)
         assert bits(session.states()) == bits(expected.states)
-
-
-def long_decoder(length: int) -> Example:
-    """All positions of a decoder from the first on."""
-    Tensor.manual_seed(4)
-    block = Block(length=length)
-    for tensor in nn.state.get_parameters(block):
-        tensor.realize()
-    graph = capture(block, row(0), variables={"position": (0, length - 1, 1)}, max_repeat=length)
-    return Example(graph.program, {**row(0), **graph.weights, **graph.states}, {"position": 0}, length)

@@ -82,9 +82,10 @@ def run(
     """Pay for the next step and fetch its outputs; the same command goes on with a step that was interrupted."""
     screen = Screen(as_json=json)
     with _resumed(screen, network, file) as session:
-        terms, decimals = session.history.terms, session.client.network.deployment.token_decimals
+        terms = None
         if max_price is not None:
-            terms = replace(terms, max_price=to_wei(max_price, decimals))
+            price = to_wei(max_price, session.client.network.deployment.token_decimals)
+            terms = replace(session.history.terms, max_price=price)
         inputs, variables = read_inputs(input), read_variables(variable)
         with screen.work() as bar:
             result = session.run(

@@ -1,0 +1,74 @@
+"""Train the digits network in paid tasks: each takes so many steps on one batch, from where the last one left the net.
+
+python client/examples/training.py     started again, it goes on where it was
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from tinygrad import Tensor, nn
+from tinygrad.helpers import Context
+
+from digits import Digits, Net, load
+from eigentensor.capture import GraphProgram, capture
+from eigentensor.chain import to_wei
+from eigentensor.errors import EigenTensorError, SessionRewound
+from eigentensor_client import Client
+from eigentensor_client.orders import Terms
+from eigentensor_client.session import Session
+
+FILE = Path("training.session")
+BATCH, BATCHES, STEPS = 150, 10, 20
+TERMS = Terms(to_wei("0.05"), exec=60)
+
+
+def program() -> GraphProgram:
+    """One step of Adam on a batch: the network and what the optimizer remembers are states."""
+    Tensor.manual_seed(7)
+    net = Net()
+    optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=1e-2)
+
+    def step(images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        with Context(TRAINING=1):
+            optimizer.zero_grad()
+            loss = net(images).sparse_categorical_crossentropy(labels).backward()
+            optimizer.step()
+        return {"loss": loss}
+
+    return capture(step, batch(load()[0], 0), max_repeat=STEPS)
+
+
+def batch(digits: Digits, number: int) -> dict[str, np.ndarray]:
+    part = slice(number * BATCH, (number + 1) * BATCH)
+    return {"images": digits.images[part], "labels": digits.labels[part].astype(np.int32)}
+
+
+def session_in(file: Path, client: Client) -> Session:
+    """The one of the file, or a new one."""
+    if file.exists():
+        return client.resume(file)
+    graph = program()
+    return client.session(graph.program, dict(graph.weights), dict(graph.states), TERMS, file)
+
+
+def train(client: Client, file: Path = FILE, batches: int = BATCHES, steps: int = STEPS) -> None:
+    """Prints the loss after each task. A task whose executor is convicted, even later, is done again."""
+    training, _ = load()
+    with session_in(file, client) as session:
+        while session.step < batches:
+            number = session.step
+            try:
+                result = session.run(batch(training, number), repeat=steps)
+            except SessionRewound as rewound:
+                print(rewound.what, file=sys.stderr)
+                continue
+            print(f"{number:2}  loss {result.outputs['loss'].item():.3f}  by {result.executor}  task {result.uuid}")
+
+
+if __name__ == "__main__":
+    try:
+        with Client() as client:
+            train(client)
+    except EigenTensorError as error:
+        sys.exit(f"{error.what}\n{error.fix}")
