@@ -66,15 +66,17 @@ class CompiledGraph:
         toolchain: Compiler | None = None,
         keep_states: bool = False,
     ) -> None:
-        self.program, self.keep_states = program, keep_states
+        self.program = program
         refuse_over(memory_limit, program, device)
         bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [i for i, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
         arrays = dict(zip(closed, bind(self._with_buffers(closed, variables=()), bound), strict=True))
-        self.open_numbers = [i for i in range(len(program.buffers)) if i not in set(closed)]
-        self.open = self._with_buffers(self.open_numbers, variables=program.variables)
-        self.inputs = [i for i in self.open_numbers if program.buffers[i].role is not Role.STATE]
+        self.states_named = program.named(Role.STATE).keys()
+        self.keep_states = keep_states and bool(self.states_named)
+        numbers = [i for i in range(len(program.buffers)) if i not in set(closed)]
+        inputs = [i for i in numbers if program.buffers[i].role is not Role.STATE]
+        self.open, self.inputs = ((of, self._with_buffers(of, variables=program.variables)) for of in (numbers, inputs))
         self.loaded = devices.load(program, device, cache or Cache(default_folder()), toolchain, threads)
         self.loaded.bind(arrays)
         self.lock = Lock()
@@ -128,16 +130,16 @@ class CompiledGraph:
         self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int], repeat: int
     ) -> dict[int, NDArray[Any]]:
         """What a run reads besides what is bound, by number of buffer: without states it goes on from those before."""
-        states = self.program.named(Role.STATE).keys()
-        begins = not self.keep_states or not states or bool(states & tensors.keys())
-        if not begins and self.kept is Kept.LOST:
-            raise ExecutionError("the last run ended early: its states are lost", fix="Give the states to go on from.")
-        if not begins and self.kept is Kept.HERE:
-            inputs = self._with_buffers(self.inputs, variables=self.program.variables)
-            return dict(zip(self.inputs, bind(inputs, tensors, variables, repeat), strict=True))
-        return dict(
-            zip(self.open_numbers, bind(self.open, {**self.first_states, **tensors}, variables, repeat), strict=True)
-        )
+        numbers, records = self.open
+        if self.keep_states and self.kept is not Kept.NONE and not self.states_named & tensors.keys():
+            if self.kept is Kept.LOST:
+                raise ExecutionError(
+                    "the last run ended early: its states are lost", fix="Give the states to go on from."
+                )
+            numbers, records = self.inputs
+        elif self.first_states:
+            tensors = {**self.first_states, **tensors}
+        return dict(zip(numbers, bind(records, tensors, variables, repeat), strict=True))
 
     def _with_buffers(self, numbers: Sequence[int], variables: tuple[Variable, ...]) -> Program:
         """The program's records of these numbers, for binding them alone."""

@@ -42,6 +42,7 @@ class Table:
         self.states = [i for i, b in enumerate(program.buffers) if b.role is Role.STATE]
         turns = 3 if self.plan.swapped else 2 if self.plan.carried else 1
         self.memories = [memories(program, self.plan, turn) for turn in range(turns)]
+        self.no_states = self.shared.keys() - self.plan.carried - self.plan.swapped
         self.turn = self.last = 0  #: of the next iteration, and of the one before
         self.results: dict[int, NDArray[Any]] = {}  #: memory of the program's results, by number
         self._lay_out()
@@ -57,8 +58,7 @@ class Table:
         """
         if not self.states or self.states[0] in arrays:
             self.turn, self.results = 0, {}
-        stay = self.plan.carried | self.plan.swapped if self.turn else frozenset[int]()
-        self.results |= self._empty(self.shared.keys() - stay)
+        self.results |= self._empty(self.no_states if self.turn else self.shared)
         given = self._point(arrays)
         for iteration, of in enumerate(values):
             if self.turn == 1:
@@ -77,12 +77,12 @@ class Table:
 
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote."""
-        array = self._written(result.buffer).reshape(result.shape)
+        array = self.results[self.memories[self.last][result.buffer]].reshape(result.shape)
         return array.copy() if self.shared[result.buffer] > 1 else array
 
     def written(self) -> dict[int, NDArray[Any]]:
         """What the last run wrote of each result of the program, flat, by number of buffer."""
-        return {buffer: self._written(buffer) for buffer in self.shared}
+        return {buffer: self.results[self.memories[self.last][buffer]] for buffer in self.shared}
 
     @property
     def table(self) -> NDArray[Any]:
