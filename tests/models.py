@@ -101,10 +101,10 @@ class ResNet18:
 
 
 class Layer:
-    """A transformer's layer: attention over all positions, then two products with gelu between."""
+    """A transformer's layer: attention over all positions, or those before, then two products with gelu between."""
 
-    def __init__(self, width: int, heads: int) -> None:
-        self.heads = heads
+    def __init__(self, width: int, heads: int, causal: bool = False) -> None:
+        self.heads, self.causal = heads, causal
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -113,8 +113,8 @@ class Layer:
         batch, length, width = x.shape
         split = (batch, length, self.heads, width // self.heads)
         q, k, v = (f(x).reshape(*split).transpose(1, 2) for f in (self.query, self.key, self.value))
-        mixed = q.scaled_dot_product_attention(k, v).transpose(1, 2).reshape(batch, length, width)
-        x = self.first_norm(x + self.out(mixed))
+        mixed = q.scaled_dot_product_attention(k, v, is_causal=self.causal).transpose(1, 2)
+        x = self.first_norm(x + self.out(mixed.reshape(batch, length, width)))
         return self.second_norm(x + self.down(self.up(x).gelu()))
 
 
@@ -129,6 +129,18 @@ class Bert:
     def __call__(self, tokens: Tensor) -> Tensor:
         x = self.norm(self.words(tokens) + self.places.weight)
         return x.sequential(self.layers).mean(1)
+
+
+class Causal(Bert):
+    """A decoder that sees all its tokens at once: to the scores of the token after each of them."""
+
+    def __init__(self, layers: int, width: int, heads: int, length: int, vocabulary: int) -> None:
+        super().__init__(layers, width, heads, length, vocabulary)
+        self.layers = [Layer(width, heads, causal=True) for _ in range(layers)]
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        x = self.norm(self.words(tokens) + self.places.weight)
+        return x.sequential(self.layers) @ self.words.weight.transpose()
 
 
 class Decoder:
@@ -199,6 +211,12 @@ def bert(layers: int = 6, width: int = 384, heads: int = 12, length: int = 128) 
     network = _filled(Bert(layers, width, heads, length), 3)
     name = f"BERT, {layers} × {width}, {length} tokens"
     return Model(name, network, network, {"tokens": _tokens(length, 30522)})
+
+
+def causal(layers: int = 6, width: int = 384, heads: int = 12, length: int = 256, vocabulary: int = 4096) -> Model:
+    network = _filled(Causal(layers, width, heads, length, vocabulary), 6)
+    name = f"causal decoder, {layers} × {width}, {length} tokens"
+    return Model(name, network, network, {"tokens": _tokens(length, vocabulary)})
 
 
 def gpt2_step(layers: int = 12, width: int = 768, heads: int = 12, context: int = 64, vocabulary: int = 50257) -> Model:

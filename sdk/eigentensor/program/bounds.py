@@ -40,7 +40,7 @@ class Proof(NamedTuple):
 @lru_cache(maxsize=256)
 def prove(body: Body) -> Proof:
     """The proof for a body whose operands, types and order are valid."""
-    prover = _Prover(body)
+    prover = Prover(body)
     overflow = prover.run()
     extents = tuple(prover.box[r.extent] for r in body.reduce_ranges)
     return Proof(extents, overflow, None if overflow else prover.first_outside())
@@ -50,14 +50,20 @@ class _Impossible(Exception):
     """A condition that cannot hold: what depends on it never happens."""
 
 
-class _Prover:
-    def __init__(self, body: Body) -> None:
+class Prover:
+    """After `run`, for each instruction: `box`, what an integer can be, and `forms`, its affine form.
+
+    `needed` are the instructions about which more is asked than their type says: by default what indices and guards
+    depend on.
+    """
+
+    def __init__(self, body: Body, needed: Sequence[bool] | None = None) -> None:
         self.body = body
         self.instructions = body.instructions
         self.box: list[Interval] = []
         self.forms: list[Form] = []
         self.empty: list[int] = []
-        self.needed = _needed(body)
+        self.needed = needed or _needed(body)
         self.steps = 0
 
     def run(self) -> tuple[int, Interval] | None:

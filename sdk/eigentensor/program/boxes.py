@@ -1,0 +1,120 @@
+"""Boxes of elements of a tensor: an interval along each axis."""
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.program.intervals import Interval, union
+
+#: An interval, both ends included, along each axis.
+Box = tuple[Interval, ...]
+Shape = tuple[int, ...]
+
+#: Boxes that stand for some elements of one tensor, at most.
+BOXES = 4
+
+
+def whole_box(shape: Shape) -> Box:
+    return tuple((0, extent - 1) for extent in shape)
+
+
+def extents_of_box(box: Box) -> Shape:
+    return tuple(high - low + 1 for low, high in box)
+
+
+def volume(box: Box) -> int:
+    """How many elements a box has."""
+    return prod(extents_of_box(box))
+
+
+def slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(low, high + 1) for low, high in box)
+
+
+def hull(a: Box, b: Box) -> Box:
+    """The smallest box around both."""
+    return tuple(map(union, a, b))
+
+
+def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:
+    """A few boxes around these: two become one where that has no more elements, or where there would be too many."""
+    found = sorted(set(boxes))
+    while len(found) > 1:
+        pairs = [(a, b) for n, a in enumerate(found) for b in found[:n]]
+        growth = {(a, b): volume(hull(a, b)) - volume(a) - volume(b) for a, b in pairs}
+        a, b = min(pairs, key=lambda pair: growth[pair])
+        if growth[a, b] > 0 and len(found) <= most:
+            break
+        found = sorted({box for box in found if box not in (a, b)} | {hull(a, b)})
+    return tuple(found)
+
+
+def rounded(boxes: Iterable[Box], shape: Shape) -> tuple[Box, ...]:
+    """Boxes of few different extents around these: powers of two or all of an axis; one if most is in them."""
+    found = {rounded_box(box, shape) for box in boxes}
+    return tuple(sorted(found)) if 2 * sum(map(volume, found)) <= prod(shape) else (whole_box(shape),)
+
+
+def rounded_box(box: Box, shape: Shape) -> Box:
+    return tuple(map(_rounded, box, shape))
+
+
+def _rounded(interval: Interval, extent: int) -> Interval:
+    low, high = interval
+    size = min(extent, 1 << (high - low).bit_length())
+    start = min(low, extent - size)
+    return start, start + size - 1
+
+
+def inside(box: Box, part: Box) -> Box:
+    """A box whose places count from the first element of another, where that begins."""
+    return tuple((start + low, start + high) for (start, _), (low, high) in zip(box, part, strict=True))
+
+
+def boxes_of(mask: NDArray[Any], most: int = 1) -> tuple[Box, ...]:
+    """At most so many boxes around all that is true, cut at the widest gaps; nothing if nothing is true."""
+    found = [box] if mask.size and (box := _bounds(mask)) else []
+    while len(found) < most:
+        gaps = [(*gap, n) for n, box in enumerate(found) if (gap := _widest_gap(mask[slices(box)]))]
+        if not gaps:
+            break
+        _, axis, low, high, n = max(gaps)
+        box = found.pop(n)
+        start, end = box[axis]
+        for part in ((start, start + low), (start + high, end)):
+            half = (*box[:axis], part, *box[axis + 1 :])
+            inner = _bounds(mask[slices(half)])
+            assert inner is not None  # both sides of a gap have something
+            found.append(inside(half, inner))
+    return tuple(sorted(found))
+
+
+def _bounds(mask: NDArray[Any]) -> Box | None:
+    found = []
+    for axis in range(mask.ndim):
+        places = _places(mask, axis)
+        if not places.size:
+            return None
+        found.append((int(places[0]), int(places[-1])))
+    return tuple(found)
+
+
+def _places(mask: NDArray[Any], axis: int) -> NDArray[np.intp]:
+    """Where along an axis something is true."""
+    return np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
+
+
+def _widest_gap(mask: NDArray[Any]) -> tuple[int, int, int, int] | None:
+    """Elements that are left out if the mask is cut along an axis, the axis, and the places beside the gap."""
+    gaps = []
+    for axis in range(mask.ndim):
+        places = _places(mask, axis)
+        widths = np.diff(places)
+        if widths.max(initial=1) > 1:
+            widest = int(widths.argmax())
+            low, high = int(places[widest]), int(places[widest + 1])
+            gaps.append(((high - low - 1) * mask.size // mask.shape[axis], axis, low, high))
+    return max(gaps, default=None)

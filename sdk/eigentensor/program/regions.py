@@ -1,0 +1,253 @@
+"""Which elements of a call's result can differ where some elements of what it reads differ: boxes in, boxes out.
+
+An element differs only through a load: down from the stored value, at each WHERE either the condition differs or the
+chosen branch does, at each guarded load the guard, the index, or what is stored there. So with each load go the facts
+that hold wherever its value reaches the result. To them come the box of the loaded tensor, as bounds of affine forms
+along its axes, and what divisions mean; the loops' counters that satisfy all of this are narrowed down by interval
+arithmetic. Nothing is assumed of what cannot be bounded: an index read from data may be any.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from eigentensor.program.bounds import Prover
+from eigentensor.program.boxes import Box, Shape, merged, whole_box
+from eigentensor.program.conditions import facts_of
+from eigentensor.program.forms import CONTRADICTION, Fact, Form, at_most
+from eigentensor.program.intervals import Interval, common
+from eigentensor.program.model import Body, Instruction, Program
+from eigentensor.program.ops import COMPARISONS, NO_GUARD, DType, Op
+from eigentensor.program.structure import operands
+
+#: How often all facts are used again; each time they can only tell more.
+ROUNDS = 4
+
+
+class Touch(NamedTuple):
+    """Where one instruction can differ, and reach the result: counters of output ranges, and of reduce ranges."""
+
+    instruction: int
+    outputs: Box
+    reduced: Box
+
+
+def shape_of(program: Program, buffer: int) -> Shape:
+    """The axes along which a buffer's boxes lie: those of its record, or the loops of the call that writes it."""
+    first = len(program.buffers)
+    if buffer < first:
+        return program.buffers[buffer].shape or (1,)
+    return program.bodies[program.calls[buffer - first].body].output_ranges or (1,)
+
+
+def dirty(
+    program: Program, changed: Mapping[int, Sequence[Box]], variables: Sequence[Interval] = ()
+) -> dict[int, tuple[Box, ...]]:
+    """Boxes outside of which no buffer of a valid program differs from a run before, in one iteration; by number.
+
+    `changed` are boxes that contain all that differs in tensors that are given, `variables` the old and the new value
+    of each of the program's variables, the smaller first.
+    """
+    found = {number: tuple(boxes) for number, boxes in changed.items() if boxes}
+    for number in range(len(program.calls)):
+        if touches := touched(program, number, found, variables):
+            found[len(program.buffers) + number] = merged(touch.outputs for touch in touches)
+    return found
+
+
+def touched(
+    program: Program, number: int, changed: Mapping[int, tuple[Box, ...]], variables: Sequence[Interval] = ()
+) -> tuple[Touch, ...]:
+    """What can differ in the result of one call, by the instruction through which it does."""
+    call = program.calls[number]
+    body = program.bodies[call.body]
+    values = tuple(variables[v] for v in call.variables)
+    boxes = tuple(changed.get(argument, ()) for argument in call.arguments)
+    if not body.parameters[0].elements or not (any(boxes) or any(low != high for low, high in values)):
+        return ()
+    return _touched(body, tuple(shape_of(program, argument) for argument in call.arguments), boxes, values)
+
+
+@lru_cache(maxsize=1024)
+def _touched(
+    body: Body, shapes: tuple[Shape, ...], changed: tuple[tuple[Box, ...], ...], values: tuple[Interval, ...]
+) -> tuple[Touch, ...]:
+    return tuple(_Dependence.of(body, shapes).touches(changed, values))
+
+
+class _Axes(NamedTuple):
+    """A form that is the place along some neighbouring axes of a tensor, in row-major order."""
+
+    form: Form
+    first: int
+    end: int
+
+
+class _Dependence:
+    """What is known of a body whose parameters have these shapes, whatever differs."""
+
+    def __init__(self, body: Body, shapes: tuple[Shape, ...]) -> None:
+        self.body, self.shapes = body, shapes
+        self.prover = Prover(body, [True] * len(body.instructions))
+        self.prover.run()
+        self.facts = self._meanings()
+        self.reached = self._reached()
+        self.axes = {
+            n: self._along(n, shapes[i.a - 1])
+            for n, i in enumerate(body.instructions)
+            if i.op is Op.LOAD and self.reached[n] is not None
+        }
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def of(body: Body, shapes: tuple[Shape, ...]) -> "_Dependence":
+        return _Dependence(body, shapes)
+
+    def touches(self, changed: Sequence[Sequence[Box]], values: Sequence[Interval]) -> Iterable[Touch]:
+        moving = [low != high for low, high in values]
+        for n, i in enumerate(self.body.instructions):
+            reached = self.reached[n]
+            if reached is None:
+                continue
+            if i.op is Op.LOAD:
+                for box in changed[i.a - 1]:
+                    facts = [*reached, *self._under_guard(i), *self._inside(n, box)]
+                    yield from self._solve(n, facts, values)
+            elif i.op is Op.VAR and moving[i.a]:
+                yield from self._solve(n, reached, values)
+            elif i.op in COMPARISONS and self._moves(difference := self._counted(i) or Form(0), moving):
+                yield from self._solve(n, [*reached, *self._turning(i.op, difference, values)], values)
+
+    def _solve(self, n: int, facts: Iterable[Fact], values: Sequence[Interval]) -> Iterable[Touch]:
+        """Nothing if no counters satisfy the facts."""
+        instructions, outputs = self.body.instructions, len(self.body.output_ranges)
+        box = [values[i.a] if i.op is Op.VAR else known for i, known in zip(instructions, self.prover.box, strict=True)]
+        if not _narrow(box, [*facts, *self.facts]):
+            return
+        counters = list(whole_box(self.body.output_ranges))
+        counters += [(0, max(0, self.prover.box[r.extent][1] - 1)) for r in self.body.reduce_ranges]
+        for number, i in enumerate(instructions):
+            if i.op is Op.RANGE:
+                counters[i.a] = box[number]
+        yield Touch(n, tuple(counters[:outputs]) or ((0, 0),), tuple(counters[outputs:]))
+
+    def _reached(self) -> list[frozenset[Fact] | None]:
+        """For each instruction the facts that hold wherever its value has an influence; None if it never has."""
+        instructions = self.body.instructions
+        found: list[frozenset[Fact] | None] = [None] * len(instructions)
+        found[-1] = frozenset()
+        for n in range(len(instructions) - 1, -1, -1):
+            i, known = instructions[n], found[n]
+            if known is None or (i.op in COMPARISONS and self._counted(i) is not None):
+                continue
+            for place, value in enumerate(operands(self.body, i)):
+                more: Sequence[Fact] = ()
+                if i.op is Op.WHERE and place:
+                    more = self._where(i.a, place == 1)
+                elif i.op is Op.LOAD and place == 0:
+                    more = self._under_guard(i)
+                if CONTRADICTION not in more:
+                    before = found[value]
+                    found[value] = known.union(more) if before is None else before & known.union(more)
+        return found
+
+    def _where(self, condition: int, holds: bool) -> list[Fact]:
+        return facts_of(self.body.instructions, self.prover.forms, condition, holds)
+
+    def _under_guard(self, load: Instruction) -> list[Fact]:
+        return [] if load.c == NO_GUARD else self._where(load.c, True)
+
+    def _meanings(self) -> list[Fact]:
+        """What quotients, maxima and minima of affine forms say about these."""
+        found: list[Fact] = []
+        for n, i in enumerate(self.body.instructions):
+            if self.prover.forms[n] != Form(0, ((n, 1),)) or len(i.values) < 2 or i.dtype.is_float:
+                continue
+            value, (a, b) = self.prover.forms[n], (self.prover.forms[v] for v in i.values[:2])
+            if i.op is Op.FLOORDIV and not b.terms and b.constant > 0:
+                found += at_most(value.times(b.constant).plus(a, -1), 0)
+                found += at_most(a.plus(value, -b.constant), b.constant - 1)
+            elif i.op in (Op.MAX, Op.MIN) and i.dtype is not DType.BOOL:
+                sign = 1 if i.op is Op.MAX else -1
+                found += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
+        return found
+
+    def _along(self, load: int, shape: Shape) -> list[_Axes]:
+        """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
+        i = self.body.instructions[load]
+        facts = [*(self.reached[load] or ()), *self._under_guard(i)]
+        if CONTRADICTION in facts:
+            return []
+        rest, found = self.prover.forms[i.b], list[_Axes]()
+        for axis in range(len(shape)):
+            stride = prod(shape[axis + 1 :])
+            below = Form(rest.constant, tuple(t for t in rest.terms if t[1] % max(1, stride)))
+            low, high = below.under(facts, self.prover.box)
+            if not stride or low // stride != high // stride:
+                return [*found, _Axes(rest, axis, len(shape))]
+            quotient = low // stride
+            terms = tuple((atom, c // stride) for atom, c in rest.terms if c % stride == 0)
+            found.append(_Axes(Form(quotient, terms), axis, axis + 1))
+            rest = below._replace(constant=below.constant - quotient * stride)
+        return found
+
+    def _inside(self, load: int, box: Box) -> Iterable[Fact]:
+        """That what is loaded lies in a box of its tensor."""
+        shape = self.shapes[self.body.instructions[load].a - 1]
+        for form, first, end in self.axes[load]:
+            strides = [prod(shape[axis + 1 : end]) for axis in range(first, end)]
+            low, high = (
+                sum(box[axis][side] * s for axis, s in zip(range(first, end), strides, strict=True)) for side in (0, 1)
+            )
+            yield from at_most(form, high)
+            yield from at_most(form.times(-1), -low)
+
+    def _counted(self, comparison: Instruction) -> Form | None:
+        """The difference that is compared with zero, if counters and variables are all that it depends on."""
+        dtype = self.body.instructions[comparison.a].dtype
+        if dtype.is_float or dtype is DType.BOOL:
+            return None
+        difference = self.prover.forms[comparison.a].plus(self.prover.forms[comparison.b], -1)
+        known = all(self.body.instructions[atom].op in (Op.RANGE, Op.VAR) for atom, _ in difference.terms)
+        return difference if known else None
+
+    def _turning(self, op: Op, difference: Form, values: Sequence[Interval]) -> Iterable[Fact]:
+        """That a comparison holds for some of the variables' values and not for others."""
+        fixed = Form(difference.constant, tuple(t for t in difference.terms if not self._is_variable(t[0])))
+        moved = [(values[self._named(atom)], c) for atom, c in difference.terms if self._is_variable(atom)]
+        low = sum(min(c * v for v in interval) for interval, c in moved)
+        high = sum(max(c * v for v in interval) for interval, c in moved)
+        yield from at_most(fixed, -low - (op is Op.CMPLT))
+        yield from at_most(fixed.times(-1), high)
+
+    def _moves(self, form: Form, moving: Sequence[bool]) -> bool:
+        return any(self._is_variable(atom) and moving[self._named(atom)] for atom, _ in form.terms)
+
+    def _is_variable(self, atom: int) -> bool:
+        return self.body.instructions[atom].op is Op.VAR
+
+    def _named(self, atom: int) -> int:
+        return self.body.instructions[atom].a
+
+
+def _narrow(box: list[Interval], facts: Sequence[Fact]) -> bool:
+    """Narrows what each value can be while all facts hold; False if they cannot."""
+    for _ in range(ROUNDS):
+        same = True
+        for terms, most in facts:
+            least = [min(c * box[atom][0], c * box[atom][1]) for atom, c in terms]
+            room = most - sum(least)
+            if room < 0:
+                return False
+            for (atom, c), own in zip(terms, least, strict=True):
+                bound = (own + room) // c if c > 0 else -((own + room) // -c)
+                limit = (box[atom][0], bound) if c > 0 else (bound, box[atom][1])
+                if (narrowed := common(box[atom], limit)) != box[atom]:
+                    same = False
+                    box[atom] = narrowed
+                    if narrowed[0] > narrowed[1]:
+                        return False
+        if same:
+            break
+    return True

@@ -1,0 +1,141 @@
+"""Bodies for some elements of a result: the same expression for each, over shorter loops that begin at variables."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from eigentensor.program.bounds import prove
+from eigentensor.program.boxes import Shape
+from eigentensor.program.expression import Array, Axis, Lowered, Named, Node, binary, const, counter, node, to_body
+from eigentensor.program.model import Body, Bounds, Buffer, Call, Kind, Program, Result, Role, Variable
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
+from eigentensor.program.structure import extents_of, operands
+
+
+class Restricted(NamedTuple):
+    """A valid program of one call, whose result is `output`.
+
+    Its inputs are what `parameters` of the body that was restricted are called with. Its variables are, in order, those
+    of that body by number, or where a loop begins: -1 - loop.
+    """
+
+    program: Program
+    parameters: tuple[int, ...]
+    variables: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def restrict(body: Body, extents: Shape) -> Restricted:
+    """The elements of a valid body's result in a box of these extents, wherever it begins."""
+    loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
+    value = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})[-1]
+    return _alone(to_body(value, tuple(loop.axis for loop in loops)))
+
+
+class Product(NamedTuple):
+    """In a body that stores a sum of products: a factor that may be zero, and the load that it is multiplied with."""
+
+    factor: int
+    load: int
+
+
+def products(body: Body) -> tuple[Product, ...]:
+    """How a body that stores a sum of products makes them, where one factor is a load that the other does not use.
+
+    Where the other factor is a zero, and the load finite, the product is a zero: adding it to a sum that is not zero
+    changes no bit of it, and of a sum that is zero the sign at most.
+    """
+    last = body.instructions[-1]
+    if last.op is not Op.REDUCE_MULACC:
+        return ()
+    extents = (e for e, r in zip(prove(body).extents, body.reduce_ranges, strict=True) if r.reduction == last.c)
+    if any(low != high for low, high in extents):
+        return ()
+    pairs = (Product(last.a, last.b), Product(last.b, last.a))
+    return tuple(p for p in pairs if body.instructions[p.load].op is Op.LOAD and p.load not in _below(body, p.factor))
+
+
+def loops_of(body: Body) -> dict[int, int]:
+    """The ranges over which a body that stores a reduction takes its steps, in order, and their largest extents."""
+    outputs = len(body.output_ranges)
+    own = (outputs + n for n, r in enumerate(body.reduce_ranges) if r.reduction == body.instructions[-1].c)
+    extents = (*body.output_ranges, *(high for _, high in prove(body).extents))
+    return {number: extents[number] for number in (*range(outputs), *own)}
+
+
+@lru_cache(maxsize=1024)
+def zeros(body: Body, factor: int, extents: Shape) -> Restricted:
+    """Where a factor of the sum of products that a body stores is a zero, as bools, in a box of its `loops_of`.
+
+    The result has one element along loops that the factor does not depend on.
+    """
+    used = {body.instructions[n].a for n in _below(body, factor) if body.instructions[n].op is Op.RANGE}
+    loops = {
+        number: _Loop(place, extent if number in used else 1, whole)
+        for place, ((number, whole), extent) in enumerate(zip(loops_of(body).items(), extents, strict=True))
+    }
+    value = _nodes(body, {number: loop.counter for number, loop in loops.items()})[factor]
+    is_zero = binary(Op.CMPEQ, value, const(value.dtype, 0))
+    return _alone(to_body(is_zero, tuple(loop.axis for loop in loops.values())))
+
+
+class _Loop:
+    """A loop over a part of another one, and what the other would count."""
+
+    def __init__(self, number: int, extent: int, whole: int) -> None:
+        self.axis = Axis(number, extent)
+        self.counter = counter(self.axis)
+        if extent != whole:
+            start = node(Op.VAR, DType.INDEX, arg=Named(f"{-1 - number}", Bounds(0, whole - extent)))
+            self.counter = binary(Op.ADD, self.counter, start)
+
+
+def _nodes(body: Body, counters: Mapping[int, Node]) -> list[Node]:
+    """A node for each instruction of a body, with what its ranges count given; where it is not, as they stand."""
+    found: list[Node] = []
+    outputs, extents = len(body.output_ranges), prove(body).extents
+
+    def axis(number: int) -> Axis:
+        return Axis(number, extents[number - outputs][1], is_reduce=True)
+
+    for i in body.instructions:
+        if i.op is Op.RANGE:
+            made = counters[i.a] if i.a in counters else node(i.op, i.dtype, arg=axis(i.a))
+        elif i.op is Op.CONST:
+            made = node(i.op, i.dtype, arg=i.immediate)
+        elif i.op is Op.VAR:
+            made = node(i.op, i.dtype, arg=Named(f"{i.a}", body.variables[i.a]))
+        elif i.op is Op.LOAD:
+            src = [found[v] for v in (i.b, i.c) if v != NO_GUARD]
+            made = node(i.op, i.dtype, *src, arg=Array(i.a, *body.parameters[i.a]))
+        elif i.op in REDUCTIONS:
+            axes = tuple(axis(outputs + n) for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c)
+            src = [found[v] for v in (*extents_of(body, i.c), *i.values)]
+            made = node(i.op, i.dtype, *src, arg=axes)
+        else:
+            made = node(i.op, i.dtype, *(found[v] for v in i.values))
+        found.append(made)
+    return found
+
+
+def _alone(lowered: Lowered) -> Restricted:
+    body = lowered.body
+    buffers = tuple(Buffer(Role.INPUT, a.dtype, (a.elements,), f"{n:02}") for n, a in enumerate(lowered.arrays))
+    variables = tuple(Variable(f"{n:02}", *v.bounds) for n, v in enumerate(lowered.variables))
+    call = Call(0, tuple(range(len(buffers))), tuple(range(len(variables))))
+    result = Result(Kind.OUTPUT, "output", len(buffers), body.output_ranges)
+    program = Program(variables, buffers, (body,), (call,), (result,))
+    return Restricted(
+        program, tuple(int(str(a.key)) for a in lowered.arrays), tuple(int(v.name) for v in lowered.variables)
+    )
+
+
+def _below(body: Body, root: int) -> set[int]:
+    """The instructions that one depends on, itself included."""
+    found, stack = set[int](), [root]
+    while stack:
+        current = stack.pop()
+        if current not in found:
+            found.add(current)
+            stack.extend(operands(body, body.instructions[current]))
+    return found
