@@ -170,6 +170,7 @@ def after_a_change(of: models.Model, inputs: Mapping[str, NDArray[Any]]) -> Reru
     return again
 
 
+@pytest.mark.usefixtures("by_reference")
 def test_a_token_at_the_end_changes_a_row_of_a_causal_decoder() -> None:
     of = models.causal(1, 32, 2, 32, 50)
     again = after_a_change(of, changed_at(of, "tokens", 0, 31))

@@ -16,7 +16,7 @@ from eigentensor.program.regions import dirty
 from eigentensor.program.restriction import Restricted, restrict
 from eigentensor.testing.programs import generate
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=40, deadline=None)
 
 
 @FEW
