@@ -206,6 +206,7 @@ def samples() -> Iterator[tuple[str, Node]]:
     yield "softmax", softmax(x)
     yield "scaled sum", total(multiply(x, column(tensor("r", 4), 4, 64)), 1)
     yield "scaled product", multiply(matmul(wide, tensor("b", 64, 8)), 0.125)
+    yield "thin product", matmul(matmul(tensor("a", 16, 16), tensor("b", 16, 16)), tensor("c", 16, 2))
     yield "stored", add(node(Form.CONTIGUOUS, function("exp", x)), y)
     yield "weights", matmul(wide, tensor("w", 64, 32, form=Form.WEIGHT))
 
@@ -268,6 +269,23 @@ def test_a_weight_is_rounded_only_where_the_author_gave_it() -> None:
         if p.rules in {("weight in float16",), ("weight in bfloat16",)}
     ]
     assert [set(p.graph.data) - {"w"} for p in rounded] == [{"w.float16"}, {"w.bfloat16"}]
+
+
+def products(n: Node) -> int:
+    return sum(s.src[0].elements for s in walk(n) if s.op is Op.REDUCE_ADD)
+
+
+@pytest.mark.parametrize("shapes", [((2, 16), (16, 16), (16, 16)), ((16, 16), (16, 16), (16, 2))])
+def test_the_product_that_makes_less_work_may_come_first(shapes: tuple[tuple[int, int], ...]) -> None:
+    a, b, c = (tensor(name, *shape) for name, shape in zip("abc", shapes, strict=True))
+    for root, better in ((matmul(matmul(a, b), c), shapes[2][1] == 2), (matmul(a, matmul(b, c)), shapes[0][0] == 2)):
+        graph = Graph({"out": root})
+        given = values(graph)
+        found = [p for p in paths(graph, 60) if p.rules == ("other product first",)]
+        assert bool(found) is better
+        for path in found:
+            assert products(path.graph.outputs["out"]) == 2 * 16 * 16 * 2 < products(root)
+            np.testing.assert_allclose(oracle(path.graph, given)[0], oracle(graph, given)[0], rtol=1e-12)
 
 
 def test_a_constant_is_no_name() -> None:

@@ -205,7 +205,8 @@ def test_the_verb_writes_a_program_its_weights_and_a_picture(
 
 def test_the_verb_says_what_is_no_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "net.py").write_text(GRAPH)
-    for name, says in (("net.py:text", "no graph named 'text'"), ("net.txt", "cannot read")):
+    (tmp_path / "net.json").write_text("{}")
+    for name, says in (("net.py:text", "no graph named 'text'"), ("net.txt", "cannot read"), ("net.json", "graph")):
         with pytest.raises(SystemExit):
             main(["optimise", str(tmp_path / name)])
         err = capsys.readouterr().err

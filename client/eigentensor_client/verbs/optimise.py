@@ -24,7 +24,9 @@ SHOWN = 8  #: paths of a block in the table, besides what was taken, refused and
 
 @app.command()
 def optimise(
-    source: Annotated[str, typer.Argument(metavar="GRAPH", help="FILE.py:NAME, a Graph or what returns one [graph].")],
+    source: Annotated[
+        str, typer.Argument(metavar="GRAPH", help="FILE.py:NAME, a Graph or what returns one [graph]; or a graph file.")
+    ],
     tolerance: Annotated[
         float, typer.Option("--tolerance", min=0, help="Largest relative error against float64.")
     ] = 1e-5,
@@ -74,12 +76,13 @@ def optimise(
 
 
 def _graph(source: str) -> "Graph":
+    """The graph of a file, or that a name in a Python file stands for."""
     from eigentensor.graph.node import Graph
+    from eigentensor.store.graphs import load_graph
 
     file, _, name = source.partition(":")
     if Path(file).suffix != ".py":
-        existing(Path(file))
-        raise CaptureError(f"{file} is not a Python file", fix="Write FILE.py:NAME.")
+        return load_graph(existing(Path(source)))
     found = names_of(Path(file)).get(name or "graph")
     graph = found() if callable(found) else found
     if not isinstance(graph, Graph):

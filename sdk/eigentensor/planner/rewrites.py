@@ -10,6 +10,7 @@ from functools import reduce
 from eigentensor.graph.node import Form, Node, constant, node
 from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.algebra import below_movement, constant_along, function, is_number, number, unmoved, value_of
+from eigentensor.planner.contractions import reassociate
 from eigentensor.planner.decompositions import DECOMPOSITIONS
 from eigentensor.planner.normal import chain, repeated, terms
 from eigentensor.program.ops import Op
@@ -202,4 +203,5 @@ RULES: dict[str, Rule] = {
     "factor out of a sum": out_of_sum,
     "number into a factor": into_factor,
     "sum of sums": spans,
+    "other product first": reassociate,
 }
