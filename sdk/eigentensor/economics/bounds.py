@@ -43,7 +43,7 @@ def break_even_fraud(x: Situation) -> float:
 
 def capital_ratio(x: Situation) -> float | None:
     """What liars must put up for each token that verifiers need as bonds to keep lying unprofitable: who wants to
-    exhaust verifiers locks s and K a lie, of which only so many are drawn. None if lying does not pay unchecked."""
+    exhaust verifiers locks s and K for each lie, of which only some are drawn. None if no break-even is there."""
     needed = break_even(x, COLLUDING, "diligence", 0.0, 1.0)
     if needed is None:
         return None

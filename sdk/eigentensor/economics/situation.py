@@ -42,6 +42,7 @@ class Situation:
     verifiers: int = 1
     value_at_risk: float = 0.0
     check_fee: float | None = None  # of each verifier; None: the least that the market takes
+    stake: float | None = None  # None: what the market locks
     gain: float = 0.0
     cost: float = 0.6  # of executing once, whoever does it
     shortcut: float = 0.01  # of that cost, for something that looks like a result
@@ -56,10 +57,11 @@ class Situation:
     def amounts(self) -> Amounts:
         p, price, rate = self.parameters, wei(self.price), wei(self.rate)
         fee = terms.check_fee_bound(p, price) if self.check_fee is None else wei(self.check_fee)
+        locked = terms.stake(p, price, wei(self.value_at_risk), rate, self.verifiers) / WAD
         return Amounts(
             P=price / WAD,
             v=fee / WAD,
-            s=terms.stake(p, price, wei(self.value_at_risk), rate, self.verifiers) / WAD,
+            s=locked if self.stake is None else self.stake,
             W=terms.reward(p, price) / WAD,
             K=terms.collateral(p, price, self.verifiers, fee) / WAD,
             B=terms.bond(p, price) / WAD,

@@ -1,0 +1,171 @@
+"""What is wanted of the economics as words → a situation; and how what it says looks. Amounts are tokens."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from rich.table import Table
+
+from eigentensor.chain import Network
+from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.agents import AGENTS, Agent
+from eigentensor.economics.bounds import advantage
+from eigentensor.economics.expected import Expectation, baseline, expected
+from eigentensor.economics.profiles import LOCAL, mainnet
+from eigentensor.economics.simulation import Estimate
+from eigentensor.economics.situation import GAS_CHALLENGE, Situation
+from eigentensor.economics.tuning import Choice, Windows
+from eigentensor.errors import BindingError
+from eigentensor_client.orders import read_rate
+from eigentensor_client.screen import facts, table
+
+GWEI = 10**9
+
+
+def parameters_of(market: str, gas_price: str) -> Parameters:
+    """Of the markets `local` and `mainnet`, as they are deployed when gas costs that; or of a network's own."""
+    if market == "local":
+        return LOCAL
+    if market == "mainnet":
+        return mainnet(round(amount(gas_price) * GWEI))
+    return Network.load(market).deployment.parameters
+
+
+def situation_of(options: Mapping[str, Any]) -> Situation:
+    """From a verb's options, whose names are those of `verbs.economics`. Raises BindingError."""
+    gain = amount(options["gain"])
+    named = options.get("value_at_risk")
+    price = amount(options["price"])
+    if not price:
+        raise BindingError("a price of zero has no economics", fix="Give a --price above zero.")
+    return Situation(
+        parameters=parameters_of(options["market"], options["gas_price"]),
+        price=price,
+        rate=read_rate(options.get("check", "20%")) / WAD,
+        verifiers=options.get("verifiers", 1),
+        gain=gain,
+        value_at_risk=gain if named is None else amount(named),
+        cost=amount(options["cost"]),
+        share=read_rate(options["share"]) / WAD,
+        diligence=read_rate(options["diligence"]) / WAD,
+        watch=read_rate(options["watch"]) / WAD,
+        gas_price=amount(options["gas_price"]) * GWEI / WAD,
+    )
+
+
+def amount(word: str) -> float:
+    """Tokens, not negative. Raises BindingError."""
+    try:
+        number = Decimal(word)
+    except InvalidOperation:
+        number = Decimal(-1)
+    if not number.is_finite() or not 0 <= number <= 10**9:
+        raise BindingError(f"{word!r} is not an amount of tokens", fix="Write it as 0.05, at most 1e9.")
+    return float(number)
+
+
+def agents_of(names: Sequence[str] | None) -> list[Agent]:
+    """All of them, or those of these names. Raises BindingError."""
+    for name in names or ():
+        if name not in AGENTS:
+            raise BindingError(f"there is no agent {name!r}", fix=f"Name one of: {', '.join(AGENTS)}.")
+    return [AGENTS[name] for name in names or AGENTS]
+
+
+def verdict(x: Situation, shown: Estimate) -> str:
+    """Whether a deviation pays, by its whole interval; `honest` is what the others are held to."""
+    against = baseline(x, shown.agent)
+    if abs(advantage(x, shown.agent)) < 1e-12:
+        return "–"
+    if shown.payoff.high < against:
+        return "does not pay"
+    return "pays" if shown.payoff.low > against else "cannot be told"
+
+
+def simulation(x: Situation, estimates: Sequence[Estimate]) -> dict[str, Any]:
+    """`eigentensor.economics-simulation/1`"""
+    return {
+        "situation": situation(x),
+        "agents": [
+            {
+                "agent": shown.agent.name, "party": shown.agent.party, "does": shown.agent.does,
+                "payoff": shown.payoff.value, "low": shown.payoff.low, "high": shown.payoff.high,
+                "expected": expected(x, shown.agent), "honest": baseline(x, shown.agent),
+                "verdict": verdict(x, shown), "tasks": shown.tasks, "seed": shown.seed, "rates": shown.rates,
+                "payoffs": {party: mean.value for party, mean in shown.payoffs.items()},
+            }
+            for shown in estimates
+        ],
+    }  # fmt: skip
+
+
+def simulation_lines(x: Situation, estimates: Sequence[Estimate]) -> list[str | Table]:
+    rows = [
+        [
+            shown.agent.name, shown.agent.party, f"{shown.payoff.value:+.4f}",
+            f"{shown.payoff.low:+.4f} … {shown.payoff.high:+.4f}", f"{expected(x, shown.agent):+.4f}",
+            f"{baseline(x, shown.agent):+.4f}", verdict(x, shown), shown.agent.does,
+        ]
+        for shown in estimates
+    ]  # fmt: skip
+    head = ("agent", "party", "payoff", "99 % interval", "expected", "honest", "", "what it does")
+    return [terms_line(x), table(head, rows)]
+
+
+def situation(x: Situation) -> dict[str, Any]:
+    m = x.amounts
+    names = ("price", "gain", "value_at_risk", "cost", "rate", "verifiers", "share", "diligence", "watch", "gas_price")
+    held = {"stake": m.s, "reward": m.W, "collateral": m.K, "bond": m.B, "penalty": m.h, "check_fee": m.v}
+    return {name: getattr(x, name) for name in names} | held
+
+
+def terms_line(x: Situation) -> str:
+    m = x.amounts
+    return (
+        f"P {m.P:g}, gain {x.gain:g}, X {x.value_at_risk:.4g}, C {x.cost:g}; α {x.rate:.4g}, n {x.verifiers}, "
+        f"v {m.v:.4g}; s {m.s:.4g}, K {m.K:.4g}, W {m.W:.4g}, B {m.B:.4g}, h {m.h:.4g}"
+    )
+
+
+def choice(found: Choice) -> dict[str, Any]:
+    return situation(found.situation) | {
+        "cheat": found.cheat, "loses": found.loses, "margin": found.margin, "checks": found.checks, "lock": found.lock,
+    }  # fmt: skip
+
+
+def choices_table(found: Sequence[Choice]) -> Table:
+    rows = [
+        [
+            f"{c.situation.rate:.0%}", str(c.situation.verifiers), f"{c.situation.value_at_risk:.4g}",
+            "–" if c.margin is None else f"{c.margin:.3f}", f"{c.situation.amounts.s:.4g}", c.cheat, f"{c.loses:.4g}",
+            f"{c.checks:.4g}", f"{c.lock:.2g}",
+        ]
+        for c in found
+    ]  # fmt: skip
+    return table(("α", "n", "X", "margin from", "stake", "best lie", "loses", "checks cost", "lock costs"), rows)
+
+
+def parties(found: Choice) -> dict[str, tuple[str, str]]:
+    """What each party earns and risks for one task, in words."""
+    x = found.situation
+    m, e = x.amounts, Expectation(x, 0.0)
+    share = Expectation(x, x.share)
+    earns, honest = e.m.v - x.cost - e.answer, e.honest() - found.lock
+    won = m.W + e.half - GAS_CHALLENGE * x.gas_price
+    return {
+        "client": (f"a right result for {m.P + found.checks:.4g} on average",
+                   f"never more than {m.P + x.verifiers * m.v:.4g}; {1 - share.c:.1%} of lies go unseen"),
+        "executor": (f"{honest:.4g}: P less computing, gas and {found.lock:.2g} for what it locks",
+                     f"{m.s + m.K:.4g} with a wrong result, {m.h:.4g} with none"),
+        "verifier": (f"{earns:.4g} for each check", f"{m.B:.4g} with an answer that is wrong, or is not opened"),
+        "challenger": (f"{won:.4g} for a lie that no verifier saw", f"{m.B + e.challenge:.4g} if it errs"),
+        "liar": (f"−{found.loses:.4g} by the best of ways ({found.cheat})", f"{m.s + m.K:.4g}"),
+    }  # fmt: skip
+
+
+def window_facts(w: Windows) -> Table:
+    p = w.parameters
+    return facts([
+        ["windows", f"CHECK, REVEAL, CHALLENGE, RECORD, MARGIN {p.check}, CLOCK {p.clock}, LAG {p.lag}, GRID {p.grid}"],
+        ["lifetime", f"END − accept = {w.lifetime:,} of EigenLayer's {w.delay:,} blocks"],
+    ])  # fmt: skip

@@ -1,0 +1,119 @@
+"""`eigentensor economics`: tables and objects that say what the library says, pictures, and refusals."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eigentensor.economics.agents import AGENTS, LAZY
+from eigentensor.economics.expected import expected
+from eigentensor.economics.profiles import LOCAL
+from eigentensor.economics.simulation import estimate
+from eigentensor.economics.situation import Situation
+from eigentensor_client.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    try:
+        main(["economics", *words])
+    except SystemExit as ended:
+        return (ended.code if isinstance(ended.code, int) else 0, *capsys.readouterr())
+    raise AssertionError("main exits")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    code, out, _ = run(capsys, *words, "--json")
+    assert code == 0
+    value: dict[str, Any] = json.loads(out)
+    return value
+
+
+def test_simulate_says_what_the_simulation_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "simulate", "--tasks", "2000", "--seed", "7", "--share", "0.25", "--gas-price", "0")
+    assert told["schema"] == "eigentensor.economics-simulation/1"
+    assert [each["agent"] for each in told["agents"]] == list(AGENTS)
+    lazy = next(each for each in told["agents"] if each["agent"] == "lazy")
+    x = Situation(parameters=LOCAL, share=0.25, gas_price=0.0)
+    shown = estimate(x, LAZY, tasks=2_000, seed=7)
+    assert (lazy["payoff"], lazy["low"], lazy["high"]) == (shown.payoff.value, shown.payoff.low, shown.payoff.high)
+    assert lazy["expected"] == expected(x, LAZY) and lazy["verdict"] == "does not pay"
+    assert told["situation"]["stake"] == x.amounts.s
+
+
+def test_simulate_draws_one_line_for_each_agent_that_was_named(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "simulate", "-a", "lazy", "-a", "many seats", "--tasks", "20000")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 5
+    assert "does not pay" in lines[2] and " pays " in lines[3]
+    assert "20,000 tasks each, seed 0" in lines[4]
+
+
+def test_tune_prints_terms_parties_and_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "tune", "--gain", "10", "--security", "5")
+    assert told["schema"] == "eigentensor.economics-tuning/1" and told["security"] == 5
+    assert all(each["loses"] >= 4.9999 for each in told["choices"])
+    assert set(told["parties"]) == {"client", "executor", "verifier", "challenger", "liar"}
+    assert told["windows"]["lifetime"] <= told["windows"]["delay"]
+    code, out, _ = run(capsys, "tune", "--gain", "10", "--security", "5")
+    assert code == 0 and "earns" in out and "risks" in out and "END − accept" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fix"),
+    [
+        (["tune", "--share", "1"], 11, "smaller --share"),
+        (["tune", "--censored", "90000"], 11, "At most --censored 8191 fits"),
+        (["tune", "--exec", "90000"], 11, "shorter --exec"),
+        (["simulate", "--agent", "nobody"], 2, "Name one of"),
+        (["simulate", "--check", "often"], 2, "20%"),
+        (["simulate", "--price", "-1"], 2, "0.05"),
+        (["simulate", "--price", "0"], 2, "above zero"),
+        (["simulate", "--market", "nowhere"], 3, "devnet"),
+        (["plot", "--output", "/dev/null/pictures"], 3, "--output"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], code: int,
+    fix: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found, out, err = run(capsys, *words)
+    assert (found, out) == (code, "")
+    assert fix in err and "Traceback" not in err
+
+
+def test_plot_writes_four_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = said(capsys, "plot", "-o", str(tmp_path / "new"))
+    assert set(told["files"]) == {"payoffs", "frontier", "operator", "verifier"}
+    for path in told["files"].values():
+        picture = Path(path).read_bytes()
+        assert picture.startswith(b"\x89PNG") and len(picture) > 20_000
+    assert len(list((tmp_path / "new").iterdir())) == 4
+
+
+def test_a_picture_shows_the_closed_form() -> None:
+    from eigentensor_client import plots
+
+    x = Situation(parameters=LOCAL, gain=1.0, value_at_risk=1.0)
+    left = plots.payoffs(x).axes[0]
+    lazy = next(line for line in left.lines if line.get_label() == "lazy")
+    rates, values = lazy.get_data()
+    assert values[7] == expected(Situation(parameters=LOCAL, gain=1.0, value_at_risk=1.0, rate=rates[7]), LAZY)
+
+
+def test_only_plot_needs_matplotlib() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from eigentensor_client.cli import main\n"
+        "main(sys.argv[1:])"
+    )  # fmt: skip
+
+    def without(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", code, "economics", *words], capture_output=True, text=True)
+
+    assert without("simulate", "--tasks", "10", "-a", "lazy").returncode == 0
+    done = without("plot")
+    assert done.returncode == 3 and "eigentensor[plots]" in done.stderr and "Traceback" not in done.stderr
