@@ -31,6 +31,8 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.append import append
 from eigentensor.runtime.memory import plan
+from eigentensor.testing.agreement import Run
+from eigentensor.testing.backends import SECOND, backend
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
 POS = node(Op.VAR, INDEX, arg=Named("pos", Bounds(0, 7)))
@@ -163,7 +165,7 @@ def bits(results: Any) -> list[dict[str, bytes]]:
     return [{name: a.tobytes() for name, a in arrays.items()} for arrays in (results.outputs, results.states)]
 
 
-def agree(of: Program, compiled: CompiledGraph, starts: range = range(8)) -> None:
+def agree(of: Program, run: Run, starts: range = range(8)) -> None:
     """Each value of the variable, alone and followed by all later ones: results, and those of all calls."""
     given = tensors(of)
     copies = {name: array.copy() for name, array in given.items()}
@@ -177,9 +179,9 @@ def agree(of: Program, compiled: CompiledGraph, starts: range = range(8)) -> Non
             expected = reference.execute(
                 of, given, values, repeat, observe=lambda n, a, to=right: to.append((n, a.tobytes()))
             )
-            observed = compiled.run(given, values, repeat, observe=lambda n, a, to=found: to.append((n, a.tobytes())))
+            observed = run(given, values, repeat, observe=lambda n, a, to=found: to.append((n, a.tobytes())))
             assert found == right
-            assert bits(compiled.run(given, values, repeat)) == bits(observed) == bits(expected)
+            assert bits(run(given, values, repeat)) == bits(observed) == bits(expected)
     assert all(given[name].tobytes() == copies[name].tobytes() for name in given)
 
 
@@ -208,20 +210,20 @@ def some(cases: Iterable[Any], few: Collection[Any]) -> list[Any]:
 def test_an_append_gives_the_bits_of_the_whole(name: str, swap: bool, kernels: Cache) -> None:
     of = program(name, swap=swap)
     assert bool(plan(of, over=True).later) is (CASES[name][2] is not None)
-    agree(of, CompiledGraph(of, cache=kernels), range(8) if name in FEW[1:] else range(0, 8, 3))
+    agree(of, CompiledGraph(of, cache=kernels).run, range(8) if name in FEW[1:] else range(0, 8, 3))
 
 
 @pytest.mark.parametrize("dtype", some([d for d in DType if d is not INDEX], [DType.BFLOAT16]))
 def test_so_it_does_in_every_type(dtype: DType, kernels: Cache) -> None:
     of = program("rows of each head", dtype=dtype)
-    agree(of, CompiledGraph(of, cache=kernels), range(0, 8, 3))
+    agree(of, CompiledGraph(of, cache=kernels).run, range(0, 8, 3))
 
 
 def test_an_append_to_an_append_lies_in_the_same_memory(kernels: Cache) -> None:
     of = program("an interval", twice=True)
     layout = plan(of, over=True)
     assert (list(layout.later), list(layout.appends), layout.size) == ([0], [1], 0)
-    agree(of, CompiledGraph(of, cache=kernels))
+    agree(of, CompiledGraph(of, cache=kernels).run)
 
 
 LLVM = pytest.param("CPU:LLVM", "rows of each head", marks=pytest.mark.slow)
@@ -230,7 +232,14 @@ LLVM = pytest.param("CPU:LLVM", "rows of each head", marks=pytest.mark.slow)
 @pytest.mark.parametrize(("device", "name"), [LLVM, *on_devices(CASES)])
 def test_so_it_does_on_every_device(device: str, name: str, kernels: Cache) -> None:
     of = program(name, twice=len(CASES[name][0]) > 1)
-    agree(of, CompiledGraph(of, device=usable(device), cache=kernels), range(0, 8, 3))
+    agree(of, CompiledGraph(of, device=usable(device), cache=kernels).run, range(0, 8, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_second_way_agrees(name: str) -> None:
+    of = program(name, twice=len(CASES[name][0]) > 1)
+    agree(of, backend(SECOND).way([of])(of), range(0, 8, 3))
 
 
 def with_old(value: Callable[[Node], Node]) -> Program:
@@ -250,14 +259,14 @@ def with_old(value: Callable[[Node], Node]) -> Program:
 def test_a_state_that_is_read_later_is_not_written_over(kernels: Cache) -> None:
     of = with_old(lambda i: const(F32, 0x3F800000))
     assert append(of.bodies[of.calls[0].body]) and not plan(of, over=True).later and plan(of, over=True).swapped
-    agree(of, CompiledGraph(of, cache=kernels))
+    agree(of, CompiledGraph(of, cache=kernels).run)
 
 
 def test_a_value_that_needs_other_elements_of_the_old_tensor_is_no_append(kernels: Cache) -> None:
     k = Axis(1, 40, True)
     of = with_old(lambda i: reduction(Op.REDUCE_MAX, (k,), load(Array("s", F32, 40), counter(k))))
     assert append(of.bodies[of.calls[0].body]) is None
-    agree(of, CompiledGraph(of, cache=kernels))
+    agree(of, CompiledGraph(of, cache=kernels).run)
 
 
 def test_an_append_whose_value_is_a_sum(kernels: Cache) -> None:
@@ -279,7 +288,7 @@ def test_an_append_whose_value_is_a_sum(kernels: Cache) -> None:
         max_repeat=8,
     )
     assert list(plan(of).later) == [0]
-    agree(of, CompiledGraph(of, cache=kernels))
+    agree(of, CompiledGraph(of, cache=kernels).run)
 
 
 def test_two_states_that_change_places(kernels: Cache) -> None:
@@ -297,4 +306,4 @@ def test_two_states_that_change_places(kernels: Cache) -> None:
         max_repeat=8,
     )
     assert plan(of, over=True).swapped
-    agree(of, CompiledGraph(of, cache=kernels))
+    agree(of, CompiledGraph(of, cache=kernels).run)

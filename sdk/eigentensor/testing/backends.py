@@ -8,6 +8,7 @@ from typing import Any
 from eigentensor.program.model import Program
 from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.devices import devices
+from eigentensor.runtime.memory import parts
 from eigentensor.runtime.toolchain import Build
 from eigentensor.testing import guarded
 from eigentensor.testing.agreement import Way
@@ -37,7 +38,7 @@ class Backend:
     def way(self, programs: Sequence[Program] = ()) -> Way:
         """Compiles programs as the device does for everybody, those that are given here sooner."""
         cache, build = Together(), self.build()
-        cache.fill({body for program in programs for body in program.bodies}, build)
+        cache.fill({body for program in programs for body in (*program.bodies, *parts(program))}, build)
         loader = loading(build)
         return lambda program: CompiledGraph(program, device=self.device, cache=cache, toolchain=loader).run
 

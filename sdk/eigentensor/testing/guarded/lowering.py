@@ -13,6 +13,7 @@ from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.program.structure import cone
 from eigentensor.runtime.analysis import signed
+from eigentensor.runtime.part import Part
 from eigentensor.testing.guarded import floats
 from eigentensor.testing.guarded.arithmetic import apply, stored, unbounded, value, wrapped
 from eigentensor.testing.guarded.uops import (
@@ -72,6 +73,8 @@ class _Lowering:
         for axis, counter in enumerate(self.outputs):
             if counter is not None:
                 place = place + counter * prod(extents[axis + 1 :])
+        if isinstance(self.body, Part):
+            place = self.values[self.body.place]
         result = self.values[len(self.body.instructions) - 1]
         store = self.parameters[0].index(place).store(stored(self.body.parameters[0].dtype, result))
         return store.end(*(counter for counter in self.outputs if counter is not None)).sink(arg=KernelInfo(name=NAME))
