@@ -4,10 +4,15 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eigentensor import reference
 from eigentensor.capture import GraphProgram
+from eigentensor.graph.lower import lower
+from eigentensor.numerics.dtypes import DType
+from eigentensor.planner.oracle import max_relative_error, oracle
+from eigentensor.runtime.compiled import execute
 from eigentensor_client.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
@@ -24,6 +29,15 @@ def test_digits_learns_and_becomes_a_small_program_with_weights() -> None:
     batch = names["BATCH"]
     scores = reference.execute(graph.program, {"images": held_out.images[:batch], **graph.weights}).outputs["output"]
     assert (scores.argmax(axis=1) == held_out.labels[:batch]).mean() > 0.85
+
+
+def test_the_block_of_a_transformer_is_a_graph_that_becomes_a_program() -> None:
+    graph = runpy.run_path(str(EXAMPLES / "attention.py"))["graph"]()
+    made = lower(graph)
+    x = np.random.default_rng(1).standard_normal((64, 128), dtype=np.float32)
+    found = execute(made.program, {"x": x, **made.weights}).outputs["output"]
+    (exact,) = oracle(graph, {"x": x})
+    assert max_relative_error(DType.FLOAT32, found, exact) < 1e-5
 
 
 def test_a_python_file_becomes_a_program_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

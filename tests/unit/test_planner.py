@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from eigentensor.errors import BindingError
-from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, walk
+from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, rewrite, walk
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.planner.algebra import add, function, multiply, number
 from eigentensor.planner.decompositions import DECOMPOSITIONS
+from eigentensor.planner.fusions import fused
 from eigentensor.planner.oracle import max_relative_error, oracle
 from eigentensor.planner.paths import ALL_RULES, paths
 from eigentensor.program.ops import Op
@@ -207,6 +208,7 @@ def samples() -> Iterator[tuple[str, Node]]:
     yield "scaled sum", total(multiply(x, column(tensor("r", 4), 4, 64)), 1)
     yield "scaled product", multiply(matmul(wide, tensor("b", 64, 8)), 0.125)
     yield "thin product", matmul(matmul(tensor("a", 16, 16), tensor("b", 16, 16)), tensor("c", 16, 2))
+    yield "x·sigmoid(x)", multiply(function("sigmoid", x), x)
     yield "stored", add(node(Form.CONTIGUOUS, function("exp", x)), y)
     yield "weights", matmul(wide, tensor("w", 64, 32, form=Form.WEIGHT))
 
@@ -269,6 +271,20 @@ def test_a_weight_is_rounded_only_where_the_author_gave_it() -> None:
         if p.rules in {("weight in float16",), ("weight in bfloat16",)}
     ]
     assert [set(p.graph.data) - {"w"} for p in rounded] == [{"w.float16"}, {"w.bfloat16"}]
+
+
+@pytest.mark.parametrize(("name", "make"), [(n, make) for n, ways in DECOMPOSITIONS.items() for make in ways.values()])
+def test_a_function_is_found_again_in_every_decomposition_of_it(name: str, make: Any) -> None:
+    x = add(tensor("x", 4), tensor("y", 4))
+    assert function(name, x) in set(fused(make(x)))
+    mixed = rewrite((make(x),), lambda n: tensor("z", 4) if n is x else n)[0]
+    assert function(name, tensor("z", 4)) in set(fused(mixed))
+
+
+def test_what_only_looks_like_a_function_is_none() -> None:
+    x, y = tensor("x", 4), tensor("y", 4)
+    assert list(fused(multiply(x, function("sigmoid", y)))) == []
+    assert list(fused(add(function("exp", x), 1))) == []
 
 
 def products(n: Node) -> int:

@@ -11,7 +11,7 @@ import pytest
 from eigentensor import reference
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ToleranceExceeded
-from eigentensor.graph import Graph, GraphBuilder
+from eigentensor.graph import Graph, GraphBuilder, arange, where
 from eigentensor.graph.lower import lower
 from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.blocks import assembled, blocks
@@ -67,6 +67,32 @@ def test_a_weight_without_data_at_one_place_is_data_of_no_block() -> None:
     (block, *_) = sorted(blocks(Graph(graph.outputs, data=some)), key=lambda block: -len(block.places))
     shapes = [array.shape for array in block.graph.data.values()]
     assert (32, 128) not in shapes and len(shapes) == 5
+
+
+def cached_attention(layers: int) -> Graph:
+    """A step of a decoder whose caches are states, at a position that is a variable; it counts its steps."""
+    builder, random = GraphBuilder(), np.random.default_rng(0)
+    position = builder.variable("position", 0, 7)
+    x, before = builder.input("x", (1, 8)), arange(8).reshape(8, 1)
+    for layer in range(layers):
+        cache = builder.state(f"{layer}.cache", np.zeros((8, 8), np.float32))
+        weight = builder.weight(f"{layer}.w", random.standard_normal((8, 8)).astype(np.float32))
+        kept = where(before == position, x @ weight, cache)
+        builder.assign(f"{layer}.cache", kept)
+        scores = where(before.reshape(1, 8) <= position, x @ kept.T, -1e9)
+        x = x + scores.softmax() @ kept
+    steps = builder.state("steps", np.zeros(1, np.int32))
+    builder.assign("steps", steps + 1)
+    return builder.graph(x, builder.input("untouched", (2,)))
+
+
+def test_a_graph_with_states_and_variables_is_planned(database: Database) -> None:
+    graph = cached_attention(2)
+    assert max(len(block.places) for block in blocks(graph)) == 2
+    plan = Planner(graph, meter_of(database), most=1).plan()
+    assert set(plan.chosen.made.program.new_states) == {"0.cache", "1.cache", "steps"}
+    assert plan.chosen.error <= 1e-5
+    assert [v.name for v in plan.chosen.made.program.variables] == ["position"]
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ class Meter:
         compiled = CompiledGraph(
             made.program, weights, device=self.toolchain.device, cache=self.cache, toolchain=self.toolchain
         )
-        results = compiled.run(given, sample.variables)
+        results = compiled.run(given, {v.name: sample.variables[v.name] for v in made.program.variables})
         found = [*(results.outputs[name] for name in graph.outputs), *(results.states[name] for name in graph.states)]
         of = zip(graph.roots, found, true, strict=True)
         error = max(max_relative_error(root.dtype, result, values) for root, result, values in of)

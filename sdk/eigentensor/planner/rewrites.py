@@ -12,6 +12,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.algebra import below_movement, constant_along, function, is_number, number, unmoved, value_of
 from eigentensor.planner.contractions import reassociate
 from eigentensor.planner.decompositions import DECOMPOSITIONS
+from eigentensor.planner.fusions import fused
 from eigentensor.planner.normal import chain, repeated, terms
 from eigentensor.program.ops import Op
 
@@ -43,12 +44,6 @@ def exp_minus_one(n: Node) -> Iterator[Node]:
     """exp(x) - 1 → expm1(x)"""
     if n.op is Op.SUB and n.src[0].op is Form.FUNCTION and n.src[0].arg == "exp" and is_number(n.src[1], 1):
         yield function("expm1", n.src[0].src[0])
-
-
-def log_of_one_plus(n: Node) -> Iterator[Node]:
-    """log(1 + x) → log1p(x)"""
-    if n.op is Form.FUNCTION and n.arg == "log" and n.src[0].op is Op.ADD:
-        yield from (function("log1p", x) for x, one in _both_ways(n.src[0]) if is_number(one, 1))
 
 
 def power(n: Node) -> Iterator[Node]:
@@ -187,8 +182,8 @@ def spans(n: Node) -> Iterator[Node]:
 
 RULES: dict[str, Rule] = {
     **{name: _decomposition(of, make) for of, ways in DECOMPOSITIONS.items() for name, make in ways.items()},
+    "one function": fused,
     "expm1 for exp - 1": exp_minus_one,
-    "log1p for log(1 + x)": log_of_one_plus,
     "power by products": power,
     "distribute": distribute,
     "factor": factor,
