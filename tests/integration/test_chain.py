@@ -39,6 +39,7 @@ from eigentensor.chain import (
     sign_order,
     to_wei,
 )
+from eigentensor.economics.profiles import LOCAL
 from eigentensor.errors import ChainError, ConfigError, Reverted, Unreachable
 from eigentensor.testing.localnet import COLLATERAL, FIRST_BLOCK, SEATS, STAKE, Anvil, pass_seed
 
@@ -76,6 +77,7 @@ def test_a_task_lives_from_its_order_to_its_payment(
 
     (accepted,) = [e for e in operator.accept(operator.address, order).events if isinstance(e, Accepted)]
     parameters = client.deployment.parameters
+    assert parameters == LOCAL
     block = accepted.place.block
     assert accepted.executor == operator.address
     assert accepted.price == economics.price(order.min_price, order.max_price, 1, 10_000, block)

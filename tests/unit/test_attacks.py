@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from eigentensor.economics import WAD
 from eigentensor.economics.agents import (
     BRIBING,
     CHEATS,
     COLLUDING,
     COPYING,
     CORNERED,
+    FREE_OPTION,
     GRIEFING,
     LAZY,
     MANY_SEATS,
@@ -69,6 +71,15 @@ def test_attack_04_what_remains_are_fees_for_checks_that_nobody_made() -> None:
     assert shown.rates["wrong"] == 0
 
 
+def test_attack_07_what_remains_is_an_option_whose_price_is_the_penalty() -> None:
+    """Walking away is worth something, less with every token of h: with h as large as W it would be almost nothing."""
+    shown = estimate(ORDINARY, FREE_OPTION, tasks=20_000)
+    assert shown.payoff.low > baseline(ORDINARY, FREE_OPTION)
+    assert shown.rates["failed"] > 0.1 and shown.payoffs["client"].low > 0
+    dear = replace(ORDINARY, parameters=replace(ORDINARY.parameters, eta=WAD, g_miss=WAD))
+    assert 0 < advantage(dear, FREE_OPTION) < advantage(ORDINARY, FREE_OPTION) / 10
+
+
 def test_attack_10_many_liars_need_more_than_they_exhaust() -> None:
     """Lies at once, so many that verifiers run out of bonds: liars lock hundreds of tokens for each that they lack."""
     for gain in GAINS[1:]:
@@ -107,7 +118,7 @@ def test_attack_13_executing_pays_a_verifier_though_nobody_lies() -> None:
         assert does_not_pay(x, COPYING)
 
 
-def test_attack_13_an_opening_is_not_sold_to_a_stranger() -> None:
+def test_attack_01_an_opening_is_not_sold_to_a_stranger() -> None:
     """The buyer would pay what executing costs, and expose it: its seller loses W, which is more than that twice."""
     for rate in RATES:
         for n in (1, 2):
