@@ -76,6 +76,14 @@ def cast(value: Node) -> Node:
 GIVEN = load(Array("at", I32, 1), index(0))
 SMALL = node(Op.CAST, INDEX, binary(Op.AND, GIVEN, const(I32, 7)))
 
+
+def long_way(value: Node) -> Node:
+    """The same value, after so many operations that do nothing."""
+    for _ in range(500):
+        value = binary(Op.MIN, binary(Op.MAX, value, index(0)), index(7))
+    return value
+
+
 #: Shape, condition over the counters, extents of the box; None where the whole tensor is written.
 CASES: dict[str, tuple[tuple[int, ...], Condition, tuple[int, ...] | None]] = {
     "a row": ((8, 48), lambda i: equal(i[0], POS), (1, 48)),
@@ -98,6 +106,12 @@ CASES: dict[str, tuple[tuple[int, ...], Condition, tuple[int, ...] | None]] = {
     ),
     "compared as integers": ((8, 33), lambda i: equal(cast(i[0]), cast(POS)), (1, 33)),
     "where data says": ((8, 33), lambda i: equal(i[0], SMALL), (1, 33)),
+    "far from where it is counted": (
+        (8, 33),
+        lambda i: equal(i[0], sub(binary(Op.MUL, binary(Op.MUL, POS, index(1 << 30)), index(1 << 28)), index(1))),
+        None,
+    ),
+    "behind a long way": ((8, 33), lambda i: equal(i[0], long_way(POS)), (1, 33)),
     "one axis": ((100,), lambda i: inside(i[0], POS, 17), (17,)),
     "most of it": ((8, 33), lambda i: inside(i[0], POS, 5), None),
     "up to a position": ((8, 33), lambda i: less(i[0], POS), None),

@@ -12,16 +12,18 @@ from math import prod
 from typing import NamedTuple
 
 from eigentensor.numerics.dtypes import DType
+from eigentensor.program.bounds import TERMS
 from eigentensor.program.conditions import facts_of
 from eigentensor.program.forms import Form
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.program.structure import cone
 from eigentensor.runtime.analysis import ANYTHING, INTEGERS, Analysis, signed
 from eigentensor.runtime.joining import with_operands
 from eigentensor.runtime.part import Part
 
 SHARE = 2  #: a box is at most the tensor's elements divided by this
-WIDE = 1 << 40  #: bounds are computed with values that are smaller
+WIDE = 1 << 60  #: what bounds are computed from is smaller
 
 
 class Append(NamedTuple):
@@ -66,19 +68,27 @@ class _Affine(Analysis):
     def forms(self) -> list[Form]:
         """Of indices, and of integers that indices were cast to; any other value is one of its own."""
         forms: list[Form] = []
-        for number, i in enumerate(self.body.instructions):
-            forms.append(Form(0, ((number, 1),)))
-            of = [forms[v] for v in i.values]
-            if i.op is Op.CONST and (i.dtype.is_integer or i.dtype is DType.INDEX):
-                forms[number] = Form(signed(i))
-            elif i.op is Op.CAST and self._is_exact(number):
-                forms[number] = of[0]
-            elif i.dtype is DType.INDEX and i.op in (Op.ADD, Op.SUB):
-                forms[number] = of[0].plus(of[1], 1 if i.op is Op.ADD else -1)
-            elif i.dtype is DType.INDEX and i.op is Op.MUL and not (of[0].terms and of[1].terms):
-                one, other = of if not of[0].terms else reversed(of)
-                forms[number] = other.times(one.constant)
+        for number in range(len(self.body.instructions)):
+            form = self._sum(number, forms)
+            few = (
+                form is not None and len(form.terms) <= TERMS and max(map(abs, (0, *dict(form.terms).values()))) < WIDE
+            )
+            forms.append(form if form is not None and few else Form(0, ((number, 1),)))
         return forms
+
+    def _sum(self, number: int, forms: list[Form]) -> Form | None:
+        i = self.body.instructions[number]
+        of = [forms[v] for v in i.values]
+        if i.op is Op.CONST and (i.dtype.is_integer or i.dtype is DType.INDEX):
+            return Form(signed(i))
+        if i.op is Op.CAST and self._is_exact(number):
+            return of[0]
+        if i.dtype is DType.INDEX and i.op in (Op.ADD, Op.SUB):
+            return of[0].plus(of[1], 1 if i.op is Op.ADD else -1)
+        if i.dtype is DType.INDEX and i.op is Op.MUL and not (of[0].terms and of[1].terms):
+            one, other = of if not of[0].terms else reversed(of)
+            return other.times(one.constant)
+        return None
 
     def _is_exact(self, cast: int) -> bool:
         """Whether a CAST keeps an integer as it is."""
@@ -105,7 +115,7 @@ class _Affine(Analysis):
         for fact in facts_of(of, self.forms, condition, holds):
             counters = [(of[atom].a, c) for atom, c in fact.terms if of[atom].op is Op.RANGE]
             rest = Form(fact.most, tuple((atom, -c) for atom, c in fact.terms if of[atom].op is not Op.RANGE))
-            if len(counters) == 1 and all(self._is_fixed(atom) for atom, _ in rest.terms):
+            if len(counters) == 1 and self._is_small(rest):
                 ((axis, sign),) = counters
                 lows, highs = bounds.setdefault(axis, ([], []))
                 if sign == 1:
@@ -121,16 +131,18 @@ class _Affine(Analysis):
         sizes = ((low, 1 + high.plus(low, -1).interval(self.intervals)[1]) for low, high in pairs)
         return min((_Side(low, max(1, size)) for low, size in sizes), key=lambda side: side.extent)
 
-    def _is_fixed(self, number: int) -> bool:
-        """Whether a value is a small integer that can be computed before any loop."""
-        below, stack = {number}, [number]
-        while stack:
-            new = set(self.body.instructions[stack.pop()].values) - below
-            below |= new
-            stack += new
-        low, high = self.intervals[number]
-        loops = any(self.body.instructions[n].op in (Op.RANGE, *REDUCTIONS) for n in below)
-        return not loops and low > -WIDE and high < WIDE
+    def _is_small(self, form: Form) -> bool:
+        """Whether a sum can be computed before any loop, and never grows large on the way."""
+        sizes = (abs(c) * max(map(abs, self.intervals[atom])) for atom, c in form.terms)
+        return all(self._fixed[atom] for atom, _ in form.terms) and sum(sizes) < WIDE
+
+    @cached_property
+    def _fixed(self) -> list[bool]:
+        """Which values depend on no loop, not even one that is over."""
+        fixed: list[bool] = []
+        for i in self.body.instructions:
+            fixed.append(i.op is not Op.RANGE and i.op not in REDUCTIONS and all(fixed[v] for v in i.values))
+        return fixed
 
 
 class _Restriction:
@@ -145,7 +157,7 @@ class _Restriction:
             self.take(number)
             if instruction.op is Op.RANGE and instruction.a in starts:
                 self.places[number] = self.index(Op.ADD, self.places[number], starts[instruction.a])
-        self.put(self.moved(body.instructions[-1]))
+        self.put(with_operands(body.instructions[-1], self.places))
 
     def part(self, old: int) -> Part:
         body = self.old
@@ -157,23 +169,19 @@ class _Restriction:
         """The first element of a box along an axis of this extent; the box is always inside."""
         total = self.constant(side.start.constant)
         for atom, count in side.start.terms:
-            value = self.take(atom)
+            for number in cone(self.old, [atom]):
+                self.take(number)
+            value = self.places[atom]
             if self.old.instructions[atom].dtype is not DType.INDEX:
                 value = self.put(Instruction(Op.CAST, DType.INDEX, value))
             total = self.index(Op.ADD, total, self.index(Op.MUL, value, self.constant(count)))
         total = self.index(Op.MAX, total, self.constant(0))
         return self.index(Op.MIN, total, self.constant(extent - side.extent))
 
-    def take(self, number: int) -> int:
-        """The new number of an old value, with all that it is computed from."""
+    def take(self, number: int) -> None:
+        """Gives a value its new number; those that it is computed from have theirs."""
         if number not in self.places:
-            for value in self.old.instructions[number].values:
-                self.take(value)
-            self.places[number] = self.put(self.moved(self.old.instructions[number]))
-        return self.places[number]
-
-    def moved(self, instruction: Instruction) -> Instruction:
-        return with_operands(instruction, self.places)
+            self.places[number] = self.put(with_operands(self.old.instructions[number], self.places))
 
     def index(self, op: Op, a: int, b: int) -> int:
         return self.put(Instruction(op, DType.INDEX, a, b))
