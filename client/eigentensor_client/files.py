@@ -1,6 +1,7 @@
 """What the user hands over as words and files, read strictly; and what the user gets."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +68,20 @@ def read_variables(words: list[str] | None) -> dict[str, int]:
     return variables
 
 
-def write_tensors(path: Path, tensors: Tensors, program: Program, kind: Kind = Kind.OUTPUT) -> None:
-    """Writes results to a safetensors file with the program's dtypes; the file is whole or it is not there."""
-    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
+def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
+    """Lets `write` make a file that is whole or not there. Raises ConfigError where none can be written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        save_safetensors(temporary, tensors, dtypes)
+        write(temporary)
         temporary.replace(path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}", fix="Choose another --output.") from None
     finally:
         temporary.unlink(missing_ok=True)
+    return path
+
+
+def write_tensors(path: Path, tensors: Tensors, program: Program, kind: Kind = Kind.OUTPUT) -> None:
+    """Writes results to a safetensors file with the program's dtypes."""
+    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
+    write_whole(path, lambda file: save_safetensors(file, tensors, dtypes))

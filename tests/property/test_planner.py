@@ -49,14 +49,14 @@ def written_otherwise(root: Node, choose: Callable[[int], int]) -> Node:
     return rewrite((root,), change)[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_commuted_and_reassociated_graphs_have_one_normal_form(root: Node, random: object) -> None:
     other = written_otherwise(root, lambda n: random.randrange(n))  # type: ignore[attr-defined]
     assert normal_form((root,)) == normal_form((other,))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs())
 def test_a_normal_form_is_its_own(root: Node) -> None:
     (once,) = normal_form((root,))

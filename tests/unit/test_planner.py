@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from eigentensor import reference
 from eigentensor.errors import BindingError
-from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, rewrite, walk
+from eigentensor.graph.lower import lower
+from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, rewrite, variable, walk
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.planner.algebra import add, function, multiply, number
 from eigentensor.planner.decompositions import DECOMPOSITIONS
 from eigentensor.planner.fusions import fused
 from eigentensor.planner.oracle import max_relative_error, oracle
 from eigentensor.planner.paths import ALL_RULES, paths
+from eigentensor.planner.sample import sample_of
+from eigentensor.planner.storage import LOSSY
+from eigentensor.program.model import Role, Variable
 from eigentensor.program.ops import Op
 
 F32 = DType.FLOAT32
@@ -159,6 +164,18 @@ def test_integers_are_right_or_infinitely_wrong() -> None:
     assert max_relative_error(DType.INT32, np.array([1, 2]), np.array([1, 3])) == np.inf
 
 
+def test_samples_are_what_a_graph_can_be_given_and_the_same_each_time() -> None:
+    rows, flags = tensor("rows", 50, dtype=DType.INT32), tensor("flags", 50, dtype=DType.BOOL)
+    table = tensor("table", 7, 2, form=Form.WEIGHT)
+    graph = Graph({"rows": node(Form.GATHER, table, rows), "flags": flags, "at": variable(Variable("at", 0, 8))})
+    one, two = sample_of(graph), sample_of(graph)
+    assert set(one.tensors) == {"rows", "flags", "table"} and one.variables == {"at": 4}
+    assert set(one.tensors["rows"]) == set(range(7)) and one.tensors["flags"].dtype == np.bool_
+    assert one.digest == two.digest != sample_of(graph, seed=1).digest
+    own = sample_of(Graph(graph.outputs, data={"table": np.ones((7, 2), np.float32)}))
+    assert own.tensors["table"].all() and own.digest != one.digest
+
+
 def test_no_decomposition_contains_itself() -> None:
     def expand(name: str, above: tuple[str, ...]) -> None:
         assert name not in above, f"{' → '.join((*above, name))}"
@@ -226,6 +243,20 @@ def test_every_path_of_three_rules_means_the_same(sample: tuple[str, Node]) -> N
     for path in paths(graph, 60):
         (found,) = oracle(path.graph, given)
         assert max_relative_error(F32, found.astype(np.float32), exact) < 3e-7 * (1 + len(path.rules)), path.rules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", list(samples()), ids=lambda sample: sample[0])
+def test_every_program_of_a_path_is_near_the_oracle(sample: tuple[str, Node]) -> None:
+    given = values(Graph({"out": sample[1]}))
+    graph = Graph({"out": sample[1]}, data={"w": given["w"]} if "w" in given else {})
+    (exact,) = oracle(graph, given)
+    for path in paths(graph, 24):
+        made = lower(path.graph, fingerprint=False)
+        inputs = {name: array for name, array in given.items() if name in made.program.named(Role.INPUT)}
+        found = reference.execute(made.program, {**inputs, **made.weights}).outputs["out"]
+        most = 0.02 if LOSSY.keys() & set(path.rules) else 2e-5
+        assert max_relative_error(F32, found, exact) < most, path.rules
 
 
 def test_every_rule_has_something_to_do_in_the_samples() -> None:

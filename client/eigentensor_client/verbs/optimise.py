@@ -8,7 +8,7 @@ import typer
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import CaptureError
-from eigentensor_client.files import existing, read_inputs
+from eigentensor_client.files import existing, read_inputs, write_whole
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Inputs, Json
 from eigentensor_client.verbs.program import names_of, write_program
@@ -67,8 +67,8 @@ def optimise(
             raise typer.Exit(130) from None
     files = write_program(plan.chosen.made, target)
     if picture is not None:
-        picture.write_text(drawn(plan.chosen.made.program, plan.chosen.cost, f"{Path(source).name} on {device}"))
-        files.append(picture)
+        text = drawn(plan.chosen.made.program, plan.chosen.cost, f"{Path(source).name} on {device}")
+        files.append(write_whole(picture, lambda file: file.write_text(text)))
     fields = _fields(plan) | {"device": device, "tolerance": tolerance, "files": [str(file) for file in files]}
     lines = (line for number, part in enumerate(plan.parts, 1) for line in _lines(part, number, everything))
     written = (f"{path}  {path.stat().st_size:,} bytes" for path in files)

@@ -3,6 +3,7 @@
 import runpy
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from eigentensor.program import Kind, Program
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
 from eigentensor.store import save_safetensors
-from eigentensor_client.files import existing
+from eigentensor_client.files import existing, write_whole
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
@@ -93,13 +94,12 @@ def show(program: File, json: Json = False) -> None:
 
 def write_program(graph: "GraphProgram", target: Path, weights: Path | None = None) -> list[Path]:
     """Writes the program, and beside it what its author has: the weights, and the first values of its states."""
-    target.write_bytes(encode(graph.program))
-    written = [target]
+    written = [write_whole(target, lambda file: file.write_bytes(encode(graph.program)))]
     dtypes = {b.name: b.dtype for b in graph.program.buffers}
     for word, tensors, place in (("weights", graph.weights, weights), ("states", graph.states, None)):
         if tensors:
-            written.append(place or target.with_suffix(f".{word}.safetensors"))
-            save_safetensors(written[-1], tensors, {name: dtypes[name] for name in tensors})
+            save = partial(save_safetensors, tensors=tensors, dtypes={name: dtypes[name] for name in tensors})
+            written.append(write_whole(place or target.with_suffix(f".{word}.safetensors"), save))
     return written
 
 
