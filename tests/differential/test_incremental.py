@@ -203,12 +203,12 @@ def test_a_patch_of_one_image_changes_that_image() -> None:
 
 
 @pytest.mark.slow
-def test_a_patch_of_an_image_spreads_through_a_deep_convolution_net() -> None:
+def test_a_patch_that_spreads_through_a_deep_convolution_net_is_a_full_run() -> None:
     of = models.resnet18(112)
     inputs = {"images": of.inputs["images"].copy()}
     inputs["images"][:, :, 40:48, 60:68] = 0
     again = after_a_change(of, inputs)
-    assert again.computed.evaluations < again.of.evaluations / 2
+    assert again.computed == again.of
 
 
 def small() -> tuple[Incremental, dict[str, NDArray[Any]]]:

@@ -93,11 +93,11 @@ def boxes_of(mask: NDArray[Any], most: int = 1) -> tuple[Box, ...]:
 
 
 def _bounds(mask: NDArray[Any]) -> Box | None:
+    if not mask.any():
+        return None
     found = []
-    for axis in range(mask.ndim):
-        places = _places(mask, axis)
-        if not places.size:
-            return None
+    for axis, extent in enumerate(mask.shape):
+        places = _places(mask, axis) if extent > 1 else (0,)
         found.append((int(places[0]), int(places[-1])))
     return tuple(found)
 

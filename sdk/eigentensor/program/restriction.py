@@ -39,6 +39,7 @@ class Product(NamedTuple):
     load: int
 
 
+@lru_cache(maxsize=1024)
 def products(body: Body) -> tuple[Product, ...]:
     """How a body that stores a sum of products makes them, where one factor is a load that the other does not use.
 

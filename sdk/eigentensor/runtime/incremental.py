@@ -44,7 +44,7 @@ Values = NDArray[Any]
 #: Kernels of boxes that are held loaded, those last used.
 LOADED = 512
 #: When calls of whose results most has changed are this share of all evaluations, the change has spread everywhere.
-SPREAD = 0.25
+SPREAD = 1 / 16
 
 
 class Work(NamedTuple):
@@ -106,6 +106,7 @@ class Incremental:
         self.open = replace(program, buffers=tuple(program.buffers[n] for n in self.open_numbers))
         each = [body_cost(body).evaluations for body in program.bodies]
         self.all = Work(len(program.calls), sum(each[call.body] for call in program.calls))
+        self.shapes = [shape_of(program, number) for number in range(len(program.buffers) + len(program.calls))]
         self.kept: _Kept | None = None
 
     def run(self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int] | None = None) -> Rerun:
@@ -134,6 +135,10 @@ class Incremental:
         written = [self.loaded.read(result) for result in self.shown.results]
         everything = self.closed | arrays
         return _Kept([*(everything[n] for n in range(len(everything))), *written], values)
+
+    def shaped(self, buffers: Sequence[Values], number: int) -> Values:
+        """A buffer as its boxes see it."""
+        return buffers[number].reshape(self.shapes[number])
 
     def _copy(self, kept: "_Kept", result: Result) -> Values:
         return kept.buffers[result.buffer].reshape(result.shape).copy()
@@ -183,13 +188,13 @@ class _Pass:
         self.buffers, self.values = kept.buffers, values
         self.moved = tuple((min(pair), max(pair)) for pair in zip(kept.values, values, strict=True))
         self.changed: dict[int, tuple[Box, ...]] = {}
-        self.wild: set[int] = set()  #: buffers in which a float changed that was, or is, not finite
+        self.replaced: dict[int, list[Values]] = {}  #: what stood in the boxes that changed
         self.evaluations = 0
 
     def run(self, given: Sequence[Values]) -> Work | None:
         """What was computed; None, whatever has become of what was kept, where a full run is less work."""
         for number, array in zip(self.owner.open_numbers, given, strict=True):
-            shape = shape_of(self.program, number)
+            shape = self.owner.shapes[number]
             self._take(number, whole_box(shape), array.reshape(shape), BOXES)
         if 2 * sum(map(self._changed, self.owner.open_numbers)) > sum(array.size for array in given):
             return None
@@ -212,24 +217,24 @@ class _Pass:
     def _again(self, number: int, touches: Sequence[Touch]) -> None:
         """Computes what may have changed of the result of a call."""
         body, buffer = self.program.bodies[self.program.calls[number].body], len(self.program.buffers) + number
-        for box in rounded(merged(self._needed(number, body, touches)), shape_of(self.program, buffer)):
-            restricted = restrict(body, extents_of_box(box) if body.output_ranges else ())
-            self._take(
-                buffer, box, self._compute(number, restricted, [low for low, _ in box]).reshape(extents_of_box(box))
-            )
+        for box in rounded(merged(self._needed(number, body, touches)), self.owner.shapes[buffer]):
+            extents = extents_of_box(box)
+            new = self._compute(number, restrict(body, extents if body.output_ranges else ()), [low for low, _ in box])
+            self._take(buffer, box, new.reshape(extents))
 
     def _take(self, buffer: int, box: Box, new: Values, most: int = 1) -> None:
         """Puts new elements of a box where they belong, and notes where they differ."""
-        kept = self.buffers[buffer].reshape(shape_of(self.program, buffer))[slices(box)]
-        differs = _bits(kept) != _bits(new)
-        if found := boxes_of(differs, most):
-            moved = (tuple((low + x, low + y) for (low, _), (x, y) in zip(box, inner, strict=True)) for inner in found)
-            self.changed[buffer] = merged((*self.changed.get(buffer, ()), *moved))
-            if new.dtype == np.float32 and not all(
-                np.isfinite(of[slices(f)]).all() for of in (kept, new) for f in found
-            ):
-                self.wild.add(buffer)
+        kept = self.owner.shaped(self.buffers, buffer)[slices(box)]
+        if found := boxes_of(_bits(kept) != _bits(new), most):
+            self.changed[buffer] = merged((*self.changed.get(buffer, ()), *(inside(box, inner) for inner in found)))
+            self.replaced.setdefault(buffer, []).append(kept.copy())
             kept[...] = new
+
+    def _is_finite(self, buffer: int) -> bool:
+        """Whether all that changed in a buffer of floats is finite, and was."""
+        kept = self.owner.shaped(self.buffers, buffer)
+        old, new = self.replaced.get(buffer, ()), (kept[slices(box)] for box in self.changed.get(buffer, ()))
+        return all(np.isfinite(array).all() for array in (*old, *new))
 
     def _compute(self, number: int, restricted: Restricted, starts: Mapping[int, int] | Sequence[int]) -> Values:
         call = self.program.calls[number]
@@ -260,7 +265,7 @@ class _Pass:
         restricted = zeros(body, product.factor, extents_of_box(around))
         again = body_cost(body).evaluations * volume(touch.outputs) // body.parameters[0].elements
         argument = self.program.calls[number].arguments[body.instructions[product.load].a - 1]
-        if argument in self.wild or 4 * body_cost(restricted.program.bodies[0]).evaluations > again:
+        if 4 * body_cost(restricted.program.bodies[0]).evaluations > again or not self._is_finite(argument):
             return [touch.outputs]
         found = self._compute(number, restricted, [low for low, _ in around])
         part = [
@@ -268,7 +273,7 @@ class _Pass:
             for (low, high), (start, _), extent in zip((*touch.outputs, *steps), around, found.shape, strict=True)
         ]
         alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
-        kept = self.buffers[len(self.program.buffers) + number].reshape(body.output_ranges)[slices(touch.outputs)]
+        kept = self.owner.shaped(self.buffers, len(self.program.buffers) + number)[slices(touch.outputs)]
         return [inside(touch.outputs, box) for box in boxes_of(~alone | (kept == 0))]
 
 
