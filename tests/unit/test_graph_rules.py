@@ -26,6 +26,24 @@ def reshape(x: Node, *shape: int) -> Node:
     return node(Form.RESHAPE, x, arg=shape)
 
 
+ROWS = node(Form.EXPAND, ROW, arg=(2, 3))
+
+
+def counted(count: int, value: int, dtype: DType = I32) -> Node:
+    """value, 2·value, …: the sums of all spans of a padded constant, as tinygrad writes them."""
+    number = value if dtype is I32 else float_pattern(dtype, value)
+    padded = node(Form.PAD, constant(dtype, number, (count,)), arg=((count - 1, 0),))
+    size = 2 * count - 1
+    again = reshape(node(Form.EXPAND, reshape(padded, 1, size), arg=(count + 1, size)), (count + 1) * size)
+    spans = reshape(node(Form.SHRINK, again, arg=((0, count * (size + 1)),)), count, size + 1)
+    return node(Op.REDUCE_ADD, node(Form.SHRINK, spans, arg=((0, count), (0, count))), arg=(1,))
+
+
+def arithmetic(count: int, value: int) -> Node:
+    numbers = node(Op.ADD, counter((count,), 0), whole(1, (count,)))
+    return node(Op.MUL, numbers, whole(value, (count,)))
+
+
 #: For each rule a node that it simplifies, and what that becomes.
 CASES: dict[str, list[tuple[Node, Node]]] = {
     "reshape_of_reshape": [(reshape(reshape(X, 6), 3, 2), reshape(X, 3, 2))],
@@ -130,6 +148,16 @@ CASES: dict[str, list[tuple[Node, Node]]] = {
         (node(Op.CAST, node(Op.CAST, K, arg=DType.INT64), arg=I32), K),
     ],
     "bits_there_and_back": [(node(Op.BITCAST, node(Op.BITCAST, X, arg=I32), arg=F32), X)],
+    "constants_of_integers": [(node(Op.ADD, node(Op.ADD, K, whole(3)), whole(-1)), node(Op.ADD, K, whole(2)))],
+    "negated_comparison": [
+        (node(Op.CMPNE, node(Op.CMPNE, X, ROWS), constant(BOOL, 1, (2, 3))), node(Op.CMPEQ, X, ROWS)),
+        (node(Op.CMPNE, node(Op.CMPEQ, X, ROWS), constant(BOOL, 1, (2, 3))), node(Op.CMPNE, X, ROWS)),
+    ],
+    "sum_of_constant": [(node(Op.REDUCE_ADD, whole(1 << 30), arg=(1,)), whole(-(1 << 30), (2,)))],
+    "sum_of_padded_constant": [
+        (counted(50, 2), arithmetic(50, 2)),
+        (counted(7, 3, F32), node(Op.CAST, arithmetic(7, 3), arg=F32)),
+    ],
     "extreme_of_constant": [(node(Op.REDUCE_MAX, real(2.0), arg=(0, 1)), real(2.0, ()))],
     "arithmetic_of_constants": [
         (node(Op.ADD, real(0.1), real(0.2)), constant(F32, 0x3E99999A, (2, 3))),

@@ -26,15 +26,15 @@ DTYPES = {
     dtypes.uint8: DType.UINT8, dtypes.uint16: DType.UINT16, dtypes.uint32: DType.UINT32, dtypes.uint64: DType.UINT64,
     dtypes.float16: DType.FLOAT16, dtypes.bfloat16: DType.BFLOAT16, dtypes.float32: DType.FLOAT32,
 }  # fmt: skip
-_BINARY = {
+BINARY = {
     Ops.ADD: Op.ADD, Ops.SUB: Op.SUB, Ops.MUL: Op.MUL, Ops.FDIV: Op.DIV, Ops.MAX: Op.MAX,
     Ops.CDIV: Op.CDIV, Ops.CMOD: Op.CMOD, Ops.FLOORDIV: Op.FLOORDIV, Ops.FLOORMOD: Op.FLOORMOD,
     Ops.AND: Op.AND, Ops.OR: Op.OR, Ops.XOR: Op.XOR, Ops.SHL: Op.SHL, Ops.SHR: Op.SHR,
     Ops.CMPLT: Op.CMPLT, Ops.CMPNE: Op.CMPNE, Ops.CMPEQ: Op.CMPEQ,
 }  # fmt: skip
-_ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR}
-_UNARY = {Ops.SQRT: Op.SQRT, Ops.RECIPROCAL: Op.RECIPROCAL, Ops.TRUNC: Op.TRUNC}
-_REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MAX}
+ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR}
+UNARY = {Ops.SQRT: Op.SQRT, Ops.RECIPROCAL: Op.RECIPROCAL, Ops.TRUNC: Op.TRUNC}
+REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MAX}
 
 
 def dtype_of(dtype: Any) -> DType:
@@ -118,11 +118,11 @@ class Conversion:
             return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
         if dtype.is_float and (call := self.compositions.meant(u) or meant(u)):
             return self._function(call, dtype)
-        if u.op in _UNARY:
+        if u.op in UNARY:
             value = self(u.src[0], dtype)
-            return node(_UNARY[u.op], dtype, value) if dtype.is_float or u.op is not Ops.TRUNC else value
-        if u.op in _BINARY:
-            return self._binary(u, _BINARY[u.op], dtype)
+            return node(UNARY[u.op], dtype, value) if dtype.is_float or u.op is not Ops.TRUNC else value
+        if u.op in BINARY:
+            return self._binary(u, BINARY[u.op], dtype)
         if u.op is Ops.NEG:
             minus = constant(dtype, -1)
             return binary(Op.MUL, self(u.src[0], dtype), minus)
@@ -161,12 +161,12 @@ class Conversion:
         axes = tuple(map(self.axis, ranges))
         if dtype is not DType.INDEX:
             term = self(u.src[0], dtype)
-            return reduction(_REDUCE[u.arg[0]], axes, term, extents=extents) if ranges else term
+            return reduction(REDUCE[u.arg[0]], axes, term, extents=extents) if ranges else term
         term = self(u.src[0], DType.INDEX)
         low, high = interval(affine(term))
         if max(-low, high) * (prod(axis.extent for axis in axes) if u.arg[0] is Ops.ADD else 1) > INT32_MAX:
             raise CaptureError("a sum of indices may exceed int32", fix="compute it in a tensor of integers")
-        return cast(DType.INDEX, reduction(_REDUCE[u.arg[0]], axes, cast(DType.INT64, term), extents=extents))
+        return cast(DType.INDEX, reduction(REDUCE[u.arg[0]], axes, cast(DType.INT64, term), extents=extents))
 
     def _cast(self, u: Any, dtype: DType) -> Node:
         source = u.src[0]
@@ -184,7 +184,7 @@ class Conversion:
             return binary(op, self(u.src[0], operand), self(u.src[1], operand))
         a, b = (self(s, dtype) for s in u.src)
         if dtype is DType.BOOL:
-            return binary(_ON_BOOL.get(op, op), a, b)
+            return binary(ON_BOOL.get(op, op), a, b)
         if dtype is DType.INDEX and op in (Op.SHL, Op.SHR):
             factor = constant(DType.INDEX, 1 << u.src[1].val)
             return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, factor)

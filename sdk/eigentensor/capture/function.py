@@ -38,9 +38,9 @@ def capture(
     Raises CaptureError, with the line of the function where it is known.
     """
     function = adapter.without_jit(function)
-    inputs = _inputs(function, example_inputs)
+    inputs = inputs_of(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
-    tensors = _tensors(function if model is None else model, has_model=model is not None)
+    tensors = tensors_of(function if model is None else model, has_model=model is not None)
     data = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
     with adapter.recording() as steps:
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
@@ -49,7 +49,7 @@ def capture(
         for name in data:
             tensors[name].uop = adapter.placeholder(static_shape(tensors[name], name), tensors[name].dtype).uop
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
-        results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(_call(function, arguments)).items()}
+        results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
         written = {buffer for step in steps for buffer in step.buffers[:1]}
         for name, (uop, buffer) in held.items():
             is_state = tensors[name].uop is not uop or buffer in written
@@ -69,7 +69,7 @@ def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -
     return Outside(role, name, static_shape(tensor, name), dtype_of(tensor.dtype), data)
 
 
-def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     parameters = inspect.signature(function).parameters.values()
     positional = [arguments[p.name] for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in arguments]
     names = {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}
@@ -87,7 +87,7 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
 
 
-def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:
+def inputs_of(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:
     if not isinstance(examples, Mapping):
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
         if len(names) < len(examples):
@@ -96,7 +96,7 @@ def _inputs(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str,
     return {name: e if isinstance(e, Tensor) else Tensor(np.asarray(e)) for name, e in examples.items()}
 
 
-def _tensors(source: Any, *, has_model: bool) -> dict[str, Tensor]:
+def tensors_of(source: Any, *, has_model: bool) -> dict[str, Tensor]:
     """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
     found = _state(source) if has_model else _of_function(source)
     named: dict[int, str] = {}

@@ -9,7 +9,7 @@ may not do by itself, make a product of such a term or unmake one, is refused fo
 from collections.abc import Iterable
 from dataclasses import replace
 
-from eigentensor.graph import move_rules, value_rules  # noqa: F401 - they register themselves
+from eigentensor.graph import index_rules, move_rules, value_rules  # noqa: F401 - they register themselves
 from eigentensor.graph.node import Form, Graph, Node, remade, walk
 from eigentensor.graph.rules import RULES
 from eigentensor.graph.schedule import TERM_MOVES

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.graph.lower import elementwise
-from eigentensor.graph.node import Form, Node, constant
+from eigentensor.graph.node import Form, Node, constant, node
 from eigentensor.graph.rules import rule
 from eigentensor.lowering import functions
+from eigentensor.lowering.constants import argument
 from eigentensor.numerics.conversion import bitcast, cast
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
@@ -74,6 +75,23 @@ def negative_of_negative(n: Node) -> Node | None:
     return x.src[0] if is_twice and n.dtype is not DType.BOOL else None
 
 
+@rule(Op.ADD, Op.MUL)
+def constants_of_integers(n: Node) -> Node | None:
+    """x + 1 + 2 is x + 3: integers wrap, so the order is free."""
+    x, last = n.src
+    if not n.dtype.is_integer or x.op is not n.op or last.op is not Op.CONST or x.src[1].op is not Op.CONST:
+        return None
+    return node(n.op, x.src[0], node(n.op, x.src[1], last))
+
+
+@rule(Op.CMPNE)
+def negated_comparison(n: Node) -> Node | None:
+    """Not unequal is equal, of NaN too."""
+    x, true = n.src
+    opposite = {Op.CMPNE: Op.CMPEQ, Op.CMPEQ: Op.CMPNE}.get(x.op)  # type: ignore[arg-type]
+    return node(opposite, *x.src) if opposite and true.op is Op.CONST and true.arg == 1 else None
+
+
 @rule(*_SAME)
 def same_operands(n: Node) -> Node | None:
     return n.src[0] if n.src[0] is n.src[1] else None
@@ -122,6 +140,15 @@ def bits_there_and_back(n: Node) -> Node | None:
 def extreme_of_constant(n: Node) -> Node | None:
     (x,) = n.src
     return constant(n.dtype, x.arg, n.shape) if x.op is Op.CONST and x.elements else None
+
+
+@rule(Op.REDUCE_ADD)
+def sum_of_constant(n: Node) -> Node | None:
+    """Of integers, which wrap."""
+    (x,) = n.src
+    if x.op is not Op.CONST or not n.dtype.is_integer or not n.elements:
+        return None
+    return constant(n.dtype, argument(n.dtype, x.arg * (x.elements // n.elements)), n.shape)
 
 
 @rule(*_ELEMENTWISE, Form.FUNCTION)

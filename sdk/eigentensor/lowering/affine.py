@@ -62,13 +62,17 @@ def _divided(value: Node, n: int) -> Node:
     terms = affine(value.src[0])
     whole = {atom: c for atom, c in terms.items() if c % n == 0}
     rest = {atom: c for atom, c in terms.items() if c % n}
+    low, high = interval(rest)
+    if low < 0 or high >= n:  # perhaps what is left of each coefficient stays within one multiple
+        left = _clean({atom: c % n for atom, c in rest.items()})
+        low, high = interval(left)
+        if low >= 0 and high < n:
+            whole, rest = {atom: c - left.get(atom, 0) for atom, c in terms.items()}, left
     if value.op is Op.FLOORMOD:
-        low, high = interval(rest)
         if low >= 0 and high < n:
             return expression(rest)
         return value if not whole else binary(Op.FLOORMOD, expression(rest), index(n))
-    quotient = {atom: c // n for atom, c in whole.items()}
-    low, high = interval(rest)
+    quotient = _clean({atom: c // n for atom, c in whole.items()})
     if low >= 0 and high < n:
         return expression(quotient)
     return value if not whole else add(expression(quotient), binary(Op.FLOORDIV, expression(rest), index(n)))

@@ -33,20 +33,23 @@ def _floor_log2(x: Fraction) -> int:
     return guess if Fraction(2) ** guess <= x else guess - 1
 
 
-def constant(dtype: DType, value: float | int | bool) -> Node:
-    """`value` in the type: floats rounded, integers wrapped, truncated if they come as floats."""
+def argument(dtype: DType, value: float | int | bool) -> int:
+    """`value` in the type: the pattern of a float, rounded; an integer wrapped, truncated if it comes as a float."""
     if dtype.is_float:
-        return const(dtype, float_pattern(dtype, value))
+        return float_pattern(dtype, value)
     if dtype is DType.BOOL:
-        return const(dtype, int(bool(value)))
+        return int(bool(value))
     whole = int(value)
     if dtype is DType.INDEX:
-        return const(dtype, whole)
+        return whole
     bits = 8 * dtype.size
     whole &= (1 << bits) - 1
-    if dtype.is_signed and whole >> bits - 1:
-        whole -= 1 << bits
-    return const(dtype, whole)
+    return whole - (1 << bits) if dtype.is_signed and whole >> bits - 1 else whole
+
+
+def constant(dtype: DType, value: float | int | bool) -> Node:
+    """The constant of an expression that `argument` says."""
+    return const(dtype, argument(dtype, value))
 
 
 def identity(op: Op, dtype: DType) -> Node:
