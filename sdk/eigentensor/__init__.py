@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram as GraphProgram
     from eigentensor.capture import TensorContext as TensorContext
+    from eigentensor.graph import GraphBuilder as GraphBuilder
     from eigentensor.shortcuts import execute_graph_on_gpu as execute_graph_on_gpu
     from eigentensor.shortcuts import fetch_exported_task_by_uuid as fetch_exported_task_by_uuid
     from eigentensor.shortcuts import fetch_safetensors_by_uuid as fetch_safetensors_by_uuid
 
 _HOMES = {
+    "GraphBuilder": "eigentensor.graph",
     "GraphProgram": "eigentensor.capture",
     "TensorContext": "eigentensor.capture",
     "execute_graph_on_gpu": "eigentensor.shortcuts",

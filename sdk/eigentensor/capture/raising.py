@@ -31,7 +31,9 @@ from eigentensor.program.ops import COMPARISONS, Op
 _SAME = (Ops.COPY, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
 
 
-def raised(function: Callable[..., Any], example_inputs: Sequence[Any] | Mapping[str, Any], model: Any = None) -> Graph:
+def capture_graph(
+    function: Callable[..., Any], example_inputs: Sequence[Any] | Mapping[str, Any], model: Any = None
+) -> Graph:
     """The graph of a function of Tensors, as `capture` takes it: names, weights and functions are the same.
 
     Nothing is run. Raises CaptureError for what a graph has not: variables, assignments, values that are computed

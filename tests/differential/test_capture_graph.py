@@ -6,7 +6,7 @@ from tinygrad import Tensor, nn
 
 import captured_graphs
 from captured_graphs import normal
-from eigentensor.capture.raised import raised
+from eigentensor.capture import capture_graph
 from eigentensor.errors import CaptureError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, walk
@@ -28,13 +28,13 @@ SAME = ["softmax", "layernorm", "attention", "embedding", "cumsum", "argmax", "w
 @pytest.mark.parametrize("name", EQUAL)
 def test_a_graph_is_the_program_that_capture_makes(name: str) -> None:
     example = captured_graphs.graphs()[name]
-    assert lower(raised(example.function, example.inputs)).to_bytes() == example.captured().to_bytes()
+    assert lower(capture_graph(example.function, example.inputs)).to_bytes() == example.captured().to_bytes()
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_a_graph_has_the_bits_of_the_captured_program(name: str) -> None:
     example = captured_graphs.graphs()[name]
-    graph, captured = lower(raised(example.function, example.inputs)), example.captured()
+    graph, captured = lower(capture_graph(example.function, example.inputs)), example.captured()
     assert len(graph.program.calls) <= len(captured.program.calls) + 1
     ours, theirs = (execute(of.program, example.bound(of)).outputs["output"] for of in (graph, captured))
     assert ours.shape == theirs.shape
@@ -43,7 +43,7 @@ def test_a_graph_has_the_bits_of_the_captured_program(name: str) -> None:
 
 def test_a_gradient_is_near_what_the_scheduler_makes_of_it() -> None:
     example = captured_graphs.graphs()["cross-entropy with its gradient"]
-    graph, captured = lower(raised(example.function, example.inputs)), example.captured()
+    graph, captured = lower(capture_graph(example.function, example.inputs)), example.captured()
     ours, theirs = (execute(of.program, example.bound(of)).outputs for of in (graph, captured))
     for name in ("output_0", "output_1"):
         np.testing.assert_allclose(ours[name], theirs[name], 1e-4, 1e-6)
@@ -56,7 +56,7 @@ def test_a_look_up_is_a_gather_and_a_range_a_counter() -> None:
     def function(tokens: Tensor) -> Tensor:
         return table(tokens) + Tensor.arange(3).reshape(3, 1)
 
-    graph = raised(function, {"tokens": np.zeros((2, 3), np.int32)})
+    graph = capture_graph(function, {"tokens": np.zeros((2, 3), np.int32)})
     ops = [n.op for n in walk(*graph.roots)]
     assert Form.GATHER in ops
     assert Form.COUNTER in ops
@@ -65,7 +65,7 @@ def test_a_look_up_is_a_gather_and_a_range_a_counter() -> None:
 
 def test_weights_keep_their_names_and_data_without_one_get_one() -> None:
     model, unnamed = {"weight": Tensor(normal(40, 30))}, normal(30, 20)
-    graph = raised(lambda x: x @ model["weight"] @ Tensor(unnamed), {"x": normal(2, 40)}, model)
+    graph = capture_graph(lambda x: x @ model["weight"] @ Tensor(unnamed), {"x": normal(2, 40)}, model)
     assert sorted(graph.data) == ["data_0", "weight"]
     assert graph.data["data_0"].tobytes() == unnamed.tobytes()
 
@@ -81,7 +81,7 @@ def test_what_a_graph_has_not_is_refused() -> None:
         return x * x.sum().item()
 
     for function in (assigning, reading):
-        with pytest.raises(CaptureError) as raised_error:
-            raised(function, {"x": normal(3)})
-        assert raised_error.value.fix
-        assert "test_raised.py:" in raised_error.value.line
+        with pytest.raises(CaptureError) as refusal:
+            capture_graph(function, {"x": normal(3)})
+        assert refusal.value.fix
+        assert "test_capture_graph.py:" in refusal.value.line
