@@ -35,7 +35,7 @@ VERBS = {
 }
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
-    "operator": "Execute strangers' programs for money: join, run, status.",
+    "operator": "Execute strangers' programs for money: up, run, status, leave.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
 

@@ -101,7 +101,7 @@ class Devnet:
     def join(self, party: Party) -> Running:
         """Starts the onboarding of an operator, a process that ends when it has joined."""
         stake, collateral = from_wei(STAKE), from_wei(COLLATERAL)
-        verb = ["operator", "join", "--signer", party.signer.address, "--stake", stake, "--collateral", collateral]
+        verb = ["operator", "up", "--signer", party.signer.address, "--stake", stake, "--collateral", collateral]
         settings: Settings = {
             "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
             "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "owner.json",

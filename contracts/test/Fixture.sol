@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {Test} from "forge-std/Test.sol";
+import {Core} from "../script/Checks.sol";
 import {Deploy} from "../script/Deploy.s.sol";
 import {Bounty} from "../src/Bounty.sol";
 import {DisputeGame} from "../src/DisputeGame.sol";
@@ -45,12 +46,15 @@ abstract contract Fixture is Test {
         Deploy deploy = new Deploy();
         token = new TestToken();
         core = LocalCore.deploy(address(this), token);
-        p = deploy.localParameters();
-        Deploy.Contracts memory c = deploy.deploy(
-            Deploy.Core(core.allocationManager, core.delegationManager, core.strategyManager, core.strategy),
-            p,
-            address(deploy)
+        p = deploy.parametersOf(deploy.networkOf("local"));
+        Core memory on = Core(
+            address(core.allocationManager),
+            address(core.delegationManager),
+            address(core.strategyManager),
+            address(core.strategyFactory),
+            core.strategy
         );
+        Deploy.Contracts memory c = deploy.deploy(on, p, 1 ether, "", address(deploy));
         (bounty, manager, game, market) = (c.bounty, c.serviceManager, c.game, c.market);
         vm.roll(2_000);
         _join(operator, signer, 10 ether);

@@ -1,5 +1,8 @@
-"""Settings of an operator: flags first, then EIGENTENSOR_OPERATOR_* variables, then the defaults here."""
+"""Settings of an operator: flags first, then EIGENTENSOR_OPERATOR_* variables, then its file, then these defaults."""
 
+import os
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -22,12 +25,43 @@ def _address(text: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+_PREFIX = "EIGENTENSOR_OPERATOR_"
+_FILE = "operator.toml"
+
+
+def read_file(folder: Path) -> dict[str, object]:
+    """The settings that a data folder keeps: name = value. Raises ConfigError."""
+    try:
+        return tomllib.loads((folder / _FILE).read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / _FILE} is no file of settings: {error}") from None
+
+
+def write_file(folder: Path, texts: Mapping[str, str]) -> None:
+    """Keeps settings that are texts, atomically; other lines stay as they are."""
+    lines = (folder / _FILE).read_text().splitlines() if (folder / _FILE).exists() else []
+    lines = [line for line in lines if line.partition("=")[0].strip() not in texts]
+    lines = [*(f'{name} = "{text}"' for name, text in texts.items()), *lines]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = folder / f"{_FILE}.{os.getpid()}.tmp"
+    temporary.write_text("".join(f"{line}\n" for line in lines))
+    temporary.replace(folder / _FILE)
+
+
+def checked_address(text: str | None, flag: str) -> str:
+    """An address that a flag gives, "" where it gives none. Raises ConfigError."""
+    try:
+        return _address(text or "")
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {error}") from None
 
 
 class Settings(BaseSettings):
     """Those of one daemon, and of the commands about it."""
 
-    model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_OPERATOR_", extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
 
     network: str | None = None
     keystore: Path | None = None
@@ -58,8 +92,11 @@ class Settings(BaseSettings):
     @classmethod
     def load(cls, **flags: object) -> Self:
         """Flags that are None count as not given. Raises ConfigError, which names what is wrong."""
+        given = {name: value for name, value in flags.items() if value is not None}
         try:
-            return cls(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
+            folder = cls(**given).data_dir  # type: ignore[arg-type]
+            kept = {n: value for n, value in read_file(folder).items() if f"{_PREFIX}{n.upper()}" not in os.environ}
+            return cls(**kept | given)  # type: ignore[arg-type]
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "settings"

@@ -1,29 +1,168 @@
-"""What is looked at before an account becomes an operator, so that nothing is spent in vain."""
+"""Becoming an operator and leaving: what is looked at before anything is spent, and plans as people and programs read
+them."""
 
-from eigentensor.chain import Chain, from_wei
-from eigentensor.errors import InsufficientFunds
+import fcntl
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from eigentensor import economics
+from eigentensor.chain import Call, Goal, Situation, Status, Step, Survey, from_wei, message_of, sendable
+from eigentensor.errors import ChainError, ConfigError, InsufficientFunds
+from eigentensor_operator.config import read_file, write_file
+
+_GAS = 2_000_000  # of all steps together, and more
+_WORDS = {Status.DONE: "done", Status.TODO: "to do", Status.WAITING: "waits", Status.BLOCKED: "blocked"}
 
 
-def settle(chain: Chain) -> None:
-    """Waits for what an interrupted run had sent: then the chain alone says what is done."""
-    chain.sender.resume()
-    for intent in chain.journal.pending():
-        chain.sender.wait(intent.key)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps at the head `block`, whose successors come every `block_seconds`; `now` is when that was asked."""
+
+    owner: str
+    signer: str
+    block: int
+    block_seconds: float
+    now: datetime
+    steps: tuple[Step, ...]
+
+    @property
+    def complete(self) -> bool:
+        return all(step.status is Status.DONE for step in self.steps)
+
+    @property
+    def until(self) -> int:
+        """The first block that a step waits for; 0: none is known."""
+        return min((s.until for s in self.steps if s.status is Status.WAITING and s.until), default=0)
+
+    @property
+    def exit_code(self) -> int:
+        """0: complete, 9: not there yet, 11: something must be done elsewhere first."""
+        if any(step.status is Status.BLOCKED for step in self.steps):
+            return 11
+        return 0 if self.complete else 9
+
+    def date(self, block: int) -> datetime:
+        """About when a block will be there."""
+        seconds = max(0, block - self.block) * self.block_seconds
+        return (self.now + timedelta(seconds=math.ceil(seconds))).replace(microsecond=0)
+
+    def lines(self) -> Iterator[str]:
+        for step in self.steps:
+            until = f"until block {step.until}, about {self.date(step.until):%Y-%m-%d %H:%M} UTC" if step.until else ""
+            more = "; ".join(part for part in (until, step.why) if part and step.status is not Status.DONE)
+            yield f"{_WORDS[step.status]:<8}{step.name}: {step.what}{f' ({more})' if more else ''}"
+
+    def to_json(self, chain: Survey) -> dict[str, Any]:
+        head = {"operator": self.owner, "signer": self.signer, "block": self.block, "complete": self.complete}
+        return head | {"steps": [self._step(chain, step) for step in self.steps]}
+
+    def _step(self, chain: Survey, step: Step) -> dict[str, Any]:
+        until = self.date(step.until).isoformat() if step.until else None
+        words = {"step": step.name, "what": step.what, "status": step.status.value, "why": step.why}
+        calls = [written(chain, call) for call in step.calls]
+        return words | {"until_block": step.until or None, "until": until, "calls": calls}
 
 
-def check_funds(chain: Chain, signer: str, stake: int, collateral: int) -> None:
+def plan_of(chain: Survey, situation: Situation, signer: str, steps: Sequence[Step]) -> Plan:
+    return Plan(situation.owner, signer, situation.block, chain.block_seconds(), datetime.now(UTC), tuple(steps))
+
+
+def written(chain: Survey, call: Call) -> dict[str, str]:
+    """A message for whoever has the owner's key."""
+    message = message_of(chain, call)
+    return {"function": message.name, "to": message.to, "value": "0", "data": "0x" + message.data.hex()}
+
+
+def batch(chain: Survey, plan: Plan) -> dict[str, Any]:
+    """What is to be sent now as a file for Safe's transaction builder."""
+    calls = [written(chain, call) for step in sendable(plan.steps) for call in step.calls]
+    empty = {"contractMethod": None, "contractInputsValues": None}
+    return {
+        "version": "1.0",
+        "chainId": str(chain.deployment.chain_id),
+        "createdAt": int(plan.now.timestamp() * 1000),
+        "meta": {"name": "EigenTensor operator", "createdFromSafeAddress": plan.owner},
+        "transactions": [{k: c[k] for k in ("to", "value", "data")} | empty for c in calls],
+    }
+
+
+def write_batch(path: Path, content: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content, indent=2) + "\n")
+    temporary.replace(path)
+
+
+# ---- Before anything is spent ----
+
+
+def check_market(chain: Survey) -> None:
+    """Raises ChainError if the market takes no tasks on EigenLayer's core as it is now."""
+    p = chain.deployment.parameters
+    longest, delay = economics.lifetime(p, p.max_exec), chain.stake_delay()
+    if economics.lifetime(p, 1) > delay:
+        raise ChainError(
+            f"EigenLayer lets stake go after {delay} blocks now, the market's shortest task lives longer",
+            fix=f"The longest takes {longest} blocks. Nothing is accepted here any more: wait for another market.",
+        )
+
+
+def check_funds(chain: Survey, situation: Situation, goal: Goal) -> None:
     """Raises InsufficientFunds, which names what is missing where: gas of both keys, tokens for all steps together."""
-    symbol, owner = chain.deployment.token_symbol, chain.address
-    for who, account in (("owner", owner), ("signer", signer)):
-        if chain.ether_of(account) == 0:
+    symbol, decimals, owner = chain.deployment.token_symbol, chain.deployment.token_decimals, situation.owner
+    for who, account, gas in (("owner", owner, _GAS), ("signer", goal.signer, 1)):
+        if chain.ether_of(account) < (needed := gas * chain.gas_price()):
             raise InsufficientFunds(
-                f"the {who} {account} has no gas", fix="Send some of the chain's coin there, then run this again."
+                f"the {who} {account} has no gas",
+                fix=f"Send {from_wei(needed)} of the chain's coin there, then run this again.",
             )
-    held = chain.balance_of(owner)
-    missing = max(0, stake - chain.stake_of(owner)) + max(0, collateral - held.balance - held.collateral)
-    tokens = chain.tokens_of(owner)
-    if tokens < missing:
+    held = situation.balance + situation.collateral
+    missing = max(0, goal.stake - situation.stake) + max(0, goal.collateral - held)
+    if situation.tokens < missing:
         raise InsufficientFunds(
-            f"the owner {owner} has {from_wei(tokens)} {symbol}; stake and collateral need {from_wei(missing)}",
+            f"the owner {owner} has {from_wei(situation.tokens, decimals)} {symbol}; "
+            f"stake and collateral need {from_wei(missing, decimals)}",
             fix="Send the rest there, or ask for less with --stake and --collateral, then run this again.",
         )
+
+
+# ---- On this machine ----
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Only one of these at a time sends the owner's messages. Raises ConfigError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / "owner.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"somebody else is at it in {folder}", fix="Wait for the other `operator up` or `operator leave`."
+            ) from None
+        yield
+
+
+def prices(folder: Path, wanted: Mapping[str, str | None], *, write: bool) -> Step:
+    """Keeps the prices with which the daemon of this data folder is to start; without any there is nothing to do."""
+    given = {name: text for name, text in wanted.items() if text is not None}
+    kept = read_file(folder)
+    if write and any(kept.get(name) != text for name, text in given.items()):
+        write_file(folder, given)
+        kept = read_file(folder)
+    done = all(kept.get(name) == text for name, text in given.items())
+    shown = ", ".join(f"{name} {kept.get(name, '0') if done else given[name]}" for name in (given or wanted))
+    return Step("prices", f"ask for {shown}", Status.DONE if done else Status.TODO)
+
+
+def wait_for(chain: Survey, block: int, poll: float) -> None:
+    """Returns when a block is there; where 0, after the next one."""
+    target = block or chain.block_number() + 1
+    while chain.block_number() < target:
+        time.sleep(poll)

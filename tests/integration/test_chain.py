@@ -34,14 +34,13 @@ from eigentensor.chain import (
     Unlocked,
     anvil_account,
     commitment,
-    joining,
     order_uuid,
     sign_order,
     to_wei,
 )
 from eigentensor.economics.profiles import LOCAL
-from eigentensor.errors import ChainError, ConfigError, Reverted, Unreachable
-from eigentensor.testing.localnet import COLLATERAL, FIRST_BLOCK, SEATS, STAKE, Anvil, pass_seed
+from eigentensor.errors import ChainError, Reverted, Unreachable
+from eigentensor.testing.localnet import FIRST_BLOCK, Anvil, pass_seed
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -163,21 +162,6 @@ def test_an_operator_works_off_many_tasks_in_a_few_messages(
     closed = operator.close_many(undrawn).events
     assert [e.task for e in closed if isinstance(e, Closed)] == [order_uuid(order, domain) for order in undrawn]
     assert operator.transaction_count(operator.address) == sent + 4
-
-
-def test_joining_takes_only_the_steps_that_are_missing(operator: Chain) -> None:
-    def steps(cap: int) -> list[tuple[str, bool]]:
-        amounts = {"collateral_cap": cap, "stake_cap": MOST, "stake": STAKE, "collateral": COLLATERAL, "seats": SEATS}
-        return [(s.name, s.is_done()) for s in joining(operator, signer=operator.address, **amounts)]
-
-    assert all(done for _, done in steps(MOST))
-    assert [name for name, done in steps(6) if not done] == ["signer"]
-    mine = [e for e in operator.events(0) if getattr(e, "operator", None) == operator.address]
-    assert sorted(type(e).__name__ for e in mine) == ["OperatorJoined", "SeatsSet", "SignerSet"]
-    rest = {"collateral_cap": 0, "stake_cap": 0, "collateral": 0, "seats": 0}
-    poor = joining(operator, signer=operator.address, stake=to_wei("100"), **rest)
-    with pytest.raises(ConfigError, match="needs 80"):
-        next(step for step in poor if step.name == "stake").do()
 
 
 def test_a_refusal_costs_nothing_and_names_its_reason(client: Chain, order_of: Orders, chain_of: Chains) -> None:

@@ -185,24 +185,40 @@ def test_a_draining_operator_says_so_to_whoever_asks_why(
     client.cancel(task)
 
 
-def test_joining_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
     count = net.anvil.web3.eth.get_transaction_count(party.address)
     amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
-    plan = json.loads(run("join", *amounts, "--dry-run", "--json"))
-    assert [step["done"] for step in plan["steps"]] == [True] * 7
-    assert json.loads(run("join", *amounts, "--json")) == plan
+    plan = json.loads(run("up", *amounts, "--dry-run", "--json"))
+    assert plan["schema"] == "eigentensor.operator-plan/2" and plan["complete"]
+    assert [step["status"] for step in plan["steps"]] == ["done"] * 8
+    again = json.loads(run("up", *amounts, "--min-price", "0.02", "--json"))
+    assert again["complete"] and (party.folder / "operator.toml").read_text() == 'min_price = "0.02"\n'
     assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+    (party.folder / "operator.toml").unlink()
 
 
-def test_joining_with_too_little_says_how_much_is_missing_and_spends_nothing(
+def test_going_up_with_too_little_says_how_much_is_missing_and_spends_nothing(
     net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
     count = net.anvil.web3.eth.get_transaction_count(party.address)
     with pytest.raises(InsufficientFunds, match="stake and collateral need 19"):
-        run("join", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
+        run("up", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
     assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+
+
+def test_a_cold_owner_gets_its_messages_written_down(net: Devnet, party: Party, run: Run, tmp_path: Path) -> None:
+    safe = tmp_path / "safe.json"
+    owner = ("--owner", party.address, "--safe", str(safe), "--json")
+    plan = json.loads(run("leave", *owner))
+    assert {step["step"]: step["status"] for step in plan["steps"]} == {
+        "operator set": "to do", "tasks": "done", "allocation": "to do", "balance": "to do", "signer": "to do",
+    }  # fmt: skip
+    calls = [call for step in plan["steps"] for call in step["calls"]]
+    batch = json.loads(safe.read_text())
+    assert batch["chainId"] == "31337"
+    assert [(t["to"], t["data"]) for t in batch["transactions"]] == [(c["to"], c["data"]) for c in calls]
 
 
 def test_status_is_one_versioned_object(party: Party, run: Run) -> None:

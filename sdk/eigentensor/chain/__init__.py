@@ -2,6 +2,7 @@
 
 import sys
 
+from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
 from eigentensor.chain.chain import Admission, Chain, Opening
 from eigentensor.chain.decline import Decline
 from eigentensor.chain.events import (
@@ -47,10 +48,11 @@ from eigentensor.chain.history import Changes
 from eigentensor.chain.keys import anvil_account, load_account, save_account
 from eigentensor.chain.network import Deployment, Network
 from eigentensor.chain.node import Head
-from eigentensor.chain.onboarding import Step, joining
+from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.situation import Situation, Survey, Withdrawal
 from eigentensor.chain.transcript import transcript
 from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
@@ -70,14 +72,16 @@ from eigentensor.chain.views import (
 )
 
 __all__ = [
-    "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Cancelled", "Cause", "Chain",
-    "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline", "Demanded",
-    "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "GameEnded", "GameView",
-    "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network", "Note", "Noted", "Opened",
-    "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader", "Receipt", "Revealed",
-    "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed", "Stage", "StakeSlashed",
-    "State", "Step", "Task", "TaskEvent", "Tokens", "Unlocked", "Withdrawn", "anvil_account", "commitment", "from_wei",
-    "joining", "load_account", "order_signer", "order_uuid", "save_account", "sign_order", "to_wei", "transcript",
+    "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Call", "Cancelled", "Cause",
+    "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline",
+    "Demanded", "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "GameEnded",
+    "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network", "Note",
+    "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader",
+    "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Situation",
+    "Slashed", "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent", "Tokens",
+    "Unlocked", "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei", "joining",
+    "leaving", "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account", "sendable",
+    "settle", "sign_order", "to_wei", "transcript",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

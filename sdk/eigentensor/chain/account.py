@@ -10,11 +10,11 @@ from web3.contract import Contract
 from eigentensor.chain.journal import Journal
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.network import Network, state_folder
-from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.situation import Survey
 
 
-class Account(Reader):
+class Account(Survey):
     """One market, and an account that acts in it.
 
     Messages that make sense once (those of a task; the others under a `once` key) are never sent twice: repeating one

@@ -144,7 +144,7 @@ class Reader(Games):
 
     def allocation_of(self, operator: str) -> int:
         """The part (WAD) of what is delegated to the operator that the market's operator set can slash."""
-        arguments = (self._address(operator), self._operator_set(), self._address(self.deployment.strategy))
+        arguments = (self._address(operator), self.operator_set(), self._address(self.deployment.strategy))
         magnitude, *_ = self._call(self.allocation_manager, "getAllocation", *arguments)
         return int(magnitude)
 
@@ -158,5 +158,6 @@ class Reader(Games):
         task, amount, beneficiaries = self._call(self.bounty, "noteOf", slash_id)
         return Note(bytes(task), int(amount), tuple(map(str, beneficiaries)))
 
-    def _operator_set(self) -> tuple[str, int]:
+    def operator_set(self) -> tuple[str, int]:
+        """The market's operator set, as EigenLayer names it: service manager and number."""
         return self._address(self.deployment.service_manager), int(self._call(self.manager, "OPERATOR_SET"))

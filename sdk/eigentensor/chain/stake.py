@@ -21,20 +21,20 @@ class Staker(Account):
 
     def join_operator_set(self) -> Receipt:
         """Registers the account, an operator of EigenLayer, for the market's operator set."""
-        avs, set_id = self._operator_set()
+        avs, set_id = self.operator_set()
         arguments = (self._address(self.address), (avs, [set_id], b""))
         return self._send(self.allocation_manager, "registerForOperatorSets", *arguments)
 
     def leave_operator_set(self) -> Receipt:
         """Takes the account out of the market's operator set; its stake stays slashable for EigenLayer's delay."""
-        avs, set_id = self._operator_set()
+        avs, set_id = self.operator_set()
         arguments = (self._address(self.address), avs, [set_id])
         return self._send(self.allocation_manager, "deregisterFromOperatorSets", arguments)
 
     def allocate(self, magnitude: int = WAD, *, once: str | None = None) -> Receipt:
         """Lets the market's operator set slash `magnitude` (WAD) of what is delegated to the account."""
         strategies = [self._address(self.deployment.strategy)]
-        arguments = (self._address(self.address), [(self._operator_set(), strategies, [magnitude])])
+        arguments = (self._address(self.address), [(self.operator_set(), strategies, [magnitude])])
         return self._send(self.allocation_manager, "modifyAllocations", *arguments, once=once)
 
     def set_signer(self, signer: str, collateral_cap: int, stake_cap: int, *, once: str | None = None) -> Receipt:

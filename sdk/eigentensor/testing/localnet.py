@@ -21,7 +21,7 @@ from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Deployment, Network, Order, joining, order_uuid, to_wei
+from eigentensor.chain import Chain, Deployment, Goal, Network, Order, Status, carry_out, joining, order_uuid, to_wei
 from eigentensor.chain.keys import ANVIL_KEYS
 from eigentensor.errors import ChainError, ConfigError
 
@@ -177,10 +177,10 @@ def join(
     most = (1 << 96) - 1
     with TemporaryDirectory() as journals, Chain(network, account, Path(journals) / "journal.sqlite") as chain:
         chain.mint(chain.address, stake + collateral)
-        amounts = {"stake": stake, "collateral": collateral, "collateral_cap": most, "stake_cap": most}
-        for step in joining(chain, signer=signer or chain.address, seats=seats, **amounts):
-            if not step.is_done():
-                step.do()
+        goal = Goal(signer or chain.address, stake, collateral, most, most, seats)
+        steps = carry_out(chain, lambda situation: joining(situation, goal, chain.deployment))
+        if missing := [step.name for step in steps if step.status is not Status.DONE]:
+            raise ChainError(f"{chain.address} could not join: {', '.join(missing)}")
 
 
 def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:

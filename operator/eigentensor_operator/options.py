@@ -1,0 +1,32 @@
+"""What several verbs of `eigentensor operator` take and print."""
+
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Network = Annotated[str | None, typer.Option("--network", help="A network's name, or a .json file.")]
+Keystore = Annotated[
+    Path | None, typer.Option("--keystore", help="V3 keystore: of the owner to join or leave, of the signer to run.")
+]
+PasswordFile = Annotated[Path | None, typer.Option("--password-file", help="File with the keystore's password.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Journals, blobs and results of this operator.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
+
+
+def say(text: str) -> None:
+    """To people."""
+    typer.echo(text, err=True)
+
+
+def show(schema: str, fields: dict[str, Any]) -> None:
+    """To programs: one object."""
+    sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
+
+
+def head(network: str, account: str) -> None:
+    """The first line of every verb."""
+    say(f"eigentensor {version('eigentensor')} · network {network} · account {account}")

@@ -1,0 +1,143 @@
+"""What the owner of an operator does with its own key, seldom: `operator up` and `operator leave`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigentensor_operator.options import AsJson, DataDir, Keystore, Network, PasswordFile, say
+
+if TYPE_CHECKING:
+    from eigentensor.chain import Situation, Step
+
+Owner = Annotated[
+    str | None, typer.Option("--owner", help="The owner, if its key is elsewhere: prints what it is to send.")
+]
+Safe = Annotated[
+    Path | None, typer.Option("--safe", help="With --owner: a file for the transaction builder of a Safe.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; send nothing.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Stay until everything is done, however long that takes.")]
+
+
+def up(
+    network: Network = None,
+    keystore: Keystore = None,
+    password_file: PasswordFile = None,
+    data_dir: DataDir = None,
+    signer: Annotated[str | None, typer.Option("--signer", help="Address of the hot key; else the owner.")] = None,
+    stake: Annotated[str, typer.Option("--stake", help="Tokens at stake.")] = "1",
+    collateral: Annotated[str, typer.Option("--collateral", help="Tokens in the market, to hold for tasks.")] = "1",
+    cap: Annotated[
+        str | None, typer.Option("--cap", help="Tokens that the signer may hold for tasks; by default the collateral.")
+    ] = None,
+    stake_cap: Annotated[
+        str | None, typer.Option("--stake-cap", help="Tokens of stake that it may lock for them; by default the stake.")
+    ] = None,
+    allocation: Annotated[
+        str | None, typer.Option("--allocation", help="Part of all its stake at risk here; by default what is free.")
+    ] = None,
+    seats: Annotated[
+        int | None, typer.Option("--seats", min=0, help="To be drawn from as a verifier; by default all it can have.")
+    ] = None,
+    min_price: Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay.")] = None,
+    price_per_giga: Annotated[
+        str | None, typer.Option("--price-per-giga", help="Tokens for 10^9 instruction evaluations.")
+    ] = None,
+    metadata: Annotated[str, typer.Option("--metadata", help="URI of what EigenLayer shows about the operator.")] = "",
+    device: Annotated[
+        str | None, typer.Option("--device", help="Hold this device of this machine to the reference first.")
+    ] = None,
+    owner: Owner = None,
+    safe: Safe = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Become an operator, step by step. Run it again at any time: what is done is not done twice.
+
+    Exit code 9: it waits for a block; 11: a step is blocked, the plan says by what.
+    """
+    from eigentensor.chain import Goal, joining, to_wei
+    from eigentensor.economics import WAD
+    from eigentensor.errors import ConfigError
+    from eigentensor_operator import onboarding
+    from eigentensor_operator.config import Settings, checked_address
+    from eigentensor_operator.device import Device
+    from eigentensor_operator.session import opened
+
+    settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
+    wanted = {"min_price": min_price, "price_per_giga": price_per_giga}
+    Settings.load(data_dir=data_dir, **wanted)  # amounts that are none are refused before anything is sent
+    if device is not None:
+        Device(settings.max_memory, settings.unsafe_no_sandbox, device).check()
+        say(f"the device {device} computes as the reference does")
+    with opened(settings, owner) as session:
+        chain, decimals = session.chain, session.chain.deployment.token_decimals
+        staked, part = to_wei(stake, decimals), None if allocation is None else to_wei(allocation)
+        if part is not None and not 0 < part <= WAD:
+            raise ConfigError(f"--allocation: {allocation} is not a part of the stake", fix="Write 0.5 for half of it.")
+        goal = Goal(
+            signer=checked_address(signer, "--signer") or session.owner,
+            stake=staked,
+            collateral=to_wei(collateral, decimals),
+            collateral_cap=to_wei(cap or collateral, decimals),
+            stake_cap=chain.shares_of(to_wei(stake_cap or stake, decimals)),
+            seats=staked // chain.seat_stake() if seats is None else seats,
+            magnitude=part,
+            metadata=metadata,
+        )
+        onboarding.check_market(chain)
+        if not dry_run and not session.is_cold:
+            session.settle()
+            onboarding.check_funds(chain, chain.situation(session.owner), goal)
+        kept = onboarding.prices(settings.data_dir, wanted, write=not dry_run and not session.is_cold)
+
+        def planned(situation: "Situation") -> "Sequence[Step]":
+            return joining(situation, goal, chain.deployment)
+
+        plan = session.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
+        session.tell(plan, safe, as_json=as_json)
+        if plan.complete and not as_json:
+            say(f"next    eigentensor operator run --address {session.owner} --keystore KEYSTORE_OF_THE_SIGNER")
+    raise typer.Exit(plan.exit_code if not dry_run and not session.is_cold else 0)
+
+
+def leave(
+    network: Network = None,
+    keystore: Keystore = None,
+    password_file: PasswordFile = None,
+    data_dir: DataDir = None,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Take the stake out of EigenLayer too, after its delay.")
+    ] = False,
+    owner: Owner = None,
+    safe: Safe = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop being an operator of this market. Run it again until nothing is left to do; keep the daemon running until
+    its tasks are over.
+
+    Exit code 9: it waits for a block or for tasks; 11: a step is blocked.
+    """
+    from eigentensor.chain import leaving
+    from eigentensor_operator.config import Settings
+    from eigentensor_operator.report import unfinished
+    from eigentensor_operator.session import opened
+
+    settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
+    if settings.journal.exists() and not dry_run:
+        settings.drain_file.touch()
+        say("the daemon of this data folder accepts nothing more")
+    with opened(settings, owner) as session:
+
+        def planned(situation: "Situation") -> "Sequence[Step]":
+            left = len(unfinished(settings))
+            return leaving(situation, session.chain.deployment, withdraw=withdraw, unfinished=left)
+
+        plan = session.follow(planned, "", [], dry_run=dry_run, wait=wait)
+        session.tell(plan, safe, as_json=as_json)
+    raise typer.Exit(plan.exit_code if not dry_run and not session.is_cold else 0)

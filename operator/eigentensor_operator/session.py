@@ -1,0 +1,98 @@
+"""An owner at work: with its key here, or with a key that is elsewhere and gets messages to send."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from eigentensor.chain import Call, Chain, Network, Situation, Step, Survey, carry_out, message_of, rehearse, sendable
+from eigentensor.chain import settle as settle_chain
+from eigentensor.errors import ConfigError
+from eigentensor_operator.config import Settings, checked_address
+from eigentensor_operator.onboarding import Plan, alone, batch, plan_of, wait_for, write_batch, written
+from eigentensor_operator.options import head, say, show
+
+Planned = Callable[[Situation], Sequence[Step]]
+
+
+class Session:
+    """`chain` is a `Chain` where the owner's key is here."""
+
+    def __init__(self, chain: Survey, owner: str, poll: float) -> None:
+        self.chain = chain
+        self.owner = owner
+        self._poll = poll
+
+    @property
+    def is_cold(self) -> bool:
+        return not isinstance(self.chain, Chain)
+
+    def settle(self) -> None:
+        """Waits for what an interrupted run had sent."""
+        if isinstance(self.chain, Chain):
+            settle_chain(self.chain)
+
+    def follow(self, planned: Planned, signer: str, more: Sequence[Step], *, dry_run: bool, wait: bool) -> Plan:
+        """Does what can be done now, with `wait` everything. Dry, or without the key, it is only simulated.
+
+        `more` are steps of this machine. Raises what sending raises.
+        """
+        chain = self.chain
+        while True:
+            if dry_run or not isinstance(chain, Chain):
+                steps = planned(chain.situation(self.owner))
+                self._rehearse(steps)
+            else:
+                steps = carry_out(chain, planned, _announce)
+            situation = chain.situation(self.owner)
+            plan = plan_of(chain, situation, signer, (*steps, *more))
+            if dry_run or self.is_cold or not wait or plan.exit_code != 9:
+                return plan
+            for line in plan.lines():
+                say(line)
+            wait_for(chain, plan.until, self._poll)
+
+    def tell(self, plan: Plan, safe: Path | None, *, as_json: bool) -> None:
+        """The plan to people or to programs, and what the owner is to send."""
+        if safe is not None:
+            write_batch(safe, batch(self.chain, plan))
+        if as_json:
+            show("eigentensor.operator-plan/2", plan.to_json(self.chain))
+            return
+        for line in plan.lines():
+            say(line)
+        if self.is_cold:
+            for step in sendable(plan.steps):
+                for call in step.calls:
+                    message = written(self.chain, call)
+                    typer.echo(f"{message['function']}\n  to    {message['to']}\n  value 0\n  data  {message['data']}")
+            say(f"send these from {self.owner}, in this order, then run this again")
+
+    def _rehearse(self, steps: Sequence[Step]) -> None:
+        messages = [message_of(self.chain, call) for step in sendable(steps) for call in step.calls]
+        if messages and not rehearse(self.chain, self.owner, messages):
+            say("the node simulates one message at a time: only the first was tried")
+
+
+def _announce(step: Step, call: Call) -> None:
+    say(f"sends   {call.function} for {step.name}")
+
+
+@contextmanager
+def opened(settings: Settings, owner: str | None) -> Iterator[Session]:
+    """The owner of the settings' keystore, or one whose key is elsewhere. Raises ConfigError, ChainError."""
+    network = Network.load(settings.network)
+    if owner is not None:
+        if settings.keystore is not None:
+            raise ConfigError("--owner is for a key that is elsewhere", fix="Leave out --owner, or the keystore.")
+        survey = Survey(network)
+        survey.check()
+        address = checked_address(owner, "--owner")
+        head(network.name, address)
+        yield Session(survey, address, settings.poll_seconds)
+        return
+    account = settings.account()
+    head(network.name, account.address)
+    with alone(settings.data_dir), Chain(network, account, settings.data_dir / "owner-transactions.sqlite") as chain:
+        yield Session(chain, account.address, settings.poll_seconds)

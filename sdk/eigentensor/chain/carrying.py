@@ -1,0 +1,96 @@
+"""Carrying out a plan: each message simulated, journalled, sent once; or written down for a key that is elsewhere."""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
+
+from web3 import Web3
+from web3.types import RPCEndpoint
+
+from eigentensor.chain.chain import Chain
+from eigentensor.chain.contracts import reverted, talking_to
+from eigentensor.chain.node import Node
+from eigentensor.chain.onboarding import Call, Status, Step
+from eigentensor.chain.sender import Message
+from eigentensor.chain.situation import Situation
+from eigentensor.errors import ChainError
+
+_POLL = 0.1
+_UNKNOWN_METHOD = -32601
+
+
+def carry_out(
+    chain: Chain, plan: Callable[[Situation], Sequence[Step]], tell: Callable[[Step, Call], None] = lambda *_: None
+) -> Sequence[Step]:
+    """Sends all that the plan says can be sent now, and returns what it says then. `tell` is called before a message.
+
+    What an interrupted run had sent is waited for first: then the chain alone says what is done.
+    """
+    settle(chain)
+    before: Call | None = None
+    while True:
+        steps = plan(chain.situation(chain.address))
+        ready = sendable(steps)
+        if not ready:
+            return steps
+        step = ready[0]
+        call = step.calls[0]
+        if call == before:
+            raise ChainError(f"{step.name}: {call.function} is in the chain, and nothing has changed", fix="Try again.")
+        tell(step, call)
+        receipt = chain.sender.send(message_of(chain, call), uuid.uuid4().hex)
+        while chain.block_number() < receipt.block:  # a node behind the same address may be late
+            time.sleep(_POLL)
+        before = call
+
+
+def sendable(steps: Sequence[Step]) -> list[Step]:
+    """What can be sent now: nothing behind a blocked step, for which it would be in vain."""
+    before = takewhile(lambda step: step.status is not Status.BLOCKED, steps)
+    return [step for step in before if step.status is Status.TODO]
+
+
+def settle(chain: Chain) -> None:
+    """Offers what was sent and is not in the chain again, and waits for it."""
+    chain.sender.resume()
+    for intent in chain.journal.pending():
+        chain.sender.wait(intent.key)
+
+
+def message_of(node: Node, call: Call) -> Message:
+    contracts = {
+        "TaskMarket": node.market,
+        "ServiceManager": node.manager,
+        "AllocationManager": node.allocation_manager,
+        "DelegationManager": node.delegation_manager,
+        "StrategyManager": node.strategy_manager,
+        "Token": node.token,
+    }
+    contract = contracts[call.contract]
+    data = bytes.fromhex(contract.encode_abi(call.function, list(call.arguments))[2:])
+    return Message(call.function, contract.address, data)
+
+
+def rehearse(node: Node, sender: str, messages: Sequence[Message]) -> bool:
+    """Simulates messages one after the other on top of the newest block. Raises Reverted where one would be refused.
+
+    Returns False where the node cannot simulate several (eth_simulateV1): then only the first was tried.
+    """
+    calls: list[dict[str, Any]] = [
+        {"from": Web3.to_checksum_address(sender), "to": m.to, "data": Web3.to_hex(m.data)} for m in messages
+    ]
+    with talking_to(node.network.rpc_url):
+        asked = [{"blockStateCalls": [{"calls": calls}]}, "latest"]
+        answer = node.web3.provider.make_request(RPCEndpoint("eth_simulateV1"), asked)
+        if answer.get("error", {}).get("code") == _UNKNOWN_METHOD:
+            node.web3.eth.call(calls[0])  # type: ignore[arg-type]
+            return len(calls) < 2
+    if "result" not in answer:
+        raise ChainError(f"the node did not simulate: {answer.get('error')}")
+    for result in answer["result"][0]["calls"]:
+        if int(result["status"], 16) != 1:
+            data = result.get("returnData") or result.get("error", {}).get("data") or "0x"
+            raise reverted(bytes.fromhex(data[2:]))
+    return True
