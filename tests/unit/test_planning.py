@@ -56,6 +56,18 @@ def test_parts_that_differ_in_a_number_are_not_one_block() -> None:
     assert [len(block.places) for block in blocks(builder.graph(x))] == [2, 1]
 
 
+def test_repetitions_within_repetitions_are_found() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", (4, 8))
+    for number in range(12):
+        w, v = (builder.weight(f"{number}.{name}", np.eye(8, dtype=np.float32)) for name in "wv")
+        x = x + (x @ w).tanh() @ v * (3.0 if number % 4 == 3 else 2.0)
+    graph = builder.graph(x)
+    found = blocks(graph)
+    assert sorted(len(block.places) for block in found) == [3, 9]
+    assert assembled(graph, [(block, block.graph) for block in found]).roots == graph.roots
+
+
 def test_a_graph_without_repetition_is_one_block() -> None:
     (block,) = blocks(tanh_of_a_sum())
     assert len(block.places) == 1

@@ -128,13 +128,14 @@ def _cuts(order: Sequence[Node], last: Mapping[Node, int]) -> list[tuple[int, in
         crossing[number + 1 : last[n] + 1] += 1
     sums = np.cumsum([0, *(n.op in REDUCTIONS for n in order)])
 
-    def within(start: int, end: int) -> list[tuple[int, int]]:
+    def within(start: int, end: int, least: int = 0) -> list[tuple[int, int]]:
         found = _repetition(codes[start:end], crossing[start : end + 1], sums[start : end + 1])
-        if found is None:
+        if found is None or found[1] * found[2] < least:
             return [(start, end)] if end > start else []
-        first, period, count = found
-        first += start
-        middle = [(first + k * period, first + (k + 1) * period) for k in range(count)]
+        first, period, count = start + found[0], *found[1:]
+        periods = [(first + k * period, first + (k + 1) * period) for k in range(count)]
+        # five layers of one kind and one of another: what repeats most of a period is a block of its own
+        middle = [part for a, b in periods for part in within(a, b, period // 2)]
         return [*within(start, first), *middle, *within(first + count * period, end)]
 
     return within(0, len(order))
