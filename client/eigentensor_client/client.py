@@ -17,7 +17,6 @@ from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BlobCorrupt,
     BlobNotFound,
-    ConfigError,
     EigenTensorError,
     InsufficientFunds,
     NotDisputable,
@@ -254,12 +253,7 @@ class Client:
         `path` is its file, which must not exist; without one a killed process loses it. Raises BindingError,
         TermsRefused, NotDisputable, StoreError, ConfigError.
         """
-        if path is not None and path.exists():
-            raise ConfigError(f"{path} exists", fix="Take it up with `resume`, or choose another file.")
-        session = Session.start(self, program, weights, states, terms, tell)
-        if path is not None:
-            session.save(path)
-        return session
+        return Session.start(self, program, weights, states, terms, path, tell)
 
     def resume(self, path: Path) -> Session:
         """The session in a file, from another process or machine. `Session.run` of the same work, or `Session.wait`,

@@ -6,7 +6,7 @@ sent, and what came of it before it is told: whatever ends this process, nothing
 
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -60,15 +60,31 @@ class Session:
 
     @classmethod
     def start(
-        cls, client: "Client", program: Program, weights: Part, states: Part, terms: Terms, tell: Tell = silent
+        cls,
+        client: "Client",
+        program: Program,
+        weights: Part,
+        states: Part,
+        terms: Terms,
+        path: Path | None = None,
+        tell: Tell = silent,
     ) -> Self:
-        """As `Client.session`, without a file."""
+        """As `Client.session`."""
         if not program.new_states:
             raise BindingError("the program has no states: no task goes on from another", fix="Post it as a task.")
         client.check_program(program, terms)
-        roots = transfer.upload_fixed(client.gateway, program, weights, states, tell)
-        domain = client.network.deployment.domain
-        return cls(client, program, History(domain, client.address, roots.program, roots.weights, roots.states, terms))
+        with ExitStack() as undo:
+            file = None if path is None else SessionFile(path, new=True)
+            if file is not None:
+                undo.callback(file.close)
+            roots = transfer.upload_fixed(client.gateway, program, weights, states, tell)
+            domain = client.network.deployment.domain
+            history = History(domain, client.address, roots.program, roots.weights, roots.states, terms)
+            session = cls(client, program, history)
+            if file is not None:
+                session._move(file)
+            undo.pop_all()
+        return session
 
     @classmethod
     def resume(cls, client: "Client", path: Path) -> Self:
@@ -109,11 +125,8 @@ class Session:
             self._file.close()
 
     def save(self, path: Path) -> None:
-        """From now on the session is in this file, whole after every change. Raises SessionBusy, ConfigError."""
-        file = SessionFile(path)
-        file.write(self.history)
-        self.close()
-        self._file = file
+        """From now on the session is in this new file, whole after every change. Raises SessionBusy, ConfigError."""
+        self._move(SessionFile(path, new=True))
 
     # ---- Going on ----
 
@@ -303,6 +316,11 @@ class Session:
                 with suppress(Reverted):  # accepted just now
                     self.client.cancel(task)
         self._write(self.history.rewound(step, why))
+
+    def _move(self, file: SessionFile) -> None:
+        file.write(self.history)
+        self.close()
+        self._file = file
 
     def _write(self, history: History) -> None:
         if self._file is not None:

@@ -4,30 +4,49 @@ import fcntl
 import json
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy
 from eigentensor_client.history import History
 
 
 class SessionFile:
-    """A file of which this process is the only writer until `close`. A hidden file beside it holds the lock."""
+    """A file of which this process is the only writer until `close`; a hidden one beside it holds the lock."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises SessionBusy if another process has it, ConfigError if its folder cannot be written."""
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        """Raises SessionBusy if another process has it, ConfigError if its folder cannot be written, or if it is to be
+        `new` and there is one.
+        """
         self.path = path
+        self._place = path.with_name(f".{path.name}.lock")
         try:
-            self._lock = path.with_name(f".{path.name}.lock").open("wb")
+            self._lock = self._locked()
+        except BlockingIOError:
+            raise SessionBusy(f"another process has the session in {path}", fix="Wait for it, or end it.") from None
         except OSError as error:
             raise ConfigError(f"cannot write {path}: {error.strerror}", fix="Choose another place.") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise SessionBusy(f"another process has the session in {path}", fix="Wait for it, or end it.") from None
+        if new and path.exists():
+            self.close()
+            raise ConfigError(f"{path} exists", fix="Go on with it, or choose another file.")
+
+    def _locked(self) -> BinaryIO:
+        while True:
+            lock = self._place.open("wb")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Whoever held the lock may have removed its file, and somebody else made another.
+                if self._place.exists() and os.path.samestat(os.fstat(lock.fileno()), self._place.stat()):
+                    return lock
+            except BaseException:
+                lock.close()
+                raise
+            lock.close()
 
     def close(self) -> None:
-        """The lock is open to others."""
-        self._lock.close()
+        """Another process may have the file."""
+        if not self._lock.closed:
+            self._place.unlink(missing_ok=True)
+            self._lock.close()
 
     def read(self) -> History:
         """Raises BlobNotFound if there is no file, ConfigError if it is not one of a session."""

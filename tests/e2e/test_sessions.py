@@ -199,9 +199,6 @@ def test_the_example_trains_in_paid_tasks_and_goes_on_when_it_is_started_again(
     monkeypatch.syspath_prepend(EXAMPLES)
     example = run_path(str(EXAMPLES / "training.py"))
     file, steps = tmp_path / "training.session", 3
-    example["train"](client, file, 1, steps)
-    example["train"](client, file, 2, steps)
-    said = re.findall(r"^ *(\d+)  loss (\S+)", capsys.readouterr().out, re.MULTILINE)
     graph, (training, _) = example["program"](), example["load"]()
     states, losses = dict(graph.states), []
     for number in range(2):
@@ -209,6 +206,9 @@ def test_the_example_trains_in_paid_tasks_and_goes_on_when_it_is_started_again(
         results = execute(graph.program, tensors, {}, steps)
         states = results.states
         losses.append((str(number), f"{results.outputs['loss'].item():.3f}"))
+    example["train"](client, file, 1, steps)
+    example["train"](client, file, 2, steps)
+    said = re.findall(r"^ *(\d+)  loss (\S+)", capsys.readouterr().out, re.MULTILINE)
     assert said == losses
     with client.resume(file) as session:
         assert bits(session.states()) == bits(states)

@@ -298,8 +298,9 @@ def test_mistakes_are_said_before_anything_is_spent(market: Market, payer: Clien
             session.rewind(1)
         with pytest.raises(SessionBusy, match="another process"):
             payer.resume(path)
-        with pytest.raises(ConfigError, match="exists"):
-            begun(payer, path)
+    with pytest.raises(ConfigError, match="exists"):
+        begun(payer, path)
+    assert [place.name for place in tmp_path.glob("*.session*")] == [path.name]
     changed = json.loads(path.read_text()) | {"client": "0x" + "11" * 20}
     path.write_text(json.dumps(changed))
     with pytest.raises(ConfigError, match="is of account"):

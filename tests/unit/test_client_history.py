@@ -97,7 +97,7 @@ def test_a_history_survives_its_file(history: History, tmp_path: Path) -> None:
     file.write(history)
     assert file.read() == history
     file.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.session.lock", "a.session"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.session"]
 
 
 @given(st.integers(0, 1 << 32))
@@ -131,12 +131,19 @@ def test_a_step_that_does_not_follow_from_the_one_before_it_is_refused(name: str
         History.from_json(values)
 
 
-def test_only_one_process_has_a_session(tmp_path: Path) -> None:
-    first = SessionFile(tmp_path / "a.session")
+def test_only_one_process_has_a_session_and_none_takes_the_place_of_another(tmp_path: Path) -> None:
+    first = SessionFile(tmp_path / "a.session", new=True)
     with pytest.raises(SessionBusy):
         SessionFile(tmp_path / "a.session")
+    first.write(empty())
     first.close()
-    SessionFile(tmp_path / "a.session").close()
+    with pytest.raises(ConfigError, match="exists"):
+        SessionFile(tmp_path / "a.session", new=True)
+    second = SessionFile(tmp_path / "a.session")
+    first.close()
+    with pytest.raises(SessionBusy):
+        SessionFile(tmp_path / "a.session")
+    second.close()
 
 
 def test_what_is_no_session_is_said(tmp_path: Path) -> None:
