@@ -1,5 +1,6 @@
 """What is simplified away changes no bit."""
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 import random_graphs
 from eigentensor.graph.lower import lower
-from eigentensor.graph.node import walk
-from eigentensor.graph.simplify import simplified
+from eigentensor.graph.node import Form, Graph, Node, node, remade, walk
+from eigentensor.graph.simplify import is_moved, simplified
 from eigentensor.program.model import Role
+from eigentensor.program.ops import DType, Op
 from eigentensor.reference import execute as reference
 from eigentensor.runtime.compiled import execute as compiled
 
@@ -19,10 +21,10 @@ RANDOM = st.randoms(use_true_random=False)
 PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
-def check(random: Random, execute: object) -> None:
+def check(random: Random, execute: object, change: Callable[[Graph], Graph] = simplified) -> None:
     graph, inputs = random_graphs.graph(random)
     results = []
-    for of in (graph, simplified(graph)):
+    for of in (graph, change(graph)):
         program = lower(of, fingerprint=False).program
         given = {name: inputs[name] for name in program.named(Role.INPUT)}
         results.append(execute(program, given).outputs)  # type: ignore[operator]
@@ -59,3 +61,27 @@ def test_what_is_simple_stays_and_simplifying_twice_is_once() -> None:
         assert simplified(once).roots == once.roots
         assert len(list(walk(*once.roots))) <= len(list(walk(*graph.roots))) + 2 * len(graph.roots)
         assert np.all([n.shape == m.shape for n, m in zip(graph.roots, once.roots, strict=True)])
+
+
+def stored_everywhere(graph: Graph) -> Graph:
+    """The graph with every result of an operation stored, but products that a sum accumulates."""
+    terms = {n for n in walk(*graph.roots) if n.op is Op.REDUCE_ADD and n.dtype is DType.FLOAT32}
+    kept = {n for total in terms for n in chain(total.src[0])}
+    done: dict[Node, Node] = {}
+    for n in walk(*graph.roots):
+        again = remade(n, tuple(done[s] for s in n.src))
+        done[n] = again if n in kept or not n.src else node(Form.CONTIGUOUS, again)
+    return Graph({name: done[n] for name, n in graph.outputs.items()})
+
+
+def chain(term: Node) -> list[Node]:
+    """A term, and what it only moves."""
+    found = [term]
+    while is_moved(found[-1]) or found[-1].op in (Form.PAD, Form.GATHER):
+        found.append(found[-1].src[0])
+    return found
+
+
+def test_what_is_computed_together_has_the_bits_of_what_is_stored_one_by_one() -> None:
+    for seed in range(150):
+        check(Random(seed), reference, stored_everywhere)

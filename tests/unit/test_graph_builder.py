@@ -208,3 +208,21 @@ def test_a_mistake_is_refused_with_the_line_and_what_to_do(name: str) -> None:
         function(builder, builder.input("a", (3, 4)), builder.input("i", (3, 4), DType.INT32))
     assert "test_graph_builder.py:" in raised.value.line
     assert raised.value.fix
+
+
+def test_what_is_stored_makes_what_is_computed_from_it_cheap_again() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", (8, 64))
+    w = [builder.weight(f"w{i}", np.ones((64, 64), np.float32)) for i in range(6)]
+    for i in range(6):
+        x = x + x.layernorm() @ w[i]
+    calls = builder.compile(x, fingerprint=False).program.calls
+    assert len(calls) == 6 * 4  # mean, deviation, what is multiplied, the product with the sum
+
+
+def test_a_chain_of_whole_layers_is_not_cut_where_nothing_is_large() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", (4, 8))
+    for i in range(30):
+        x = (x @ builder.weight(f"w{i}", np.ones((8, 8), np.float32))).gelu()
+    assert len(builder.compile(x, fingerprint=False).program.calls) == 30

@@ -80,6 +80,7 @@ def malformed() -> dict[str, Any]:
         "a permutation that repeats": of(x, {"op": "PERMUTE", "src": [0], "arg": [0, 0]}),
         "a reshape of more": of(x, {"op": "RESHAPE", "src": [0], "arg": [7]}),
         "an extent with a fraction": of(x, {"op": "RESHAPE", "src": [0], "arg": [6.0]}),
+        "an axis that is true": of({**x, "op": "COUNTER", "arg": True}),
         "a negative extent": of(x, {"op": "RESHAPE", "src": [0], "arg": [-2, -3]}),
         "a part outside": of(x, {"op": "SHRINK", "src": [0], "arg": [[0, 3], [0, 3]]}),
         "a part from behind": of(x, {"op": "SHRINK", "src": [0], "arg": [[-1, 1], [0, 3]]}),

@@ -142,6 +142,9 @@ def _dtype(name: Any) -> DType:
 
 
 def _tuples(value: Any) -> Any:
+    """An argument; 6.0 and true would be taken for 6 and 1 later on."""
+    if isinstance(value, float | bool | dict):
+        raise ValueError
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 

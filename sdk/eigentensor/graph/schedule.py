@@ -1,6 +1,6 @@
 """Which nodes get a kernel of their own, and where the others are computed: users decide before their operands."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from eigentensor.graph.node import Form, Node, walk
@@ -21,6 +21,8 @@ COST = {Form.FUNCTION: 24, Op.DIV: 8, Op.SQRT: 8, Op.RECIPROCAL: 8, Op.CAST: 0, 
 STORING = 32
 #: Of so many instructions an expression is cut; a function is counted as 60 of them.
 SIZE, FUNCTION_SIZE = 600, 60
+#: So often the schedule is made again with what was stored before.
+ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,28 @@ class Schedule:
 def schedule(roots: Sequence[Node]) -> Schedule:
     """The schedule of the nodes that the roots depend on."""
     order = list(walk(*roots))
-    costs, large, indices = _costs(order), _large(order), _indices(order)
+    steps = {n: _steps(n) for n in order}
+    wanted, stored = set(roots), set[Node]()
+    for _ in range(ROUNDS):  # what is stored makes what is computed from it cheaper, and smaller
+        plan = _placed(order, steps, wanted, _costs(order, stored))
+        large = _large(order, plan.kernels)
+        if not large and stored == plan.kernels.keys():
+            break
+        wanted |= large
+        stored = set(plan.kernels)
+    return plan
+
+
+def _placed(
+    order: Sequence[Node], steps: dict[Node, tuple[Axis, ...]], wanted: set[Node], costs: dict[Node, float]
+) -> Schedule:
+    """The schedule in which the wanted nodes are stored, and others where they cost more to compute again."""
     found: dict[Node, dict[Place, None]] = {n: {} for n in order}
     kernels: dict[Node, tuple[Axis, ...]] = {}
-    steps = {n: _steps(n) for n in order}
-    wanted = {id(root) for root in roots} | large
+    indices = _indices(order)
     for n in reversed(order):
         is_cheap = n in indices and costs[n] < COST[Form.FUNCTION]
-        if id(n) in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(found[n]), costs)):
+        if n in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(found[n]), costs)):
             kernels[n] = tuple(fresh_axis(extent) for extent in n.shape)
             found[n] = {own(n, kernels[n]): None} | {p: None for p in found[n] if not is_loaded(n, p)}
         for place in found[n]:
@@ -103,11 +119,11 @@ def _indices(order: Sequence[Node]) -> set[Node]:
     return found
 
 
-def _costs(order: Sequence[Node]) -> dict[Node, float]:
-    """Instructions for an element of each node, if nothing below it is stored but what is surely used again."""
+def _costs(order: Sequence[Node], stored: Collection[Node]) -> dict[Node, float]:
+    """Instructions for an element of each node, without what is stored below it or is surely going to be."""
     costs: dict[Node, float] = {}
     for n in order:
-        below = sum(costs[s] for s in dict.fromkeys(n.src))
+        below = sum(0 if s in stored else costs[s] for s in dict.fromkeys(n.src))
         if n.op in REDUCTIONS and not _is_single(n):
             costs[n] = (below + 1) * n.src[0].elements / max(n.elements, 1) if n.src[0].elements else 0
         elif n.op in LEAVES or n.op in MOVES:
@@ -118,31 +134,28 @@ def _costs(order: Sequence[Node]) -> dict[Node, float]:
     return costs
 
 
-def _large(order: Sequence[Node]) -> set[int]:
-    """The ids of nodes at which expressions are cut because they become too large for a kernel."""
-    cut: set[int] = set()
+def _large(order: Sequence[Node], stored: Collection[Node]) -> set[Node]:
+    """Nodes at which expressions are cut because they become too large for a kernel."""
+    cut: set[Node] = set()
     sizes: dict[Node, int] = {}
 
-    def leads_on(n: Node) -> bool:
-        return id(n) not in cut and n.op is not Form.CONTIGUOUS
-
     def exact(n: Node) -> int:
-        seen, stack, total = {id(n)}, [n], 0
+        seen, stack, total = {n}, [n], 0
         while stack and total <= SIZE:
             current = stack.pop()
             total += _size(current)
             for s in current.src:
-                if id(s) not in seen and leads_on(s):
-                    seen.add(id(s))
+                if s not in seen and s not in cut and s not in stored:
+                    seen.add(s)
                     stack.append(s)
         return total
 
     for n in order:
-        sizes[n] = _size(n) + sum(sizes[s] if leads_on(s) else 1 for s in n.src)
+        sizes[n] = _size(n) + sum(1 if s in cut or s in stored else sizes[s] for s in n.src)
         if sizes[n] > SIZE:
             sizes[n] = exact(n)
-            if sizes[n] > SIZE and n.op not in MOVES:
-                cut.add(id(n))
+            if sizes[n] > SIZE and n.op not in MOVES and n not in stored:
+                cut.add(n)
     return cut
 
 
