@@ -1,7 +1,7 @@
 """Models of real shapes with random weights, as tinygrad code: for tests of their bits and for measuring."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from tinygrad import Context, Tensor, UOp, nn
 
 from eigentensor.capture import GraphProgram, capture
+from language.decoder import GEMMA_3_270M, SMALL, Shape, Writer, drawn
+from language.writing import Sampling
 
 Values = NDArray[Any]
 
@@ -225,6 +227,23 @@ def gpt2_step(layers: int = 12, width: int = 768, heads: int = 12, context: int 
     name = f"GPT-2 step, {layers} × {width}, {context} positions"
     limits = {"position": (0, context - 1, 1)}
     return Model(name, network, network, {"token": _tokens(1, vocabulary)}, limits)
+
+
+def writer(shape: Shape, name: str) -> Model:
+    """The language model of the examples at one position: token in, token out."""
+    made, context = Writer(drawn(shape)), shape.context
+    inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling(0.8, least=0.01, seed=1).inputs()}
+    return Model(name, made, made, inputs, {"position": (0, context - 1, 1)})
+
+
+def small_step() -> Model:
+    """Of the shape that learns the front page."""
+    return writer(SMALL, f"small decoder's step, {SMALL.layers} × {SMALL.width}")
+
+
+def gemma_step(layers: int = 18, context: int = 128) -> Model:
+    """Of Gemma 3 270M's shape: 1.07 GB of weights."""
+    return writer(replace(GEMMA_3_270M, layers=layers, context=context), f"Gemma 3 270M step, {layers} layers")
 
 
 def adam_step(images: int = 32) -> Model:

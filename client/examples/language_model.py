@@ -6,6 +6,8 @@ python client/examples/language_model.py write "A program" " and an operator" --
 
 import argparse
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +18,16 @@ from eigentensor.chain import to_wei
 from eigentensor.errors import BlobNotFound, EigenTensorError
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import Client
-from eigentensor_client.orders import Terms, Work
+from eigentensor_client.orders import Terms
+from eigentensor_client.session import Session
 from language import byte_pairs
 from language.byte_pairs import END, BytePairs
-from language.decoder import Shape, drawn
+from language.decoder import SMALL, drawn
 from language.training import Batch, taught
-from language.writing import Executor, Sampling, Text, writing
+from language.writing import Arrays, Executor, Sampling, Text, writing
 
 README = Path(__file__).parents[2] / "README.md"
 FILE = Path("language_model.safetensors")
-SHAPE = Shape(4, 96, 4, 2, 24, 256, vocabulary=512, context=192, window=32, full_every=2)
 BATCH = Batch(rows=4, length=192)
 STEPS = 400
 TERMS = Terms(to_wei("0.05"), exec=60)
@@ -34,13 +36,13 @@ TERMS = Terms(to_wei("0.05"), exec=60)
 def train(steps: int = STEPS) -> None:
     """Writes FILE: the weights, and the merges of the tokenizer."""
     text = README.read_text()
-    pairs = byte_pairs.trained(text, SHAPE.vocabulary)
+    pairs = byte_pairs.trained(text, SMALL.vocabulary)
     tokens = np.array([END, *pairs.encode(text), END], np.int32)
 
     def tell(step: int, loss: float) -> None:
         print(f"step {step:4}  loss {loss:.3f}", file=sys.stderr)
 
-    weights = taught(drawn(SHAPE), BATCH, tokens, steps, tell)
+    weights = taught(drawn(SMALL), BATCH, tokens, steps, tell)
     save_file({"merges": np.array(pairs.merges, np.int32), **weights}, FILE)
 
 
@@ -50,7 +52,7 @@ def load() -> tuple[GraphProgram, BytePairs]:
         raise BlobNotFound(f"there is no {FILE} here", fix=f"`python {__file__} train` makes it.")
     tensors = load_file(FILE)
     pairs = BytePairs(tuple((int(a), int(b)) for a, b in tensors.pop("merges")))
-    graph = writing(drawn(SHAPE))
+    graph = writing(drawn(SMALL))
     return GraphProgram(graph.program, tensors, graph.states), pairs
 
 
@@ -60,23 +62,18 @@ def program() -> GraphProgram:
 
 
 def here(graph: GraphProgram) -> Executor:
-    compiled = CompiledGraph(graph.program, graph.weights)
-
-    def execute(inputs, states, variables, repeat):
-        results = compiled.run({**inputs, **states}, variables, repeat)
-        return results.outputs["output"], results.states
-
-    return execute
+    """Executes on this machine; the states stay on the device."""
+    compiled = CompiledGraph(graph.program, {**graph.weights, **graph.states}, keep_states=True)
+    return lambda inputs, variables, repeat: compiled.run(inputs, variables, repeat).outputs["output"]
 
 
-def paid(graph: GraphProgram, client: Client) -> Executor:
-    """Each execution is a task, checked by somebody else."""
+def paid(session: Session) -> Executor:
+    """Has others execute it: a task each time, which a third one checks; the states stay at the gateway."""
 
-    def execute(inputs, states, variables, repeat):
-        work = Work(graph.program, inputs, dict(graph.weights), states, variables, repeat)
-        result = client.run(work, TERMS, "checked")
+    def execute(inputs: Arrays, variables: Mapping[str, int], repeat: int) -> np.ndarray:
+        result = session.run(inputs, variables=variables, repeat=repeat, stage="checked")
         print(f"task {result.uuid}  {result.task.words}  executor {result.executor}", file=sys.stderr)
-        return result.outputs["output"], result.states
+        return result.outputs["output"]
 
     return execute
 
@@ -84,15 +81,15 @@ def paid(graph: GraphProgram, client: Client) -> Executor:
 def write(prompts: list[str], count: int, sampling: Sampling, *, pay: bool) -> None:
     """Each prompt goes on where the text before it ended."""
     graph, pairs = load()
-    if not pay:
-        return show(Text(graph, pairs, here(graph)), prompts, count, sampling)
-    with Client() as client:
-        show(Text(graph, pairs, paid(graph, client)), prompts, count, sampling)
-
-
-def show(text: Text, prompts: list[str], count: int, sampling: Sampling) -> None:
-    for prompt in prompts:
-        print(text.write(prompt, count, sampling), end="", flush=True)
+    with ExitStack() as stack:
+        if pay:
+            client = stack.enter_context(Client())
+            execute = paid(client.session(graph.program, dict(graph.weights), dict(graph.states), TERMS))
+        else:
+            execute = here(graph)
+        text = Text(pairs, SMALL.context, execute)
+        for prompt in prompts:
+            print(text.write(prompt, count, sampling), end="", flush=True)
     print()
 
 

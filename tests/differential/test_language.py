@@ -18,20 +18,20 @@ from language.writing import Sampling, writing
 from numpy_decoder import NumpyDecoder
 
 #: Small, with all that there is: windows and a layer without, both rotations, heads that share keys.
-SMALL = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
+TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
 PROMPT = [5, 200, 77]
 
 
 @cache
 def small() -> GraphProgram:
     """Weights are drawn by NumPy, so that no norm is left out by being one."""
-    graph, random = writing(drawn(SMALL)), np.random.default_rng(3)
+    graph, random = writing(drawn(TINY)), np.random.default_rng(3)
     weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
     return GraphProgram(graph.program, weights, graph.states)
 
 
 def tensors(graph: GraphProgram, sampling: Sampling) -> dict[str, Any]:
-    prompt = np.full(SMALL.context + 1, -1, np.int32)
+    prompt = np.full(TINY.context + 1, -1, np.int32)
     prompt[1 : 1 + len(PROMPT)] = PROMPT
     return {**graph.weights, **graph.states, "prompt": prompt, **sampling.inputs()}
 
@@ -40,7 +40,7 @@ def recomputed(given: dict[str, Any], count: int) -> list[int]:
     weights = {name: array for name, array in given.items() if name.startswith("decoder.")}
     seed = int(given["seed"][0]), int(given["seed"][1])
     choice = float(given["temperature"]), float(given["margin"])
-    return NumpyDecoder(SMALL, weights).written(given["prompt"], count, *choice, seed)
+    return NumpyDecoder(TINY, weights).written(given["prompt"], count, *choice, seed)
 
 
 SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.2, seed=9)]
@@ -50,11 +50,11 @@ SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.
 def test_tokens_are_those_of_the_whole_text_computed_anew_for_each(sampling: Sampling) -> None:
     graph = small()
     given = tensors(graph, sampling)
-    expected = recomputed(given, SMALL.context)
-    results = reference.execute(graph.program, given, {"position": 0}, SMALL.context)
+    expected = recomputed(given, TINY.context)
+    results = reference.execute(graph.program, given, {"position": 0}, TINY.context)
     assert results.outputs["output"].tolist() == expected
     assert expected[1:4] == PROMPT
-    compiled = CompiledGraph(graph.program).run(given, {"position": 0}, SMALL.context)
+    compiled = CompiledGraph(graph.program).run(given, {"position": 0}, TINY.context)
     assert results_root(graph.program, compiled) == results_root(graph.program, results)
 
 
@@ -64,9 +64,9 @@ def test_steps_taken_one_by_one_are_the_repeat() -> None:
     compiled = CompiledGraph(graph.program, graph.weights)
     states = {name: given.pop(name) for name in graph.states}
     given = {name: array for name, array in given.items() if name not in graph.weights}
-    together = compiled.run({**given, **states}, {"position": 0}, SMALL.context)
+    together = compiled.run({**given, **states}, {"position": 0}, TINY.context)
     results = Results({}, states)
-    for position in range(SMALL.context):
+    for position in range(TINY.context):
         results = compiled.run({**given, **results.states}, {"position": position})
     assert results_root(graph.program, results) == results_root(graph.program, together)
 
@@ -75,7 +75,7 @@ def test_other_seeds_write_other_texts() -> None:
     graph = small()
     compiled = CompiledGraph(graph.program)
     texts = {
-        compiled.run(tensors(graph, Sampling(1.0, seed=seed)), {"position": 0}, SMALL.context)
+        compiled.run(tensors(graph, Sampling(1.0, seed=seed)), {"position": 0}, TINY.context)
         .outputs["output"]
         .tobytes()
         for seed in (0, 1, 1 << 32)

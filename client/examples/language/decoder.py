@@ -27,6 +27,8 @@ class Shape:
 
 #: Gemma 3 270M. Its context has 32,768 positions; this many are kept.
 GEMMA_3_270M = Shape(18, 640, 4, 1, 256, 2048, vocabulary=262_144, context=1024, window=512)
+#: Enough to learn a page.
+SMALL = Shape(4, 96, 4, 2, 24, 256, vocabulary=512, context=192, window=32, full_every=2)
 BASES = (1e4, 1e6)  # of rotary embedding, in layers with a window and in those that see all
 
 

@@ -28,4 +28,5 @@ def sampled(scores: Tensor, temperature: Tensor, margin: Tensor, seed: Tensor, p
     number = Tensor.arange(scores.shape[0], dtype=dtypes.uint32)
     uniform = ((threefry(seed, position, number) >> 9).cast(dtypes.float32) + 0.5) * 2**-23
     noisy = scores - temperature * (-uniform.log()).log()
-    return (scores.max() - scores <= margin).where(noisy, -math.inf).argmax().reshape(1).cast(dtypes.int32)
+    best = scores.max().contiguous()  # once, not for each score
+    return (best - scores <= margin).where(noisy, -math.inf).argmax().contiguous().reshape(1).cast(dtypes.int32)

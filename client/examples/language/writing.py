@@ -27,8 +27,8 @@ class Sampling:
     def inputs(self) -> Arrays:
         margin = -self.temperature * math.log(self.least) if self.least else math.inf
         return {
-            "temperature": np.float32(self.temperature),
-            "margin": np.float32(margin),
+            "temperature": np.array(self.temperature, np.float32),
+            "margin": np.array(margin, np.float32),
             "seed": np.array([self.seed & 0xFFFFFFFF, self.seed >> 32], np.uint32),
         }
 
@@ -43,20 +43,17 @@ def writing(decoder: Decoder) -> GraphProgram:
 
 
 class Executor(Protocol):
-    """Executes the program: inputs, states, variables and repeat to the tokens and the new states."""
+    """Executes the program, each time from the states that it left before, and returns the tokens."""
 
-    def __call__(
-        self, inputs: Arrays, states: Arrays, variables: Mapping[str, int], repeat: int
-    ) -> tuple[np.ndarray, Arrays]: ...
+    def __call__(self, inputs: Arrays, variables: Mapping[str, int], repeat: int) -> np.ndarray: ...
 
 
 class Text:
-    """A text that is written piece by piece, each from the states that the one before it left."""
+    """A text that is written piece by piece."""
 
-    def __init__(self, graph: GraphProgram, pairs: BytePairs, execute: Executor) -> None:
-        self.pairs, self.execute = pairs, execute
-        self.states, self.position = graph.states, 0
-        self.context = len(graph.states["tokens"]) - 1
+    def __init__(self, pairs: BytePairs, context: int, execute: Executor) -> None:
+        self.pairs, self.context, self.execute = pairs, context, execute
+        self.position = 0
 
     def write(self, prompt: str, count: int, sampling: Sampling) -> str:
         """The prompt, and `count` tokens after it. Raises BindingError if the context has no room for them."""
@@ -68,6 +65,6 @@ class Text:
         row = np.full(self.context + 1, -1, np.int32)
         row[first : first + len(given)] = given
         inputs = {"prompt": row, **sampling.inputs()}
-        tokens, self.states = self.execute(inputs, self.states, {"position": self.position}, repeat)
+        tokens = self.execute(inputs, {"position": self.position}, repeat)
         self.position += repeat
         return self.pairs.decode(tokens[first : first + repeat])

@@ -1,0 +1,96 @@
+"""Tokens per second of a decoder, beside tinygrad's default on the same processor: measured in turn in one process.
+
+    scripts/bench tokens [--one] [MODEL …]     MODEL is a function of tests/models.py, with numbers: gemma_step:18:128
+
+The same tinygrad code writes the same text, with sampling inside; the clock runs from the first position to the last.
+`repeat` is one execution of all positions, `steps` one for each, whose states stay on the device; `tinygrad` is TinyJit
+over the position as a variable, DEV=CPU, whose cache and tokens stay, too. `alike` is how many of the first tokens
+tinygrad has in common with the program: its sums have another order. MB is what the program needs in all. --one gives
+one thread to each and counts the processor's time instead of the wall's: the figures of a busy machine.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor, TinyJit, UOp, nn
+
+from bench_models import model
+from bench_pairs import in_turn, say
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.memory import estimate_memory_requirements
+from models import Model
+
+NAMES = ("small_step", "gemma_step")
+TOKENS = 16
+Write = Callable[[], Any]
+Tensors = Mapping[str, np.ndarray[Any, Any]]
+
+
+def repeated(of: Model, compiled: CompiledGraph, states: Tensors) -> Write:
+    return lambda: compiled.run({**of.inputs, **states}, {"position": 0}, TOKENS).outputs["output"]
+
+
+def one_by_one(of: Model, compiled: CompiledGraph, states: Tensors) -> Write:
+    def write() -> Any:
+        for position in range(TOKENS):
+            tensors = of.inputs if position else {**of.inputs, **states}
+            results = compiled.run(tensors, {"position": position})
+        return results.outputs["output"]
+
+    return write
+
+
+def by_tinygrad(of: Model) -> Write:
+    states = [of.model.tokens, *nn.state.get_parameters(of.model.caches)]
+    step = TinyJit(lambda *given: of.function(*given).realize(*states))
+    position = UOp.variable("position", *of.variables["position"][:2])
+    given = [Tensor(array).clone().realize() for array in of.inputs.values()]
+
+    def write() -> Any:
+        for place in range(TOKENS):
+            tokens = step(*given, position.bind(place))
+        return tokens.numpy()
+
+    return write
+
+
+def measure(name: str, *, one: bool) -> None:
+    of = model(name)
+    graph = of.captured()
+    program = graph.repeatable(TOKENS).program
+    ways: dict[str, Write] = {}
+    for threads in (1,) if one else (2, 1):
+        compiled = CompiledGraph(program, graph.weights, threads=threads, keep_states=True)
+        ways[f"repeat {threads}"] = repeated(of, compiled, graph.states)
+        ways[f"steps {threads}"] = one_by_one(of, compiled, graph.states)
+    ways["tinygrad"] = by_tinygrad(of)
+    written = {way: write()[: TOKENS + 1] for way, write in ways.items()}
+    first = written["repeat 1"]
+    if any(tokens.tobytes() != first.tobytes() for way, tokens in written.items() if way != "tinygrad"):
+        raise AssertionError("the ways to execute a program write different texts")
+    alike = int(np.cumprod(first == written["tinygrad"]).sum()) - 1
+    times = in_turn(ways, rounds=3, warm=1, clock=time.process_time if one else time.perf_counter)
+    say(
+        of.name,
+        *(TOKENS / times[way] for way in ways),
+        *(times["tinygrad"] / times[way] for way in ways if way.startswith("repeat")),
+        f"{alike}/{TOKENS}",
+        estimate_memory_requirements(program, "CPU", TOKENS)["CPU"] * 1e-6,
+    )
+
+
+def main() -> None:
+    names = [argument for argument in sys.argv[1:] if not argument.startswith("--")] or list(NAMES)
+    one = "--one" in sys.argv
+    threads = ("1",) if one else ("2", "1")
+    ways = [f"{way} {n}" for n in threads for way in ("repeat", "steps")]
+    say("tokens/s", *ways, "tinygrad", *(f"× by {n}" for n in threads), "alike", "MB")
+    for name in names:
+        measure(name, one=one)
+
+
+if __name__ == "__main__":
+    main()
