@@ -28,7 +28,7 @@ VERBS = {
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
     "program": ("program", "app", "Program files: capture, import, check, show."),
     "optimise": ("optimise", "app", "Find the fastest program for a graph, within a tolerance, on this machine."),
-    "economics": ("economics", "app", "What cheating would pay: simulate, tune, plot. Nothing is sent."),
+    "economics": ("economics", "app", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
     "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),

@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any
 
 from rich.table import Table
 
 from eigentensor.chain import Network
 from eigentensor.economics import WAD, Parameters
-from eigentensor.economics.agents import AGENTS, Agent
-from eigentensor.economics.bounds import advantage
+from eigentensor.economics.agents import AGENTS, Agent, mixture
 from eigentensor.economics.expected import Expectation, baseline, expected
+from eigentensor.economics.payoffs import Payoffs
 from eigentensor.economics.profiles import LOCAL, mainnet
 from eigentensor.economics.simulation import Estimate
 from eigentensor.economics.situation import GAS_CHALLENGE, Situation
 from eigentensor.economics.tuning import Choice, Windows
-from eigentensor.errors import BindingError
-from eigentensor_client.orders import read_rate
+from eigentensor.errors import BindingError, TermsRefused
+from eigentensor_client.orders import percent, read_rate
 from eigentensor_client.screen import facts, table
 
 GWEI = 10**9
@@ -32,16 +33,19 @@ def parameters_of(market: str, gas_price: str) -> Parameters:
 
 
 def situation_of(options: Mapping[str, Any]) -> Situation:
-    """From a verb's options, whose names are those of `verbs.economics`. Raises BindingError."""
-    gain = amount(options["gain"])
-    named = options.get("value_at_risk")
-    price = amount(options["price"])
+    """From a verb's options, whose names are those of `verbs.economics`. Raises BindingError, TermsRefused."""
+    parameters = parameters_of(options["market"], options["gas_price"])
+    price, gain, named = amount(options["price"]), amount(options["gain"]), options.get("value_at_risk")
+    rate = read_rate(options.get("check", "100%"))
     if not price:
         raise BindingError("a price of zero has no economics", fix="Give a --price above zero.")
+    if rate < parameters.check_floor:
+        floor = percent(parameters.check_floor)
+        raise TermsRefused(f"this market takes no check rate below {floor}", fix="Give a higher --check.")
     return Situation(
-        parameters=parameters_of(options["market"], options["gas_price"]),
+        parameters=parameters,
         price=price,
-        rate=read_rate(options.get("check", "20%")) / WAD,
+        rate=rate / WAD,
         verifiers=options.get("verifiers", 1),
         gain=gain,
         value_at_risk=gain if named is None else amount(named),
@@ -65,21 +69,34 @@ def amount(word: str) -> float:
 
 
 def agents_of(names: Sequence[str] | None) -> list[Agent]:
-    """All of them, or those of these names. Raises BindingError."""
-    for name in names or ():
-        if name not in AGENTS:
-            raise BindingError(f"there is no agent {name!r}", fix=f"Name one of: {', '.join(AGENTS)}.")
-    return [AGENTS[name] for name in names or AGENTS]
+    """All of them, or those of these names; `a+b` is a mixture. Raises BindingError."""
+    return [_agent(name) for name in names] if names else list(AGENTS.values())
+
+
+def _agent(name: str) -> Agent:
+    words = [word.strip() for word in name.split("+")]
+    found = [AGENTS[word] for word in words if word in AGENTS]
+    if len(found) < len(words):
+        raise BindingError(f"there is no agent {name!r}", fix=f"Name one, or some with +, of: {', '.join(AGENTS)}.")
+    try:
+        return found[0] if len(found) == 1 else mixture(*found)
+    except ValueError as error:
+        raise BindingError(f"{name!r} is no mixture: {error}", fix="Mix what one party does.") from None
 
 
 def verdict(x: Situation, shown: Estimate) -> str:
     """Whether a deviation pays, by its whole interval; `honest` is what the others are held to."""
     against = baseline(x, shown.agent)
-    if abs(advantage(x, shown.agent)) < 1e-12:
+    if shown.agent.name == "honest":
         return "–"
     if shown.payoff.high < against:
         return "does not pay"
     return "pays" if shown.payoff.low > against else "cannot be told"
+
+
+def _expected(x: Situation, agent: Agent) -> float | None:
+    """None for mixtures."""
+    return expected(x, agent) if AGENTS.get(agent.name) == agent else None
 
 
 def simulation(x: Situation, estimates: Sequence[Estimate]) -> dict[str, Any]:
@@ -90,7 +107,7 @@ def simulation(x: Situation, estimates: Sequence[Estimate]) -> dict[str, Any]:
             {
                 "agent": shown.agent.name, "party": shown.agent.party, "does": shown.agent.does,
                 "payoff": shown.payoff.value, "low": shown.payoff.low, "high": shown.payoff.high,
-                "expected": expected(x, shown.agent), "honest": baseline(x, shown.agent),
+                "expected": _expected(x, shown.agent), "honest": baseline(x, shown.agent),
                 "verdict": verdict(x, shown), "tasks": shown.tasks, "seed": shown.seed, "rates": shown.rates,
                 "payoffs": {party: mean.value for party, mean in shown.payoffs.items()},
             }
@@ -102,14 +119,38 @@ def simulation(x: Situation, estimates: Sequence[Estimate]) -> dict[str, Any]:
 def simulation_lines(x: Situation, estimates: Sequence[Estimate]) -> list[str | Table]:
     rows = [
         [
-            shown.agent.name, shown.agent.party, f"{shown.payoff.value:+.4f}",
-            f"{shown.payoff.low:+.4f} … {shown.payoff.high:+.4f}", f"{expected(x, shown.agent):+.4f}",
-            f"{baseline(x, shown.agent):+.4f}", verdict(x, shown), shown.agent.does,
+            shown.agent.name, shown.agent.party, _signed(shown.payoff.value),
+            f"{_signed(shown.payoff.low)} … {_signed(shown.payoff.high)}", _signed(_expected(x, shown.agent)),
+            _signed(baseline(x, shown.agent)), verdict(x, shown), shown.agent.does,
         ]
         for shown in estimates
     ]  # fmt: skip
     head = ("agent", "party", "payoff", "99 % interval", "expected", "honest", "", "what it does")
     return [terms_line(x), table(head, rows)]
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.4g}"
+
+
+def matrix(p: Payoffs) -> dict[str, Any]:
+    """`eigentensor.economics-payoffs/1`: floats; null where no value does it."""
+    rows = [{f: float(v) if isinstance(v, Fraction) else v for f, v in row._asdict().items()} for row in p.rows()]
+    return {"rows": rows} | {name: None if v is None else float(v) for name, v in _derived(p).items()}
+
+
+def matrix_lines(p: Payoffs) -> list[str | Table]:
+    rows = [[r.strategy, r.scenario, f"{float(r.probability):.4g}", f"{float(r.payoff):+.4g}"] for r in p.rows()]
+    said = [[name.replace("_", " "), "none" if v is None else f"{float(v):.6g}"] for name, v in _derived(p).items()]
+    return [table(("strategy", "scenario", "probability", "payoff"), rows), "", facts(said)]
+
+
+def _derived(p: Payoffs) -> dict[str, Fraction | None]:
+    names = (
+        "honest", "dishonest", "minimum_stake", "maximum_stake", "break_even_check", "break_even_caught",
+        "break_even_collusion",
+    )  # fmt: skip
+    return {name: getattr(p, name) for name in names}
 
 
 def situation(x: Situation) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eigentensor.economics.agents import AGENTS, LAZY
+from eigentensor.economics.agents import AGENTS, BRIBING, LAZY
 from eigentensor.economics.expected import expected
 from eigentensor.economics.profiles import LOCAL
 from eigentensor.economics.simulation import estimate
@@ -51,6 +52,24 @@ def test_simulate_draws_one_line_for_each_agent_that_was_named(capsys: pytest.Ca
     assert "20,000 tasks each, seed 0" in lines[4]
 
 
+def test_mixtures_are_named_with_a_plus_and_have_no_closed_form(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "simulate", "-a", "bribing+bought challenger", "--tasks", "2000")
+    (each,) = told["agents"]
+    mixed = replace(BRIBING, name="bribing+bought challenger", buys=True, does=each["does"])
+    assert each["payoff"] == estimate(Situation(parameters=LOCAL, share=0.333), mixed, tasks=2_000).payoff.value
+    assert each["expected"] is None and each["verdict"] == "does not pay"
+
+
+def test_payoffs_are_those_of_the_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "payoffs", "--collusion", "1%")
+    assert told["schema"] == "eigentensor.economics-payoffs/1"
+    assert [row["payoff"] for row in told["rows"]] == pytest.approx([0.4, 0.4, -10, 0.994, 0.994, -10])
+    assert told["minimum_stake"] == pytest.approx(5.32, rel=2e-3)
+    assert told["maximum_stake"] == pytest.approx(399.6, rel=1e-3)
+    code, out, _ = run(capsys, "payoffs", "--collusion", "50%", "--caught", "40%")
+    assert code == 0 and "minimum stake         none" in out
+
+
 def test_tune_prints_terms_parties_and_windows(capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, "tune", "--gain", "10", "--security", "5")
     assert told["schema"] == "eigentensor.economics-tuning/1" and told["security"] == 5
@@ -67,8 +86,10 @@ def test_tune_prints_terms_parties_and_windows(capsys: pytest.CaptureFixture[str
         (["tune", "--share", "1"], 11, "smaller --share"),
         (["tune", "--censored", "90000"], 11, "At most --censored 8191 fits"),
         (["tune", "--exec", "90000"], 11, "shorter --exec"),
-        (["simulate", "--agent", "nobody"], 2, "Name one of"),
+        (["simulate", "--agent", "nobody"], 2, "Name one"),
+        (["simulate", "--agent", "lazy+griefing"], 2, "one party"),
         (["simulate", "--check", "often"], 2, "20%"),
+        (["simulate", "--check", "0%"], 11, "higher --check"),
         (["simulate", "--price", "-1"], 2, "0.05"),
         (["simulate", "--price", "0"], 2, "above zero"),
         (["simulate", "--market", "nowhere"], 3, "devnet"),

@@ -1,6 +1,7 @@
 """Simulated tasks: what they pay, that nothing gets lost, and that they agree with the closed form."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,10 @@ from eigentensor.economics.agents import (
     CHEATS,
     COLLUDING,
     FREE_OPTION,
+    GRIEFING,
     HONEST,
     LAZY,
+    SELF_CONVICTING,
     SELLING,
     WITHHOLDING,
     Agent,
@@ -28,6 +31,7 @@ from eigentensor.economics.situation import (
     GAS_CHALLENGE,
     GAS_COMMIT,
     GAS_DEFEND,
+    Amounts,
 )
 from eigentensor.testing.localnet import CONTRACTS
 from situations import ORDINARY, random_situations
@@ -123,6 +127,39 @@ def test_the_parties_of_a_quiet_task_earn_what_the_design_says() -> None:
     said = {"client": x.benefit - m.P - 2 * m.v, "executor": m.P - x.cost, "verifiers": 2 * (m.v - x.cost)}
     assert {party: payoffs[party].value for party in PARTIES} == pytest.approx(said | {"challengers": 0})
     assert payoffs["burned"].value == 0
+
+
+#: Each end with certainty: who gets what, in the letters of contracts/README.md.
+ENDS: dict[str, tuple[Agent, dict[str, float], Callable[[Amounts], dict[str, float]]]] = {
+    "final, checked by two": (HONEST, {"rate": 1.0}, lambda m: {
+        "client": -m.P - 2 * m.v, "executor": m.P, "verifiers": 2 * m.v}),
+    "final, not drawn": (HONEST, {"rate": 0.0, "stake": 1.0}, lambda m: {"client": -m.P, "executor": m.P}),
+    "failed": (WITHHOLDING, {"rate": 0.0, "stake": 1.0}, lambda m: {"executor": -m.h, "burned": m.h}),
+    "convicted by two verifiers": (LAZY, {"rate": 1.0}, lambda m: {
+        "executor": -m.K - m.s, "verifiers": m.W + 2 * m.v + m.s / 2, "burned": m.K - m.W - 2 * m.v + m.s / 2}),
+    "convicted by a watcher": (LAZY, {"rate": 0.0, "stake": 9.0, "watch": 1.0}, lambda m: {
+        "executor": -m.K - m.s, "challengers": m.W + m.s / 2, "burned": m.K - m.W + m.s / 2}),
+    "convicted by itself": (SELF_CONVICTING, {"rate": 0.0, "stake": 9.0}, lambda m: {
+        "executor": -m.K + m.W - m.s / 2, "burned": m.K - m.W + m.s / 2}),
+    "drawn and not revealed": (WITHHOLDING, {"rate": 1.0}, lambda m: {
+        "executor": -m.K - m.s, "verifiers": m.W + 2 * m.v + m.s / 2, "burned": m.K - m.W - 2 * m.v + m.s / 2}),
+    "not revealed, nobody answered": (WITHHOLDING, {"rate": 1.0, "diligence": 0.0}, lambda m: {
+        "executor": -m.K + m.W - m.s, "burned": m.K - m.W + m.s}),
+    "final after a lost challenge": (GRIEFING, {"rate": 0.0, "stake": 1.0}, lambda m: {
+        "client": -m.P, "executor": m.P + m.W, "challengers": -m.B, "burned": m.B - m.W}),
+    "one opening exposed": (SELLING, {"rate": 1.0, "cost": 0.0}, lambda m: {
+        "client": -m.P - 2 * m.v, "executor": m.P - m.W, "verifiers": 2 * m.v + m.W / 2, "burned": m.W / 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_every_end_pays_as_the_table_of_the_contracts_says(end: str) -> None:
+    agent, changed, shares = ENDS[end]
+    x = replace(ORDINARY, verifiers=2, **changed)  # type: ignore[arg-type]
+    paid = play(x, agent, 3, np.random.default_rng(0)).book.paid
+    wanted = dict.fromkeys(paid, 0.0) | shares(x.amounts)
+    for account, amount in wanted.items():
+        assert paid[account] == pytest.approx(amount), account
 
 
 def test_only_the_opening_of_a_right_result_is_sold() -> None:

@@ -11,7 +11,9 @@ from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs.options import Json
 
 app = typer.Typer(
-    help="What cheating pays: simulate, tune, plot. Nothing is sent.", no_args_is_help=True, rich_markup_mode=None
+    help="What cheating pays: simulate, payoffs, tune, plot. Nothing is sent.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Market = Annotated[
@@ -51,7 +53,7 @@ WINDOWS = ("lag", "grid", "record", "check", "reveal", "challenge", "clock", "ma
 def simulate(
     context: typer.Context,
     agent: Annotated[
-        list[str] | None, typer.Option("--agent", "-a", metavar="NAME", help="Only these agents, by name.")
+        list[str] | None, typer.Option("--agent", "-a", metavar="NAME", help="Only these; a+b does what both do.")
     ] = None,
     tasks: Annotated[int, typer.Option("--tasks", min=2, max=10_000_000, help="How many tasks each lives.")] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed shows the same.")] = 0,
@@ -82,6 +84,34 @@ def simulate(
     lines = situations.simulation_lines(x, estimates)
     note = f"tokens per task, of {tasks:,} tasks each, seed {seed}"
     screen.result("eigentensor.economics-simulation/1", situations.simulation(x, estimates), *lines, note)
+
+
+@app.command()
+def payoffs(
+    price: Price = "1",
+    cost: Cost = "0.6",
+    stake: Annotated[str, typer.Option("--stake", help="What is slashed, in tokens.")] = "10",
+    shortcut: Annotated[str, typer.Option("--shortcut", metavar="RATE", help="ε: of the cost, for a cheat.")] = "1%",
+    check: Check = "10%",
+    collusion: Annotated[
+        str, typer.Option("--collusion", metavar="RATE", help="β: that checkers slash an honest node.")
+    ] = "0%",
+    caught: Annotated[str, typer.Option("--caught", metavar="RATE", help="γ: that a checked cheat is caught.")] = "95%",
+    json: Json = False,
+) -> None:
+    """Show the payoff matrix of the first EigenTensor, and the stakes and rates at which honesty is as good."""
+    from fractions import Fraction
+
+    from eigentensor.economics import WAD
+    from eigentensor.economics.payoffs import Payoffs
+    from eigentensor_client import situations
+    from eigentensor_client.orders import read_rate
+
+    amounts = [Fraction(str(situations.amount(word))) for word in (price, cost, stake)]
+    rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
+    matrix = Payoffs(*amounts, *rates)
+    lines = situations.matrix_lines(matrix)
+    Screen(as_json=json).result("eigentensor.economics-payoffs/1", situations.matrix(matrix), *lines)
 
 
 @app.command()

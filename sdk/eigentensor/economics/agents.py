@@ -1,6 +1,6 @@
 """Who takes part in a task, and what for: policies over one event model, which compose into mixtures."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Literal
 
@@ -79,6 +79,21 @@ AGENTS = {
         FREE_OPTION, SELLING, COPYING, GRIEFING, HOSTILE_CLIENT,
     )
 }  # fmt: skip
+
+
+def mixture(*agents: Agent) -> Agent:
+    """All that they do at once; of two that contradict each other the later one wins. ValueError where they are of
+    different parties."""
+    if len({agent.party for agent in agents}) != 1:
+        raise ValueError("a mixture is of one party")
+    own = ("name", "party", "does")
+    deviations = {
+        f.name: value for agent in agents for f in fields(Agent)
+        if f.name not in own and (value := getattr(agent, f.name)) != f.default
+    }  # fmt: skip
+    name, does = (joint.join(getattr(agent, of) for agent in agents) for joint, of in (("+", "name"), ("; ", "does")))
+    return Agent(name, agents[0].party, does, **deviations)
+
 
 #: Those that bring about a wrong result.
 CHEATS = tuple(agent for agent in AGENTS.values() if not agent.works)

@@ -57,11 +57,13 @@ class Situation:
     def amounts(self) -> Amounts:
         p, price, rate = self.parameters, wei(self.price), wei(self.rate)
         fee = terms.check_fee_bound(p, price) if self.check_fee is None else wei(self.check_fee)
-        locked = terms.stake(p, price, wei(self.value_at_risk), rate, self.verifiers) / WAD
+        locked = self.stake
+        if locked is None:
+            locked = terms.stake(p, price, wei(self.value_at_risk), rate, self.verifiers) / WAD
         return Amounts(
             P=price / WAD,
             v=fee / WAD,
-            s=locked if self.stake is None else self.stake,
+            s=locked,
             W=terms.reward(p, price) / WAD,
             K=terms.collateral(p, price, self.verifiers, fee) / WAD,
             B=terms.bond(p, price) / WAD,

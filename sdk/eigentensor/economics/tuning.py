@@ -82,10 +82,10 @@ def needed_stake(x: Situation, security: float) -> float | None:
 
     if safe(0.0):
         return 0.0
-    high = max(x.price, security)
+    high = scale = x.price + x.gain + security
     while not safe(high):
         high *= 4
-        if high > 1e9 * max(x.price, security):
+        if high > 1e6 * scale:
             return None
     low = 0.0
     while high - low > 1e-6 * high:
