@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import ToleranceExceeded
+from eigentensor.errors import ExecutionError, ToleranceExceeded
 from eigentensor.graph import Graph, GraphBuilder, arange, where
 from eigentensor.graph.lower import lower
 from eigentensor.numerics.dtypes import DType
@@ -160,6 +161,21 @@ def test_nothing_is_measured_twice_and_what_was_measured_before_an_interruption_
     again = Planner(graph, third, most=3).plan()
     assert (first.bodies_measured, third.bodies_measured) == (1, 0)
     assert again.chosen.made.uuid == plan.chosen.made.uuid
+
+
+def test_a_path_that_cannot_be_executed_here_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
+    graph, here, cache = tanh_of_a_sum(8, 8), toolchain.local(), Cache(tmp_path / "kernels")
+    with Database(tmp_path / "times.sqlite") as database:
+        Planner(graph, Meter(here, cache, database), most=1).plan()
+        broken = replace(here, command=("false",))
+        plan = Planner(graph, Meter(broken, cache, database), most=4).plan()
+        (part,) = plan.parts
+        first, *others = part.search.candidates
+        assert part.chosen is first and plan.chosen is plan.given
+        assert "refused: it cannot be executed here" in {c.verdict for c in others}
+        assert {c.verdict for c in others} <= {"refused: it cannot be executed here", ""}
+        with pytest.raises(ExecutionError, match="clang ended"):
+            Planner(tanh_of_a_sum(8, 9), Meter(broken, cache, database), most=1).plan()
 
 
 def test_no_path_is_exact_and_the_error_says_how_far_the_best_is(database: Database) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from eigentensor.errors import ExecutionError, WrongBits
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph
 from eigentensor.lowering.graph_program import GraphProgram
@@ -105,8 +106,15 @@ class Planner:
         parts = [Part(block, search, first) for (block, search), first in zip(searches, firsts, strict=True)]
         tried = [given]
         for _ in range(ATTEMPTS):
-            tried.append(self._whole(assembled(self.graph, [(p.block, p.chosen.path.graph) for p in parts])))
-            if tried[-1].error <= self.tolerance or not self._stepped(parts, rankings):
+            try:
+                tried.append(self._whole(assembled(self.graph, [(p.block, p.chosen.path.graph) for p in parts])))
+            except WrongBits:
+                raise
+            except ExecutionError:  # the whole may have a kernel that no block has
+                is_exact = False
+            else:
+                is_exact = tried[-1].error <= self.tolerance
+            if is_exact or not self._stepped(parts, rankings):
                 break
         exact = [whole for whole in tried if whole.error <= self.tolerance]
         if not exact:
@@ -122,7 +130,7 @@ class Planner:
         for number in order:
             following = next(rankings[number], None)
             if following is not None:
-                parts[number].chosen.verdict = "refused: the whole errs by more than the tolerance"
+                parts[number].chosen.verdict = "refused: not with the other blocks as they are"
                 parts[number].chosen = following
                 return True
         return False

@@ -1,10 +1,11 @@
 """Which path to take: estimated first, measured where it matters, held to the oracle before it is taken."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from eigentensor.errors import CaptureError, ToleranceExceeded
+from eigentensor.errors import CaptureError, ExecutionError, ToleranceExceeded, WrongBits
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Graph
 from eigentensor.lowering.graph_program import GraphProgram
@@ -75,19 +76,33 @@ class Search:
 
     def measure(self, candidate: Candidate) -> None:
         """Times the bodies that were not timed yet; every time is kept as soon as it is known."""
-        for body in (unknown := self.meter.unmeasured(candidate.made.program)):
-            self.meter.measure(body)
-        for other in self.candidates if unknown else ():
-            other.cost = self.meter.cost(other.made.program)
+        with self._refusing(candidate):
+            for body in (unknown := self.meter.unmeasured(candidate.made.program)):
+                self.meter.measure(body)
+            for other in self.candidates if unknown else ():
+                other.cost = self.meter.cost(other.made.program)
 
     def is_exact(self, candidate: Candidate) -> bool:
         """Whether a path is within the tolerance; executes it if that is not known."""
-        if candidate.error is None:
-            graph = candidate.path.graph
-            candidate.error = self.meter.error(candidate.made, graph, self.sample, lambda: self.exact)
-            if candidate.error > self.tolerance:
-                candidate.verdict = f"refused: {candidate.error:.1e} is more than {self.tolerance:g}"
-        return candidate.error <= self.tolerance
+        if candidate.error is None and not candidate.verdict:
+            with self._refusing(candidate):
+                graph = candidate.path.graph
+                candidate.error = self.meter.error(candidate.made, graph, self.sample, lambda: self.exact)
+                if candidate.error > self.tolerance:
+                    candidate.verdict = f"refused: {candidate.error:.1e} is more than {self.tolerance:g}"
+        return not candidate.verdict
+
+    @contextmanager
+    def _refusing(self, candidate: Candidate) -> Iterator[None]:
+        """What cannot be executed here is refused, but not the graph as it is: then nobody knows what is fast."""
+        try:
+            yield
+        except WrongBits:
+            raise
+        except ExecutionError:
+            if not candidate.path.rules:
+                raise
+            candidate.verdict = "refused: it cannot be executed here"
 
     def ranked(self) -> Iterator[Candidate]:
         """The measured candidates within the tolerance, the cheapest first; of much the same, that of fewer rules.
@@ -96,7 +111,7 @@ class Search:
         """
         found = False
         for candidate in sorted(self.candidates, key=lambda c: c.cost.seconds * WORTH ** len(c.path.rules)):
-            if candidate.cost.measured and self.is_exact(candidate):
+            if candidate.cost.measured and self.is_exact(candidate):  # executes what was not executed yet
                 found = True
                 yield candidate
         if not found:
