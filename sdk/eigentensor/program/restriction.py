@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eigentensor.program.bounds import prove
 from eigentensor.program.boxes import Shape
+from eigentensor.program.cost import body_cost
 from eigentensor.program.expression import Array, Axis, Lowered, Named, Node, binary, const, counter, node, to_body
 from eigentensor.program.model import Body, Bounds, Buffer, Call, Kind, Program, Result, Role, Variable
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
@@ -16,12 +17,13 @@ class Restricted(NamedTuple):
     """A valid program of one call, whose result is `output`.
 
     Its inputs are what `parameters` of the body that was restricted are called with. Its variables are, in order, those
-    of that body by number, or where a loop begins: -1 - loop.
+    of that body by number, or where a loop begins: -1 - loop. `evaluations` are those of instructions.
     """
 
     program: Program
     parameters: tuple[int, ...]
     variables: tuple[int, ...]
+    evaluations: int
 
 
 @lru_cache(maxsize=4096)
@@ -126,9 +128,8 @@ def _alone(lowered: Lowered) -> Restricted:
     call = Call(0, tuple(range(len(buffers))), tuple(range(len(variables))))
     result = Result(Kind.OUTPUT, "output", len(buffers), body.output_ranges)
     program = Program(variables, buffers, (body,), (call,), (result,))
-    return Restricted(
-        program, tuple(int(str(a.key)) for a in lowered.arrays), tuple(int(v.name) for v in lowered.variables)
-    )
+    parameters = tuple(int(str(array.key)) for array in lowered.arrays)
+    return Restricted(program, parameters, tuple(int(v.name) for v in lowered.variables), body_cost(body).evaluations)
 
 
 def _below(body: Body, root: int) -> set[int]:

@@ -1,14 +1,11 @@
 """Running a program again where little of what it is given has changed: only what depends on that is computed.
 
-All results of calls are kept. What is given is compared with what was given before; the boxes that differ go through
-the calls in order (`program.regions`). Of each result the boxes that can differ are computed again by the same body
-over shorter loops (`program.restriction`), and compared with what was there: where no bit differs, nothing goes on.
+All results of calls are kept; `program.recomputation` decides which elements of them are computed again.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -16,42 +13,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
-from eigentensor.errors import ExecutionError
+from eigentensor.errors import ExecutionError, LimitError
+from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
-from eigentensor.program.boxes import (
-    BOXES,
-    Box,
-    boxes_of,
-    extents_of_box,
-    inside,
-    merged,
-    rounded,
-    rounded_box,
-    slices,
-    volume,
-    whole_box,
-)
 from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Body, Kind, Program, Result, Role
-from eigentensor.program.regions import Touch, shape_of, touched
-from eigentensor.program.restriction import Product, Restricted, loops_of, products, restrict, zeros
+from eigentensor.program.recomputation import Recomputation, Work, work_of
+from eigentensor.program.restriction import Restricted
 from eigentensor.runtime import devices
-from eigentensor.runtime.kernels import Compiler
-from eigentensor.runtime.memory import HOST, estimate_memory_requirements, refuse_over
+from eigentensor.runtime import toolchain as toolchains
+from eigentensor.runtime.device import STEP, Code, Driver, address, driver, empty, load, units
+from eigentensor.runtime.kernels import Compiler, prepare
+from eigentensor.runtime.memory import HOST, estimate_memory_requirements, installed
+from eigentensor.runtime.table import SHARED_CALL
 
 Values = NDArray[Any]
 
-#: Kernels of boxes that are held loaded, those last used.
-LOADED = 512
-#: When calls of whose results most has changed are this share of all evaluations, the change has spread everywhere.
-SPREAD = 1 / 16
-
-
-class Work(NamedTuple):
-    """Calls, and evaluations of instructions as `program.cost` counts them."""
-
-    calls: int
-    evaluations: int
+#: Calls on boxes that are held ready.
+PARTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +66,29 @@ class Incremental:
                 f"{device} has memory of its own, and what is kept between incremental runs lies in the host's",
                 fix="Use CompiledGraph there, or Incremental on CPU.",
             )
-        self.program = program
-        self.shown = _all_shown(program)
-        refuse_over(memory_limit, self.shown, device, 1)
-        self.load = partial(
-            devices.load, device=device, cache=cache or Cache(default_folder()), toolchain=toolchain, threads=threads
-        )
-        self.loaded = self.load(self.shown)
-        self.parts: OrderedDict[Body, devices.Loaded] = OrderedDict()
+        if (need := memory_of(program)) > (most := installed() if memory_limit is None else memory_limit):
+            raise LimitError(
+                f"incremental runs of the program need {need:,} bytes of memory, there are {most:,}",
+                fix="Use CompiledGraph, which keeps no results of calls.",
+            )
+        self.program, self.shown = program, _all_shown(program)
+        self.compiler, self.cache = toolchain or toolchains.of(device), cache or Cache(default_folder())
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.loaded = devices.load(self.shown, device, self.cache, self.compiler, threads)
+        self.codes: dict[Body, _Code] = {}
+        self.parts: dict[tuple[Body, tuple[int, ...]], _Part] = {}
+        self.room = empty(np.uint8, 0)
         self.lock = Lock()
         bound = dict(weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [n for n, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
         without = replace(program, buffers=tuple(program.buffers[n] for n in closed), variables=())
-        self.closed = dict(zip(closed, bind(without, bound), strict=True))
+        arrays = (a if a.flags.aligned else a.copy() for a in bind(without, bound))
+        self.closed = dict(zip(closed, arrays, strict=True))
         self.loaded.bind(self.closed)
         self.open_numbers = [n for n in range(len(program.buffers)) if n not in self.closed]
         self.open = replace(program, buffers=tuple(program.buffers[n] for n in self.open_numbers))
-        each = [body_cost(body).evaluations for body in program.bodies]
-        self.all = Work(len(program.calls), sum(each[call.body] for call in program.calls))
-        self.shapes = [shape_of(program, number) for number in range(len(program.buffers) + len(program.calls))]
+        self.all = work_of(program)
         self.kept: _Kept | None = None
 
     def run(self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int] | None = None) -> Rerun:
@@ -118,7 +100,7 @@ class Incremental:
         values = iteration_values(self.program, variables or {})
         with self.lock:
             kept, self.kept = self.kept, None
-            computed = kept and _Pass(self, kept, values).run(given)
+            computed = kept and self._again(kept, given, values)
             if kept is None or computed is None:
                 kept, computed = None, self.all  # what was kept is given back before there is more
                 kept = self._in_full(given, values)
@@ -130,38 +112,84 @@ class Incremental:
             return Rerun(outputs, states, computed, self.all)
 
     def _in_full(self, given: Sequence[Values], values: tuple[int, ...]) -> "_Kept":
+        self.parts.clear()
         arrays = {number: array.copy() for number, array in zip(self.open_numbers, given, strict=True)}
         self.loaded.run(arrays, [values])
         written = [self.loaded.read(result) for result in self.shown.results]
         everything = self.closed | arrays
         return _Kept([*(everything[n] for n in range(len(everything))), *written], values)
 
-    def shaped(self, buffers: Sequence[Values], number: int) -> Values:
-        """A buffer as its boxes see it."""
-        return buffers[number].reshape(self.shapes[number])
+    def _again(self, kept: "_Kept", given: Sequence[Values], values: tuple[int, ...]) -> Work | None:
+        moved = tuple((min(pair), max(pair)) for pair in zip(kept.values, values, strict=True))
+        inputs = dict(zip(self.open_numbers, given, strict=True))
+        return Recomputation(self.program, kept.buffers, values, moved, self.compute).run(inputs)
 
     def _copy(self, kept: "_Kept", result: Result) -> Values:
         return kept.buffers[result.buffer].reshape(result.shape).copy()
 
     def compute(self, restricted: Restricted, inputs: Sequence[Values], values: tuple[int, ...]) -> Values:
-        """The result of a restricted call, shaped."""
-        (body,) = restricted.program.bodies
-        if body not in self.parts:
-            loaded = self.load(restricted.program)
-            loaded.bind({})
-            self.parts[body] = loaded
-            if len(self.parts) > LOADED:
-                self.parts.popitem(last=False)
-        self.parts.move_to_end(body)
-        loaded = self.parts[body]
-        loaded.run(dict(enumerate(inputs)), [values])
-        return loaded.read(restricted.program.results[0])
+        """The result of a restricted call on kept arrays, shaped. It stands there until the next is computed."""
+        (body,), (result,) = restricted.program.bodies, restricted.program.results
+        key = body, tuple(map(id, inputs))
+        if (part := self.parts.get(key)) is None:
+            if len(self.parts) >= PARTS:
+                self.parts.clear()
+            dtype, elements = body.parameters[0]
+            if self.room.size < elements * dtype.size:
+                self.room = empty(np.uint8, elements * dtype.size)
+            output = self.room[: elements * dtype.size].view(STORAGE[dtype]).reshape(result.shape)
+            part = self.parts[key] = _Part(self._code(body), (output, *inputs), len(values), self.threads)
+        part.run(values)
+        return part.arrays[0]
+
+    def _code(self, body: Body) -> "_Code":
+        if body not in self.codes:
+            kernels = prepare([body], self.cache, self.compiler)
+            code = kernels.bodies[body]
+            assert code is not None  # boxes have elements
+            shared = body_cost(body).evaluations > SHARED_CALL
+            self.codes[body] = _Code(load(code), driver(kernels.driver), shared)
+        return self.codes[body]
+
+
+class _Code(NamedTuple):
+    """The code of a body, what runs it, and whether threads share a call of it."""
+
+    kernel: Code
+    driver: Driver
+    shared: bool
+
+
+class _Part:
+    """A call of a body on arrays that stay where they are, the first of which it writes: a table of one step."""
+
+    def __init__(self, code: _Code, arrays: tuple[Values, ...], variables: int, threads: int) -> None:
+        self.driver, self.arrays = code.driver, arrays
+        self.threads = threads if code.shared else 1
+        self.pointers = np.array([address(array) for array in arrays], np.uint64)
+        self.values, self.table = np.zeros(variables, np.int64), np.zeros(1, STEP)
+        step, count = self.table[0], units(code.kernel)
+        step["kernel"], step["buffers"], step["variables"] = (
+            code.kernel.address,
+            address(self.pointers),
+            address(self.values),
+        )
+        step["units"], step["grain"] = count, max(1, count // (4 * threads)) if code.shared else count
+
+    def run(self, values: Sequence[int]) -> None:
+        self.values[:] = values
+        self.driver.run(self.table, self.threads)
 
 
 def memory_of(program: Program) -> int:
-    """Bytes that `Incremental` holds of a valid program: all tensors, all results of calls, and a copy of what goes
-    out. Kernels are not counted."""
-    return estimate_memory_requirements(_all_shown(program), HOST, 1)[HOST]
+    """Bytes that `Incremental` holds of a valid program: tensors, results of calls, and what is computed again of one.
+
+    Kernels are not counted, nor some kilobytes for each call.
+    """
+    first = len(program.buffers)
+    results = (program.parameter(first + j) for j in range(len(program.calls)))
+    again = max(dtype.size * elements for dtype, elements in results)
+    return estimate_memory_requirements(_all_shown(program), HOST, 1)[HOST] + again
 
 
 def _all_shown(program: Program) -> Program:
@@ -178,104 +206,3 @@ class _Kept(NamedTuple):
 
     buffers: list[Values]
     values: tuple[int, ...]
-
-
-class _Pass:
-    """One run over what is kept, which it changes."""
-
-    def __init__(self, owner: Incremental, kept: _Kept, values: tuple[int, ...]) -> None:
-        self.owner, self.program = owner, owner.program
-        self.buffers, self.values = kept.buffers, values
-        self.moved = tuple((min(pair), max(pair)) for pair in zip(kept.values, values, strict=True))
-        self.changed: dict[int, tuple[Box, ...]] = {}
-        self.replaced: dict[int, list[Values]] = {}  #: what stood in the boxes that changed
-        self.evaluations = 0
-
-    def run(self, given: Sequence[Values]) -> Work | None:
-        """What was computed; None, whatever has become of what was kept, where a full run is less work."""
-        for number, array in zip(self.owner.open_numbers, given, strict=True):
-            shape = self.owner.shapes[number]
-            self._take(number, whole_box(shape), array.reshape(shape), BOXES)
-        if 2 * sum(map(self._changed, self.owner.open_numbers)) > sum(array.size for array in given):
-            return None
-        calls = spread = 0
-        for number, call in enumerate(self.program.calls):
-            if touches := touched(self.program, number, self.changed, self.moved):
-                calls += 1
-                self._again(number, touches)
-                body = self.program.bodies[call.body]
-                if 2 * self._changed(len(self.program.buffers) + number) > body.parameters[0].elements:
-                    spread += body_cost(body).evaluations
-                if spread > SPREAD * self.owner.all.evaluations:
-                    return None
-        return Work(calls, self.evaluations)
-
-    def _changed(self, buffer: int) -> int:
-        """How many elements lie in the boxes of a buffer that changed."""
-        return sum(map(volume, self.changed.get(buffer, ())))
-
-    def _again(self, number: int, touches: Sequence[Touch]) -> None:
-        """Computes what may have changed of the result of a call."""
-        body, buffer = self.program.bodies[self.program.calls[number].body], len(self.program.buffers) + number
-        for box in rounded(merged(self._needed(number, body, touches)), self.owner.shapes[buffer]):
-            extents = extents_of_box(box)
-            new = self._compute(number, restrict(body, extents if body.output_ranges else ()), [low for low, _ in box])
-            self._take(buffer, box, new.reshape(extents))
-
-    def _take(self, buffer: int, box: Box, new: Values, most: int = 1) -> None:
-        """Puts new elements of a box where they belong, and notes where they differ."""
-        kept = self.owner.shaped(self.buffers, buffer)[slices(box)]
-        if found := boxes_of(_bits(kept) != _bits(new), most):
-            self.changed[buffer] = merged((*self.changed.get(buffer, ()), *(inside(box, inner) for inner in found)))
-            self.replaced.setdefault(buffer, []).append(kept.copy())
-            kept[...] = new
-
-    def _is_finite(self, buffer: int) -> bool:
-        """Whether all that changed in a buffer of floats is finite, and was."""
-        kept = self.owner.shaped(self.buffers, buffer)
-        old, new = self.replaced.get(buffer, ()), (kept[slices(box)] for box in self.changed.get(buffer, ()))
-        return all(np.isfinite(array).all() for array in (*old, *new))
-
-    def _compute(self, number: int, restricted: Restricted, starts: Mapping[int, int] | Sequence[int]) -> Values:
-        call = self.program.calls[number]
-        values = tuple(self.values[call.variables[v]] if v >= 0 else starts[-1 - v] for v in restricted.variables)
-        self.evaluations += body_cost(restricted.program.bodies[0]).evaluations
-        return self.owner.compute(
-            restricted, [self.buffers[call.arguments[p - 1]] for p in restricted.parameters], values
-        )
-
-    def _needed(self, number: int, body: Body, touches: Sequence[Touch]) -> Iterator[Box]:
-        """The boxes of what may have changed, less what is multiplied with zeros where it did."""
-        of_load = {product.load: product for product in products(body)}
-        for touch in touches:
-            product = of_load.get(touch.instruction)
-            if product is None:
-                yield touch.outputs
-            else:
-                yield from self._beside_zeros(number, body, product, touch)
-
-    def _beside_zeros(self, number: int, body: Body, product: Product, touch: Touch) -> Iterable[Box]:
-        """Where a finite load that changed is multiplied with something else than a zero, or where the sum is a zero.
-
-        All that may have changed, if that is less work.
-        """
-        outputs, loops = len(body.output_ranges), loops_of(body)
-        steps = tuple(touch.reduced[n - outputs] for n in loops if n >= outputs)
-        around = rounded_box((*touch.outputs, *steps), tuple(loops.values()))
-        restricted = zeros(body, product.factor, extents_of_box(around))
-        again = body_cost(body).evaluations * volume(touch.outputs) // body.parameters[0].elements
-        argument = self.program.calls[number].arguments[body.instructions[product.load].a - 1]
-        if 4 * body_cost(restricted.program.bodies[0]).evaluations > again or not self._is_finite(argument):
-            return [touch.outputs]
-        found = self._compute(number, restricted, [low for low, _ in around])
-        part = [
-            slice(low - start, high + 1 - start) if extent > 1 else slice(None)
-            for (low, high), (start, _), extent in zip((*touch.outputs, *steps), around, found.shape, strict=True)
-        ]
-        alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
-        kept = self.owner.shaped(self.buffers, len(self.program.buffers) + number)[slices(touch.outputs)]
-        return [inside(touch.outputs, box) for box in boxes_of(~alone | (kept == 0))]
-
-
-def _bits(array: Values) -> Values:
-    return array.view(f"u{array.itemsize}")
