@@ -18,6 +18,7 @@ from eigentensor.chain import to_wei
 from eigentensor.errors import BlobNotFound, EigenTensorError
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import Client
+from eigentensor_client.cli import report
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
 from language import byte_pairs
@@ -112,7 +113,8 @@ def main() -> None:
             sampling = Sampling(given.temperature, given.least, given.seed)
             write(given.prompts, given.tokens, sampling, pay=given.paid)
     except EigenTensorError as error:
-        sys.exit(f"error  {error}")
+        report(error, as_json=False)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":
