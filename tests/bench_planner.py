@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+import bench_tokens
 from eigentensor.cache import Cache
 from eigentensor.graph import Graph, GraphBuilder
 from eigentensor.graph.lower import lower
@@ -126,6 +127,8 @@ def main() -> None:
     memory()
     planning_by_layers(most)
     chosen_beside_best(most)
+    say("tokens/s, one thread: repeated, step by step, tinygrad's, times as many, tokens alike, MB")
+    bench_tokens.measure("small_step", one=True)
 
 
 def say(text: str) -> None:
