@@ -102,7 +102,7 @@ def operator(x: Situation, lock: Lock, exec_: int) -> Figure:
         left.plot(prices, kept, color=colour, label=f"gas at {gas:g} gwei")
     left.axhline(0, color="0.5", linewidth=0.8)
     left.set_xscale("log")
-    left.set_ylim(-50, 100)
+    left.set_ylim(-50, max(10.0, 110 * (1 - x.cost / x.price)))
     _label(
         left, f"Part kept of a price of which {x.cost / x.price:.0%} is computing", "price P, tokens", "% of the price"
     )

@@ -4,17 +4,21 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor.economics.payoffs import Payoffs, check_rate
 
 F = Fraction
 BASE = Payoffs(F(1), F(6, 10), F(10), F(1, 100), F(1, 10), F(1, 100), F(95, 100))
-rates, amounts = st.fractions(0, 1, max_denominator=1000), st.fractions(0, 100, max_denominator=1000)
+rates = st.integers(0, 1_000).map(lambda part: F(part, 1_000))
+amounts = st.integers(0, 100_000).map(lambda part: F(part, 999))
 payoffs = st.builds(Payoffs, amounts, amounts, amounts, rates, rates, rates, rates)
+worthwhile = payoffs.map(lambda p: replace(p, payment=p.cost + p.payment + F(1, 999)))
+patient = settings(deadline=None)
 
 
+@patient
 @given(payoffs)
 def test_the_expectations_are_the_sums_of_their_rows(p: Payoffs) -> None:
     for strategy, expected in (("honest", p.honest), ("dishonest", p.dishonest)):
@@ -23,6 +27,7 @@ def test_the_expectations_are_the_sums_of_their_rows(p: Payoffs) -> None:
         assert sum(row.probability * row.payoff for row in rows) == expected
 
 
+@patient
 @given(payoffs)
 def test_at_the_least_stake_honesty_is_as_good_and_below_it_is_not(p: Payoffs) -> None:
     least = p.minimum_stake
@@ -36,6 +41,7 @@ def test_at_the_least_stake_honesty_is_as_good_and_below_it_is_not(p: Payoffs) -
         assert below.honest < below.dishonest
 
 
+@patient
 @given(payoffs)
 def test_up_to_the_largest_stake_an_honest_node_takes_part(p: Payoffs) -> None:
     most = p.maximum_stake
@@ -45,7 +51,8 @@ def test_up_to_the_largest_stake_an_honest_node_takes_part(p: Payoffs) -> None:
         assert replace(p, stake=most).honest == 0 > replace(p, stake=most + 1).honest
 
 
-@given(payoffs.filter(lambda p: p.cost < p.payment))
+@patient
+@given(worthwhile)
 def test_at_the_break_even_rates_honesty_is_as_good(p: Payoffs) -> None:
     if (alpha := p.break_even_check) is not None:
         at = replace(p, check=alpha)
