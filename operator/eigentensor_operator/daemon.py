@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -13,6 +13,7 @@ from eigentensor import chain as c
 from eigentensor.chain import Chain, Head, State
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
+from eigentensor_operator.alarms import Alarm, alarms_of
 from eigentensor_operator.case import SENT, URGENT, Role, Step
 from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
@@ -52,6 +53,7 @@ class Daemon:
         self._ended: Counter[State] = Counter()
         self._short: frozenset[Turn] = frozenset()
         self._capped = False
+        self._alarms: Mapping[Alarm, str] = {}
         self._paced = 0
         self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
@@ -184,12 +186,28 @@ class Daemon:
         self._short, self._capped = short, capped
         self._metrics.short.labels(AVS).set(len(short))
         self._metrics.capped.labels(AVS).set(capped)
+        self._tell_alarms()
         if self.operator.head >= self._paced + PACE:
             self._paced, seconds = self.operator.head, self._chain.block_seconds()
             self._metrics.pace.labels(AVS).set(seconds)
             if 2 * seconds < self.operator.policy.block_seconds:
                 expected = self.operator.policy.block_seconds
                 self._log.warning("blocks are fast", seconds=seconds, expected=expected, fix="Lower BLOCK_SECONDS.")
+
+    def _tell_alarms(self) -> None:
+        """What EigenLayer did, or its owners, to the stake that backs every task."""
+        standing = self.operator.standing
+        assert standing is not None
+        found = alarms_of(self.operator.policy, standing)
+        for alarm, text in found.items():
+            if self._alarms.get(alarm) != text:
+                say = self._log.warning if alarm in (Alarm.QUEUED, Alarm.DEALLOCATING) else self._log.error
+                say("stake alarm", alarm=alarm.value, what=text)
+        for alarm in self._alarms.keys() - found.keys():
+            self._log.info("stake alarm is over", alarm=alarm.value)
+        self._alarms = found
+        for alarm in Alarm:
+            self._metrics.alarms.labels(AVS, alarm).set(alarm in found)
 
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from eigentensor.chain import Ended, Event, Moved, Opened, State
+from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.case import INCIDENTS, Step
 from eigentensor_operator.policy import Code
 
@@ -38,6 +39,9 @@ class Metrics:
         self.games = self._gauge("et_games_open", "Games that this operator plays.")
         self.short = self._gauge("et_clocks_short", "Own moves and demands with less than a third of the clock left.")
         self.capped = self._gauge("et_fee_capped", "1 while gas costs more than is allowed.")
+        self.alarms = self._gauge("et_stake_alarm", "1 while something is wrong with the stake.", alarm=list(Alarm))
+        for alarm in Alarm:
+            self.alarms.labels(AVS, alarm)
         self.score = self._gauge("eigen_performance_score", "Share of accepted tasks finished, 0 to 100.")
         self.tasks = self._counter(
             "et_tasks", "Own tasks by the state they reached.", state=[s.name.lower() for s in State]

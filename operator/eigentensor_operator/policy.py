@@ -44,6 +44,7 @@ class Code(StrEnum):
     RANK = "rank"
     CONVICTED = "convicted"
     CHAIN = "chain"
+    CORE = "core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,9 @@ class Policy:
 class Standing:
     """What the chain says of this operator at the head `block`: money and stake in wei, the stake's `delay` in blocks.
 
-    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`.
+    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`. `queued`
+    waits to be withdrawn, `deallocating` (WAD) goes in the block `gone_by`, `lasting` stays when that is through.
+    Slashes by whatever operator set have left `magnitude` (WAD).
     """
 
     block: int
@@ -104,6 +107,13 @@ class Standing:
     stake_cap: int
     seats: int
     other_seats: int
+    seat_stake: int = 1
+    lasting: int = 0
+    queued: int = 0
+    deallocating: int = 0
+    gone_by: int = 0
+    magnitude: int = economics.WAD
+    paused: bool = False  # EigenLayer refuses slashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +177,8 @@ def refuse_now(policy: Policy, order: Order, standing: Standing, promised: Claim
         return Reason(Code.DEADLINE, f"acceptance in block {order.accept_by}", f"block {block}")
     if not standing.member:
         return Reason(Code.MEMBERSHIP, "a member of the operator set", "not a member", lasting=False)
+    if standing.paused:  # what this operator promises could not be taken from it
+        return Reason(Code.CORE, "an EigenLayer that can slash", "slashing is paused", lasting=False)
     lifetime = economics.lifetime(policy.parameters, order.exec)
     if lifetime > standing.delay:
         return Reason(Code.LIFETIME, f"stake for {lifetime} blocks", f"{standing.delay} blocks", lasting=False)

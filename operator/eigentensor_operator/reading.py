@@ -49,9 +49,12 @@ def standing_of(chain: c.Chain, policy: Policy, block: int) -> Standing:
     shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
     rate = chain.worth_of(economics.WAD)
     free, locked, most = (amount * rate // economics.WAD for amount in shares)
+    deallocating, gone_by = chain.deallocation_of(operator)
     return Standing(
         block, account.balance, account.collateral, cap, delay,
         member=chain.is_member(operator) and signer == chain.address,
         stake=free, locked=locked, stake_cap=most,
-        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
+        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator), seat_stake=chain.seat_stake(),
+        lasting=chain.lasting_stake(operator), queued=chain.queued_stake(operator), deallocating=deallocating,
+        gone_by=gone_by, magnitude=chain.magnitude_of(operator), paused=chain.is_slashing_paused(),
     )  # fmt: skip

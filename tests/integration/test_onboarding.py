@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from web3.contract import Contract
 
+from core_messages import core
 from eigentensor.chain import (
     Chain,
     Goal,
-    Message,
     Network,
     Situation,
     Status,
@@ -84,13 +83,6 @@ def newcomer(anvil: Anvil, network: Network, tmp_path: Path) -> Iterator[Newcome
 
 def statuses(steps: Sequence[Step]) -> dict[str, Status]:
     return {step.name: step.status for step in steps}
-
-
-def core(chain: Chain, contract: str, function: str, *arguments: object) -> None:
-    """A message to EigenLayer that the library never sends."""
-    target: Contract = getattr(chain, contract)
-    data = bytes.fromhex(target.encode_abi(function, list(arguments))[2:])
-    chain.sender.send(Message(function, target.address, data))
 
 
 # ---- Joining ----

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from core_messages import core
 from eigentensor import economics, reference
-from eigentensor.chain import Committed, State, anvil_account, to_wei
+from eigentensor.chain import Chain, Committed, State, anvil_account, to_wei
 from eigentensor.errors import InsufficientFunds
 from eigentensor.store import LocalStore
-from eigentensor.testing.localnet import join
+from eigentensor.testing.localnet import DEPLOYER, join
 from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet
@@ -182,6 +183,21 @@ def test_a_draining_operator_says_so_to_whoever_asks_why(
     assert json.loads(run("status", "--json"))["draining"] is True
     running.stop()
     assert json.loads(run("drain", "--undo", "--json"))["draining"] is False
+    client.cancel(task)
+
+
+def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
+    net: Devnet, party: Party, client: Client, example: Example, tmp_path: Path
+) -> None:
+    with Chain(net.network, anvil_account(DEPLOYER), tmp_path / "pauser.sqlite") as pauser:
+        core(pauser, "allocation_manager", "pause", 2)
+        running = start(net, party, "decline")
+        (task,) = client.post([work_of(example)], TERMS)
+        running.wait_ready()
+        told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
+        assert (told["reason"], told["offered"]) == ("core", "slashing is paused")
+        assert '"event": "stake alarm"' in running.log.read_text() and '"alarm": "paused"' in running.log.read_text()
+        core(pauser, "allocation_manager", "unpause", 0)
     client.cancel(task)
 
 

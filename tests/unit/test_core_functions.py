@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from eigentensor.economics import Parameters
+from eigentensor.economics.profiles import LOCAL, mainnet
+
 ROOT = Path(__file__).parents[2]
 CORE: dict[str, Any] = json.loads((ROOT / "tests/vectors/eigenlayer/selectors.json").read_text())
 NETWORKS = sorted((ROOT / "contracts/networks").glob("*.json"))
@@ -54,7 +57,7 @@ def test_python_calls_only_what_the_core_has() -> None:
     for folder in ("sdk", "operator", "aggregator", "client"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()
-            called |= {(ATTRIBUTES[a], f) for a, f in re.findall(r"self\.(\w+), \"(\w+)\"", text) if a in ATTRIBUTES}
+            called |= {(ATTRIBUTES[a], f) for a, f in re.findall(r"self\.(\w+), \"(\w+)[\"(]", text) if a in ATTRIBUTES}
             called |= {(c, f) for c, f in re.findall(r"Call\(\"(\w+)\", \"(\w+)\"", text) if c in CORE}
     assert ("AllocationManager", "modifyAllocations") in called and ("StrategyManager", "depositIntoStrategy") in called
     for contract, function in called:
@@ -68,3 +71,10 @@ def test_no_core_is_named_by_its_address(folder: str) -> None:
     for path in (ROOT / folder).rglob("*"):
         if path.suffix in (".py", ".sol", ".json", ".toml"):
             assert not known & {a.lower() for a in re.findall(r"0x[0-9a-fA-F]{40}", path.read_text())}, path
+
+
+def test_the_network_files_have_the_parameters_that_economics_reckons_with() -> None:
+    local, main = (json.loads((ROOT / f"contracts/networks/{n}.json").read_text()) for n in ("local", "mainnet"))
+    assert Parameters.from_json(local["parameters"]) == LOCAL
+    in_gas = {name: gas * 10**9 for name, gas in main["gas"].items()}
+    assert Parameters.from_json(main["parameters"] | in_gas) == mainnet(10**9)

@@ -4,6 +4,8 @@ from eigentensor.chain.games import Games
 from eigentensor.chain.order import Order
 from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
 
+_SLASHING = 1  # EigenLayer's switch for slashes
+
 
 class Reader(Games):
     """One market on one chain, read only."""
@@ -152,6 +154,34 @@ class Reader(Games):
         """The part (WAD) of what was delegated to the operator that it has allocated to no operator set."""
         strategy = self._address(self.deployment.strategy)
         return int(self._call(self.allocation_manager, "getAllocatableMagnitude", self._address(operator), strategy))
+
+    def magnitude_of(self, operator: str) -> int:
+        """The part (WAD) of what was delegated to the operator that slashes by all operator sets have left."""
+        strategy = self._address(self.deployment.strategy)
+        return int(self._call(self.allocation_manager, "getMaxMagnitude", self._address(operator), strategy))
+
+    def deallocation_of(self, operator: str) -> tuple[int, int]:
+        """What is being taken from the market's operator set: the part (WAD), and the block from which it is gone."""
+        arguments = (self._address(operator), self.operator_set(), self._address(self.deployment.strategy))
+        _, pending, block = self._call(self.allocation_manager, "getAllocation", *arguments)
+        return (-int(pending), int(block)) if pending < 0 else (0, 0)
+
+    def queued_stake(self, operator: str) -> int:
+        """Wei of the token that wait to be withdrawn from the operator and can be slashed until then."""
+        strategy = self._address(self.deployment.strategy)
+        arguments = (self._address(operator), strategy)
+        return self.worth_of(int(self._call(self.delegation_manager, "getSlashableSharesInQueue", *arguments)))
+
+    def lasting_stake(self, operator: str) -> int:
+        """Wei of the token that stay slashable here when every deallocation that has begun is through."""
+        strategies = [self._address(self.deployment.strategy)]
+        arguments = (self.operator_set(), [self._address(operator)], strategies, (1 << 32) - 1)
+        ((shares,),) = self._call(self.allocation_manager, "getMinimumSlashableStake", *arguments)
+        return self.worth_of(int(shares))
+
+    def is_slashing_paused(self) -> bool:
+        """Whether EigenLayer refuses all slashes now."""
+        return bool(self._call(self.allocation_manager, "paused(uint8)", _SLASHING))
 
     def note_of(self, slash_id: int) -> Note:
         """What the bounty of a slash will pay."""

@@ -8,7 +8,6 @@ from eigentensor.chain.events import Event, Locked, OperatorLeft
 from eigentensor.chain.history import SPAN
 from eigentensor.chain.reader import Reader
 
-_EVER = (1 << 32) - 1
 _NOBODY = "0x" + "00" * 20
 
 
@@ -78,7 +77,6 @@ class Survey(Reader):
         is_member = self.is_member(me)
         deallocation_delay = self._call(allocation, "DEALLOCATION_DELAY")
         answers = self._call(allocation, "isOperatorSlashable", me, operator_set)
-        ((lasting,),) = self._call(allocation, "getMinimumSlashableStake", operator_set, [me], [strategy], _EVER)
         return Situation(
             block=block,
             owner=me,
@@ -98,7 +96,7 @@ class Survey(Reader):
             pending=pending,
             effect_block=effect_block,
             allocatable=self.allocatable_of(me),
-            is_wiped_out=self._call(allocation, "getMaxMagnitude", me, strategy) == 0,
+            is_wiped_out=self.magnitude_of(me) == 0,
             is_member=is_member,
             returns_from=self._left_at(me, block, deallocation_delay) if answers and not is_member else 0,
             signer=signer,
@@ -109,7 +107,7 @@ class Survey(Reader):
             locked_until=self._locked_until(me, block) if locked else 0,
             seats=self.seats_of(me),
             seat_stake=self.seat_stake(),
-            lasting=self.worth_of(lasting) if is_member else 0,
+            lasting=self.lasting_stake(me) if is_member else 0,
         )
 
     def _withdrawals(self, owner: str) -> tuple[Withdrawal, ...]:

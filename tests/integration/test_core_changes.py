@@ -1,0 +1,113 @@
+"""What happens to EigenLayer's core and to the stake in it, and what an operator makes of it."""
+
+from collections.abc import Callable
+
+import pytest
+from eth_utils.address import to_checksum_address
+
+from core_messages import AGREEABLE, act_as, core, message, upgrade
+from eigentensor import economics
+from eigentensor.chain import Chain, Order
+from eigentensor.economics import WAD
+from eigentensor.errors import Reverted
+from eigentensor.testing.localnet import DEPLOYER, STAKE, Anvil
+from eigentensor_operator import policy as rules
+from eigentensor_operator.alarms import Alarm, alarms_of
+from eigentensor_operator.policy import Claims, Code, Policy, Reason
+from eigentensor_operator.reading import standing_of
+from market_life import Orders
+
+Look = Callable[[], tuple[dict[Alarm, str], Reason | None]]
+SLASHING = 2
+DELAY = 1_000
+NOBODY = "0x" + "00" * 20
+
+
+@pytest.fixture
+def order(order_of: Orders) -> Order:
+    return order_of(check_rate=WAD, accept_by=1 << 40)
+
+
+@pytest.fixture
+def look(operator: Chain, order: Order) -> Look:
+    """The operator's alarms, and why it would not take the order now."""
+    policy = Policy(operator.address, operator.deployment.parameters, operator.deployment.domain)
+
+    def look() -> tuple[dict[Alarm, str], Reason | None]:
+        standing = standing_of(operator, policy, operator.block_number())
+        return dict(alarms_of(policy, standing)), rules.refuse_now(policy, order, standing, Claims())
+
+    return look
+
+
+def test_nothing_is_wrong_at_first(look: Look) -> None:
+    assert look() == ({}, None)
+
+
+def test_a_queued_withdrawal_is_told_and_what_is_left_limits_what_is_accepted(operator: Chain, look: Look) -> None:
+    strategy = operator.deployment.strategy
+    core(operator, "delegation_manager", "queueWithdrawals", [([strategy], [STAKE - 10**15], NOBODY)])
+    alarms, refused = look()
+    assert alarms.keys() == {Alarm.QUEUED, Alarm.SEATS}
+    assert str(STAKE - 10**15) in alarms[Alarm.QUEUED] and "0 of 2 seats" in alarms[Alarm.SEATS]
+    assert refused is not None and refused.code is Code.STAKE and not refused.lasting
+
+
+def test_a_pending_deallocation_is_told_with_its_block(operator: Chain, anvil: Anvil, look: Look) -> None:
+    receipt = operator.allocate(WAD // 4)
+    gone_by = receipt.block + DELAY + 1
+    alarms, refused = look()
+    assert alarms == {Alarm.DEALLOCATING: f"75.000000% of the stake leaves the operator set in block {gone_by}"}
+    assert refused is None  # all tasks end before
+    anvil.mine_past(gone_by)
+    assert look() == ({}, None)
+
+
+def test_a_slash_by_another_operator_set_is_told_and_takes_nothing_that_backs_tasks_here(
+    operator: Chain, anvil: Anvil, look: Look
+) -> None:
+    avs, strategy = to_checksum_address("0x" + "a5" * 20), operator.deployment.strategy
+    anvil.rpc("anvil_setCode", avs, AGREEABLE)
+    manager = "allocation_manager"
+    act_as(anvil, avs, message(operator, manager, "updateAVSMetadataURI", avs, ""))
+    create = "createOperatorSets(address,(uint32,address[],address)[])"
+    act_as(anvil, avs, message(operator, manager, create, avs, [(7, [strategy], avs)]))
+    operator.allocate(WAD // 2)
+    anvil.mine(DELAY + 1)
+    core(operator, manager, "modifyAllocations", operator.address, [((avs, 7), [strategy], [WAD // 2])])
+    core(operator, manager, "registerForOperatorSets", operator.address, (avs, [7], b""))
+    end = operator.block_number() + 100
+    before = operator.free_stake(operator.address, end)
+    slash = (operator.address, 7, [strategy], [WAD // 2], "theirs")
+    act_as(anvil, avs, message(operator, manager, "slashOperator", avs, slash))
+    alarms, refused = look()
+    assert alarms.keys() == {Alarm.SLASHED} and alarms[Alarm.SLASHED].startswith("25.000000% ")
+    assert refused is None
+    assert abs(operator.free_stake(operator.address, end) - before) < 1_024
+
+
+def test_while_slashing_is_paused_nothing_is_accepted(look: Look, chain_of: Callable[[int], Chain]) -> None:
+    pauser = chain_of(DEPLOYER)
+    core(pauser, "allocation_manager", "pause", SLASHING)
+    alarms, refused = look()
+    assert alarms.keys() == {Alarm.PAUSED}
+    assert refused == Reason(Code.CORE, "an EigenLayer that can slash", "slashing is paused", lasting=False)
+    core(pauser, "allocation_manager", "unpause", 0)
+    assert look() == ({}, None)
+
+
+def test_an_upgrade_to_shorter_delays_is_told_and_longer_tasks_are_refused(
+    operator: Chain, client: Chain, anvil: Anvil, order: Order, look: Look
+) -> None:
+    p = operator.deployment.parameters
+    shorter = economics.lifetime(p, order.exec) - 1
+    upgrade(anvil, operator.deployment.delegation_manager, DELAY, shorter)
+    alarms, refused = look()
+    assert alarms.keys() == {Alarm.DELAYS}
+    assert f"for {shorter} blocks only: tasks of more than {order.exec - 1} blocks" in alarms[Alarm.DELAYS]
+    assert refused is not None and refused.code is Code.LIFETIME and not refused.lasting
+    client.post(order)
+    with pytest.raises(Reverted, match="OutlivesStake"):
+        operator.accept(operator.address, order)
+    upgrade(anvil, operator.deployment.delegation_manager, shorter, 2)
+    assert "every task is refused" in look()[0][Alarm.DELAYS]
