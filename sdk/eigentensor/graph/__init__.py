@@ -4,21 +4,9 @@
 """
 
 from eigentensor.graph.builder import GraphBuilder
+from eigentensor.graph.creation import arange, concat, full, ones, stack, tensor, zeros
 from eigentensor.graph.node import Graph
-from eigentensor.graph.tensor import (
-    Tensor,
-    arange,
-    concat,
-    full,
-    matmul,
-    maximum,
-    minimum,
-    ones,
-    stack,
-    tensor,
-    where,
-    zeros,
-)
+from eigentensor.graph.tensor import Tensor, matmul, maximum, minimum, where
 
 __all__ = [
     "Graph", "GraphBuilder", "Tensor", "arange", "concat", "full", "matmul", "maximum", "minimum", "ones", "stack",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from eigentensor.graph import arithmetic as of
 from eigentensor.graph import moves
 from eigentensor.graph.node import Form, Node, Shape, counter, node
-from eigentensor.graph.types import dtype_of, literal, name, number, promoted, refused
+from eigentensor.graph.types import dtype_of, literal, name, number, refused
 from eigentensor.program.ops import DType, Op
 
 Operand: TypeAlias = "Tensor | float | NDArray[Any] | Sequence[Any]"
@@ -130,7 +130,7 @@ class Tensor:
 
     def take(self, indices: Operand, axis: int = 0) -> "Tensor":
         """The parts at these indices along an axis; zeros where an index is negative or too large."""
-        return Tensor(moves.gather(self.node, _node(indices), moves.axis_of(axis, self.ndim)))
+        return Tensor(moves.gather(self.node, node_of(indices), moves.axis_of(axis, self.ndim)))
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
         return Tensor(moves.reshape(self.node, _spread(shape)))
@@ -273,18 +273,14 @@ def _spread(values: tuple[Any, ...]) -> Sequence[int]:
     return values[0] if len(values) == 1 and not isinstance(values[0], int) else values
 
 
-def _node(value: Operand) -> Node:
+def node_of(value: Operand) -> Node:
+    """The node of an operand; arrays and numbers stand in the program."""
     found = unwrapped(value)
     return found if isinstance(found, Node) else literal(found)
 
 
-def tensor(value: Operand) -> Tensor:
-    """An array or nested lists, at most 1 KiB, as a tensor that stands in the program."""
-    return Tensor(_node(value))
-
-
 def matmul(a: Operand, b: Operand) -> Tensor:
-    return Tensor(of.matmul(_node(a), _node(b)))
+    return Tensor(of.matmul(node_of(a), node_of(b)))
 
 
 def maximum(a: Operand, b: Operand) -> Tensor:
@@ -298,45 +294,9 @@ def minimum(a: Operand, b: Operand) -> Tensor:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Tensor:
-    return Tensor(of.choice(_node(condition), *_two(a, b)))
+    return Tensor(of.choice(node_of(condition), *_two(a, b)))
 
 
 def _two(a: Operand, b: Operand) -> tuple[Any, Any]:
     first, second = unwrapped(a), unwrapped(b)
     return (first, second) if isinstance(first, Node) or isinstance(second, Node) else (literal(first), second)
-
-
-def concat(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
-    nodes = [_node(t) for t in tensors]
-    if not nodes or not nodes[0].shape:
-        raise refused("nothing to join", "Give tensors with at least one axis.")
-    dtype = nodes[0].dtype
-    for n in nodes[1:]:
-        dtype = promoted(dtype, n.dtype)
-    return Tensor(moves.concat([of.cast(n, dtype) for n in nodes], axis))
-
-
-def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
-    nodes = [_node(t) for t in tensors]
-    place = moves.axis_of(axis, len(nodes[0].shape) + 1) if nodes else 0
-    return concat([Tensor(moves.reshape(n, (*n.shape[:place], 1, *n.shape[place:]))) for n in nodes], axis)
-
-
-def full(shape: int | Sequence[int], value: float, dtype: Any = DType.FLOAT32) -> Tensor:
-    return Tensor(number(value, dtype_of(dtype), (shape,) if isinstance(shape, int) else tuple(shape)))
-
-
-def zeros(shape: int | Sequence[int], dtype: Any = DType.FLOAT32) -> Tensor:
-    return full(shape, 0, dtype)
-
-
-def ones(shape: int | Sequence[int], dtype: Any = DType.FLOAT32) -> Tensor:
-    return full(shape, 1, dtype)
-
-
-def arange(start: int, stop: int | None = None, step: int = 1) -> Tensor:
-    """Integers as int32; counters of loops, so that nothing is stored."""
-    steps = range(start, stop, step) if stop is not None else range(0, start, step)
-    found = Tensor(counter((len(steps),), 0)) * steps.step
-    return found + steps.start
