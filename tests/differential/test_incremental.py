@@ -192,13 +192,13 @@ def test_a_token_changes_the_rows_after_it_in_every_layer() -> None:
     runs, full = Incremental(graph.program, graph.weights), CompiledGraph(graph.program, graph.weights)
     runs.run(of.inputs)
     shares = []
-    for place in (63, 62, 48, 40, 0, 63):
+    for place in (63, 62, 56, 0, 63):
         inputs = changed_at(of, "tokens", 0, place)
         of.inputs["tokens"][:] = inputs["tokens"]
         again = runs.run(inputs)
         assert same(again, full.run(inputs))
         shares.append(again.computed.evaluations / again.of.evaluations)
-    assert shares[0] < shares[1] < shares[2] < shares[3] < 0.6 and shares[4] == 1 and shares[5] == shares[0]
+    assert shares[0] < shares[1] < shares[2] < shares[3] == 1 and shares[4] == shares[0]
 
 
 @pytest.mark.usefixtures("by_reference")

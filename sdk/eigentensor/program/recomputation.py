@@ -33,8 +33,9 @@ from eigentensor.program.restriction import Product, Restricted, loops_of, produ
 Values = NDArray[Any]
 Compute = Callable[[Restricted, Sequence[Values], tuple[int, ...]], Values]
 
-#: When calls of whose results most has changed are this share of all evaluations, the change has spread everywhere.
-SPREAD = 1 / 16
+#: More than this share of the evaluations of all calls so far is not computed again, once that is ENOUGH of all there
+#: are: a full run takes less time, since it compares nothing.
+SPREAD, ENOUGH = 1 / 3, 1 / 16
 
 
 class Work(NamedTuple):
@@ -83,16 +84,14 @@ class Recomputation:
             self._take(number, whole_box(shape), array.reshape(shape), BOXES)
         if 2 * sum(map(self._changed, given)) > sum(array.size for array in given.values()):
             return None
-        calls = spread = 0
+        calls = done = 0
         for number, call in enumerate(self.program.calls):
             if touches := touched(self.program, number, self.changed, self.moved):
+                if self.evaluations > max(SPREAD * done, ENOUGH * everything):
+                    return None
                 calls += 1
                 self._again(number, touches)
-                body = self.program.bodies[call.body]
-                if 2 * self._changed(len(self.program.buffers) + number) > body.parameters[0].elements:
-                    spread += body_cost(body).evaluations
-                if spread > SPREAD * everything:
-                    return None
+            done += body_cost(self.program.bodies[call.body]).evaluations
         return Work(calls, self.evaluations)
 
     def _changed(self, buffer: int) -> int:

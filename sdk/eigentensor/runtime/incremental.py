@@ -6,6 +6,7 @@ All results of calls are kept; `program.recomputation` decides which elements of
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from eigentensor.program.recomputation import Recomputation, Work, work_of
 from eigentensor.program.restriction import Restricted
 from eigentensor.runtime import devices
 from eigentensor.runtime import toolchain as toolchains
+from eigentensor.runtime.compiled import load_bound
 from eigentensor.runtime.device import STEP, Code, Driver, address, driver, empty, load, units
 from eigentensor.runtime.kernels import Compiler, prepare
 from eigentensor.runtime.memory import HOST, estimate_memory_requirements, installed
@@ -45,15 +47,16 @@ class Incremental:
     """A program that is compiled for a processor and keeps what it computed, to compute only what changes.
 
     Bits are those of a full run, whatever changes: the first run is full, and so is one whose change spreads. `weights`
-    (or any other tensors) given here stay bound and must not change; states given here are what every run starts from
-    that is not given others. What is held in memory is `memory_of(program)`; more than `memory_limit` bytes, by
-    default what the host has, are refused: LimitError. Only for devices that compute in the host's memory.
+    (or any other tensors), given here as arrays or as a safetensors file, stay bound and must not change; states given
+    here are what every run starts from that is not given others. What is held in memory is `memory_of(program)`; more
+    than `memory_limit` bytes, by default what the host has, are refused: LimitError. Only for devices that compute in
+    the host's memory.
     """
 
     def __init__(
         self,
         program: Program,
-        weights: Mapping[str, ArrayLike] | None = None,
+        weights: Mapping[str, ArrayLike] | Path | None = None,
         *,
         device: str = HOST,
         threads: int | None = None,
@@ -79,7 +82,7 @@ class Incremental:
         self.parts: dict[tuple[Body, tuple[int, ...]], _Part] = {}
         self.room = empty(np.uint8, 0)
         self.lock = Lock()
-        bound = dict(weights or {})
+        bound = dict(load_bound(weights, program) if isinstance(weights, Path) else weights or {})
         self.first_states = {name: bound.pop(name) for name in program.named(Role.STATE) if name in bound}
         closed = [n for n, b in enumerate(program.buffers) if b.role is Role.CONSTANT or b.name in bound]
         without = replace(program, buffers=tuple(program.buffers[n] for n in closed), variables=())
