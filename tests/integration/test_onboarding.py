@@ -178,6 +178,7 @@ def test_an_operator_with_an_allocation_delay_waits_for_its_block(newcomer: Newc
         assert set(statuses(carry_out(chain, newcomer.plan)).values()) == {Status.DONE}
 
 
+@pytest.mark.slow
 def test_a_part_of_the_stake_is_allocated_if_that_is_wanted(newcomer: Newcomer) -> None:
     half = replace(newcomer.goal, magnitude=WAD // 2, seats=1)
     with newcomer.chain() as chain:
@@ -186,6 +187,7 @@ def test_a_part_of_the_stake_is_allocated_if_that_is_wanted(newcomer: Newcomer) 
         assert chain.allocation_of(chain.address) == WAD // 2
 
 
+@pytest.mark.slow
 def test_a_paused_core_says_so_and_the_next_run_goes_on(newcomer: Newcomer, chain_of: Callable[[int], Chain]) -> None:
     pauser = chain_of(DEPLOYER)
     core(pauser, "allocation_manager", "pause", 4)  # registrations
@@ -196,6 +198,7 @@ def test_a_paused_core_says_so_and_the_next_run_goes_on(newcomer: Newcomer, chai
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}
 
 
+@pytest.mark.slow
 def test_a_message_that_changes_nothing_is_not_repeated_for_ever(newcomer: Newcomer) -> None:
     with newcomer.chain() as chain:
         first = newcomer.plan(chain.situation(chain.address))
@@ -224,6 +227,7 @@ def test_an_operator_leaves_with_everything_when_the_delays_are_over(newcomer: N
         assert chain.signer_of(chain.address)[0] == NOBODY
 
 
+@pytest.mark.slow
 def test_whoever_left_comes_back_when_its_membership_answers_no_more(newcomer: Newcomer, anvil: Anvil) -> None:
     newcomer.join()
     with newcomer.chain() as chain:
