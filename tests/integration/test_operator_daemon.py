@@ -201,6 +201,35 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
     client.cancel(task)
 
 
+ANNOUNCED = (
+    "registerAsOperator for operator", "approve for stake", "depositIntoStrategy for stake",
+    "modifyAllocations for allocation", "registerForOperatorSets for operator set", "setSigner for signer",
+    "approve for collateral", "deposit for collateral", "enlist for seats",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_owner_killed_at_every_message_sends_each_once(net: Devnet) -> None:
+    newcomer = net.party("killed")
+    environment = net.environment(newcomer.folder, {
+        "EIGENTENSOR_OPERATOR_DATA_DIR": newcomer.folder,
+        "EIGENTENSOR_OPERATOR_KEYSTORE": newcomer.folder / "owner.json",
+        "EIGENTENSOR_OPERATOR_PASSWORD_FILE": newcomer.folder / "password",
+    })  # fmt: skip
+    verb = ["operator", "up", "--signer", newcomer.signer.address, "--stake", "10", "--collateral", "10"]
+    command = [sys.executable, "-m", "eigentensor_client", *verb]
+    for line in ANNOUNCED:
+        running = net.processes.start("up", command, environment, ready=line)
+        running.wait_ready()
+        running.kill()
+    net.processes.start("up", command, environment)
+    net.processes.finish("up")
+    assert net.anvil.web3.eth.get_transaction_count(newcomer.address) == len(ANNOUNCED)
+    with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
+        s = chain.situation(newcomer.address)
+        assert (s.stake, s.balance, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
+
+
 def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
     count = net.anvil.web3.eth.get_transaction_count(party.address)
