@@ -18,6 +18,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.choice import candidates, choose
 from eigentensor.runtime.grid import Grid, Many, candidate_grids
+from eigentensor.runtime.joining import join
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.runtime.tuning.database import Database, Time
@@ -42,6 +43,31 @@ def product(rows: int, columns: int, inner: int, op: Op = Op.REDUCE_MULACC) -> B
     w = load(Array("w", F32, inner * columns), place((k, columns), (j, 1)))
     terms = (x, w) if op is Op.REDUCE_MULACC else (binary(Op.MUL, x, w),)
     return to_body(reduction(op, (k,), *terms), (i, j)).body
+
+
+def split_product() -> Body:
+    """A product whose first factor is found by the parts of an index that together are the index."""
+    i, j, k, step = Axis(0, 64), Axis(1, 16), Axis(2, 10), Axis(3, 2, True)
+
+    def part(op: Op, a: Node, b: int) -> Node:
+        return binary(op, a, const(INDEX, b))
+
+    row = counter(i)
+    quarter = part(Op.MUL, part(Op.FLOORDIV, row, 4), 4)
+    half = part(Op.MUL, part(Op.FLOORMOD, part(Op.FLOORDIV, row, 2), 2), 2)
+    element = binary(Op.ADD, part(Op.MUL, counter(j), 128), part(Op.MUL, counter(step), 64))
+    for term in (quarter, half, part(Op.FLOORMOD, row, 2)):
+        element = binary(Op.ADD, element, term)
+    own = binary(Op.ADD, part(Op.MUL, counter(k), 128), part(Op.MUL, counter(step), 64))
+    x, w = load(Array("x", F32, 2048), element), load(Array("w", F32, 1280), binary(Op.ADD, own, row))
+    return to_body(reduction(Op.REDUCE_MULACC, (step,), x, w), (i, j, k)).body
+
+
+def test_what_a_schedule_keeps_are_values_of_the_body_that_is_written() -> None:
+    body = split_product()
+    kept = {s: [join(body, s.joined).instructions[v] for v in s.packed] for s in candidates(body, TARGET)}
+    assert any(kept.values())
+    assert all(i.op is Op.LOAD for values in kept.values() for i in values)
 
 
 USUAL, OTHER = Schedule(vector=1, lanes=8), Schedule(vector=1, lanes=8, row=0, rows=4)

@@ -30,10 +30,9 @@ def candidates(body: Body, target: Target) -> list[Schedule]:
 
 
 def _choices(body: Body, target: Target) -> Iterator[Choice]:
-    body = join(body, ())
-    simple = simple_joins(body)
-    for joined in _joins(body, simple):
-        yield from _tiles(join(body, joined), joined, target)
+    simple = simple_joins(join(body, ()))
+    for joined in _joins(join(body, ()), simple):
+        yield from _tiles(join(body, joined), joined, target)  # of the body itself: joined twice it has other numbers
 
 
 def _joins(body: Body, simple: tuple[int, ...]) -> list[tuple[int, ...]]:
