@@ -172,7 +172,8 @@ class Show:
                      f"final {plan.final_after} later"],
             ["at stake", f"{self.amount(plan.stake)} of stake and {self.amount(plan.collateral)} of collateral, lost "
                          "with a wrong result that anybody proves"],
-            ["", f"noticed by a check: {_rounded(plan.detection)}; cheating unbribed does not pay for gains up to {gain}"],
+            ["", f"noticed by a check: {_rounded(plan.detection)}; without bribes, cheating does not pay for gains "
+                 f"up to {gain}"],
             ["", f"{self.amount(plan.penalty)} if it accepts and gives no result"],
         ]  # fmt: skip
         return [facts(rows)]
