@@ -163,7 +163,8 @@ class Daemon:
             self._metrics.slashed.labels(AVS, token).inc(self._chain.worth_of(event.shares))
 
     def _standing(self, block: int) -> Standing:
-        standing, m = standing_of(self._chain, self.operator.policy, block), self._metrics
+        m, last = self._metrics, self.operator.standing
+        standing = standing_of(self._chain, self.operator.policy, block, last)
         token = self._chain.deployment.token_symbol
         m.balance.labels(AVS, token).set(standing.balance)
         m.collateral.labels(AVS, token).set(standing.collateral)

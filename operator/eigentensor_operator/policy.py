@@ -93,7 +93,7 @@ class Standing:
 
     `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`. `queued`
     waits to be withdrawn, `deallocating` (WAD) goes in the block `gone_by`, `lasting` stays when that is through.
-    Slashes by whatever operator set have left `magnitude` (WAD).
+    Slashes by whatever operator set have left `magnitude` (WAD). From `seat_stake` on it is as of the block `asked`.
     """
 
     block: int
@@ -114,6 +114,7 @@ class Standing:
     gone_by: int = 0
     magnitude: int = economics.WAD
     paused: bool = False  # EigenLayer refuses slashes
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """What the chain shows, in the machine's words."""
 
+from dataclasses import replace
+from typing import Any
+
 from eigentensor import chain as c
 from eigentensor import economics
 from eigentensor.chain import State
@@ -40,8 +43,15 @@ _ENDS: dict[type[c.Event], State] = {
 }
 
 
-def standing_of(chain: c.Chain, policy: Policy, block: int) -> Standing:
-    """Where the operator stands at the head `block`. Raises ChainError."""
+ASK = 8  #: blocks after which EigenLayer is asked again
+_ASKED = ("seat_stake", "lasting", "queued", "deallocating", "gone_by", "magnitude", "paused", "asked")
+
+
+def standing_of(chain: c.Chain, policy: Policy, block: int, last: Standing | None = None) -> Standing:
+    """Where the operator stands at the head `block`. Raises ChainError.
+
+    What EigenLayer says of the stake as a whole is taken from `last` if it was asked less than ASK blocks ago.
+    """
     operator, delay = policy.operator, chain.stake_delay()
     account = chain.balance_of(operator)
     signer, cap, stake_cap = chain.signer_of(operator)
@@ -49,12 +59,18 @@ def standing_of(chain: c.Chain, policy: Policy, block: int) -> Standing:
     shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
     rate = chain.worth_of(economics.WAD)
     free, locked, most = (amount * rate // economics.WAD for amount in shares)
-    deallocating, gone_by = chain.deallocation_of(operator)
-    return Standing(
+    standing = Standing(
         block, account.balance, account.collateral, cap, delay,
         member=chain.is_member(operator) and signer == chain.address,
         stake=free, locked=locked, stake_cap=most,
-        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator), seat_stake=chain.seat_stake(),
-        lasting=chain.lasting_stake(operator), queued=chain.queued_stake(operator), deallocating=deallocating,
-        gone_by=gone_by, magnitude=chain.magnitude_of(operator), paused=chain.is_slashing_paused(),
+        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
+    )  # fmt: skip
+    if last is not None and last.asked <= block < last.asked + ASK:
+        known: dict[str, Any] = {name: getattr(last, name) for name in _ASKED}
+        return replace(standing, **known)
+    deallocating, gone_by = chain.deallocation_of(operator)
+    return replace(
+        standing, seat_stake=chain.seat_stake(), lasting=chain.lasting_stake(operator),
+        queued=chain.queued_stake(operator), deallocating=deallocating, gone_by=gone_by,
+        magnitude=chain.magnitude_of(operator), paused=chain.is_slashing_paused(), asked=block,
     )  # fmt: skip

@@ -30,9 +30,10 @@ from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role, Varia
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.append import append
-from eigentensor.runtime.memory import plan
+from eigentensor.runtime.memory import parts, plan
 from eigentensor.testing.agreement import Run
 from eigentensor.testing.backends import SECOND, backend
+from eigentensor.testing.trials import trial
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
 POS = node(Op.VAR, INDEX, arg=Named("pos", Bounds(0, 7)))
@@ -321,3 +322,12 @@ def test_two_states_that_change_places(kernels: Cache) -> None:
     )
     assert plan(of, over=True).swapped
     agree(of, CompiledGraph(of, cache=kernels).run)
+
+
+def test_every_part_is_known_before_anything_is_compiled_on_any_device() -> None:
+    """Of this generated program a device that overwrites nothing appends where a processor does not."""
+    program = trial(1_000_061).program
+    plans = {over: plan(program, over=over) for over in (True, False)}
+    of = {over: {*p.appends.values(), *p.later.values()} for over, p in plans.items()}
+    assert of[False] - of[True]
+    assert {*parts(program)} == of[False] | of[True]

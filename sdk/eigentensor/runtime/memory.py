@@ -138,8 +138,8 @@ def next_turn(plan: Plan, turn: int) -> int:
 
 def parts(program: Program) -> tuple[Part, ...]:
     """The parts of bodies that a program's calls may be run as, on any device."""
-    found = plan(program, over=True)
-    return tuple(dict.fromkeys([*found.appends.values(), *found.later.values()]))
+    plans = [plan(program, over=over) for over in (True, False)]
+    return tuple(dict.fromkeys(part for p in plans for part in (*p.appends.values(), *p.later.values())))
 
 
 class _Space:
