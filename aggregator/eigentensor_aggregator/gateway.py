@@ -9,7 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import Scope
 
 from eigentensor.merkle import PIECE
-from eigentensor_aggregator import blob_routes, challenge_routes, problems, task_routes
+from eigentensor.web import problems
+from eigentensor.web.limits import BodyLimit
+from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
 from eigentensor_aggregator.parts import Parts
 
 _JSON_LIMIT = 64 << 10
@@ -31,7 +33,7 @@ def create_app(parts: Parts) -> FastAPI:
             return _JSON_LIMIT
         return pieces_limit if scope["path"].endswith("/pieces") else PIECE
 
-    app.add_middleware(problems.BodyLimit, limit=limit)
+    app.add_middleware(BodyLimit, limit=limit)
     return app
 
 

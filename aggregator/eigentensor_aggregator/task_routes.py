@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 
 from eigentensor.chain import Decline, Order, Posted, State, order_uuid
-from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError
+from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError, TaskNotFound
 from eigentensor.store import parse_name
 from eigentensor_aggregator import answers
 from eigentensor_aggregator.parts import Name, Parts
-from eigentensor_aggregator.problems import NotAllowed, TaskNotFound
+from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
 

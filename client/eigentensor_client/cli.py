@@ -26,6 +26,7 @@ VERBS = {
     "task": ("task", "app", "One task: show, explain, cancel."),
     "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
+    "serve": ("serve", "app", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),
     "program": ("program", "app", "Program files: capture, import, check, show."),
     "optimise": ("optimise", "app", "Find the fastest program for a graph, within a tolerance, on this machine."),
     "economics": ("economics", "app", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),

@@ -177,7 +177,7 @@ class Client:
             if (error := self.failure(task, stage)) is not None:
                 raise error
             tell(f"{task.words}: waits for {stages.waits_for(task)}")
-            self._move_on(task)
+            self.move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise NotYet(
                     f"task {task.uuid} is {task.words} after {timeout:.0f} s, not {stage}",
@@ -191,7 +191,8 @@ class Client:
             task = views.with_events(self.chain, task)
         return stages.failure(task, stage, self.amount)
 
-    def _move_on(self, task: TaskView) -> None:
+    def move_on(self, task: TaskView) -> None:
+        """Sends what anybody may send for a task, if nobody did in time."""
         send = stages.due(task, self._parameters)
         with suppress(Reverted):  # somebody else was faster: the next look shows it
             match send:

@@ -41,10 +41,13 @@ EigenTensorError
 │   ├── ChallengeLost       the bond is gone
 │   ├── SessionRewound      the executor of a session's earlier step was convicted: what followed is void
 │   ├── SessionBusy         another process has it, or another work is under way in it
+│   ├── KeyReused           an idempotency key that was used for another request
 │   ├── NotYet              the wait was over before the task got there
 │   └── WrongResult         the bytes are not what the executor revealed
 ├── ConfigError             settings, keys, funds
-│   └── InsufficientFunds
+│   ├── InsufficientFunds
+│   │   └── BudgetSpent     a service may not spend more: `.limit`, `.spent`, `.needed`
+│   └── ServiceBusy         another process has its folder, or too many wait for their turn
 └── ProcessDied             a process of a local network ended, or did not get ready
 """
 
@@ -272,6 +275,12 @@ class SessionBusy(TaskError):
     exit_code = 11
 
 
+class KeyReused(TaskError):
+    """Nothing is spent."""
+
+    exit_code = 11
+
+
 class NotYet(TaskError):
     exit_code = 9
 
@@ -286,6 +295,21 @@ class ConfigError(EigenTensorError):
 
 class InsufficientFunds(ConfigError):
     exit_code = 5
+
+
+class BudgetSpent(InsufficientFunds):
+    """Amounts in wei; `period` says which budget. Nothing is spent."""
+
+    def __init__(self, limit: int, spent: int, needed: int, period: str) -> None:
+        super().__init__(
+            f"the budget {period} is {limit} wei; {spent} are spent or held, and this may cost {needed}",
+            fix="Offer a lower max_price, wait until what is held comes back, or raise the budget.",
+        )
+        self.limit, self.spent, self.needed = limit, spent, needed
+
+
+class ServiceBusy(ConfigError):
+    exit_code = 10
 
 
 class ProcessDied(EigenTensorError):

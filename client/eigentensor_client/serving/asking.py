@@ -1,0 +1,165 @@
+"""From a request to a task, and from a task to an answer: what every route that executes something shares."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Self
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from eigentensor.program import Role
+from eigentensor.store import parse_name
+from eigentensor_client.serving.backend import Ask, Outcome
+from eigentensor_client.serving.bodies import TaskBody, outputs_as_json, tensors_in, tensors_of
+from eigentensor_client.serving.book import Job
+from eigentensor_client.serving.service import Service, caller_of
+
+TENSORS = "application/octet-stream"
+_TENSOR_TYPES = (TENSORS, "application/vnd.safetensors", "application/safetensors")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefer:
+    """What a Prefer header (RFC 7240) asks for: no waiting at all, or so many seconds at most."""
+
+    asynchronous: bool = False
+    wait: float | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        words = [word.strip().lower() for word in request.headers.get("prefer", "").split(",")]
+        waits = [word[5:] for word in words if word.startswith("wait=") and word[5:].isdigit()]
+        return cls("respond-async" in words, float(waits[0][:6]) if waits else None)
+
+
+def is_tensors(request: Request) -> bool:
+    """Whether the body is a safetensors file. Raises 415 for what is neither that nor JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _TENSOR_TYPES:
+        return True
+    if kind != "application/json":
+        raise HTTPException(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a body of type {kind!r} is neither application/json nor {TENSORS}"
+        )
+    return False
+
+
+def read_body(model: type[TaskBody], data: bytes) -> TaskBody:
+    """Raises RequestValidationError."""
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+
+
+def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> Ask:
+    """What a body asks for; with `tensors`, a safetensors file, its inputs are those of the file.
+
+    Raises what is wrong with it: BlobNotFound, ProgramError, BindingError, TermsRefused, TensorFileError.
+    """
+    uuid = parse_name(body.program)
+    program = service.backend.program(uuid)
+    states = body.states or {}
+    return Ask(
+        program=program,
+        uuid=uuid,
+        inputs=tensors_of(program, Role.INPUT, body.inputs) if tensors is None else tensors_in(tensors),
+        terms=service.terms(body.terms),
+        weights=None if body.weights is None else parse_name(body.weights),
+        states=parse_name(states) if isinstance(states, str) else tensors_of(program, Role.STATE, states),
+        variables=body.variables,
+        repeat=body.repeat,
+        stage=body.wait,
+    )
+
+
+async def read_ask(service: Service, request: Request, model: type[TaskBody], query: dict[str, Any]) -> Ask:
+    """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query."""
+    if is_tensors(request):
+        try:
+            body = model.model_validate({name: value for name, value in query.items() if value is not None})
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+        data = await request.body()
+        return await run_in_threadpool(ask_of, service, body, data)
+    data = await request.body()
+    return await run_in_threadpool(lambda: ask_of(service, read_body(model, data)))
+
+
+async def asked(service: Service, request: Request, ask: Ask) -> Job:
+    """The task of a request, posted now unless its Idempotency-Key names one already."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and _KEY.fullmatch(key) is None:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "an Idempotency-Key has 1 to 255 visible ASCII characters")
+    return await run_in_threadpool(service.backend.ask, ask, caller_of(request), key)
+
+
+async def finished(service: Service, job: Job, stage: str, seconds: float) -> bool:
+    """Waits for a stage: whether it came true in time. Raises why it never will."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while True:
+        with service.changes.watched() as changed:
+            if await run_in_threadpool(service.backend.reached, job, stage):
+                return True
+            try:
+                await asyncio.wait_for(changed.wait(), end - loop.time())
+            except TimeoutError:
+                return False
+
+
+async def answer(service: Service, request: Request, job: Job, stage: str) -> Response:
+    """The result of a task if it comes in the time that the caller allows, else where it will be (202)."""
+    prefer = Prefer.of(request)
+    patience = service.settings.patience if prefer.wait is None else min(prefer.wait, service.settings.patience)
+    if prefer.asynchronous or not await finished(service, job, stage, patience):
+        return accepted(service, job)
+    outcome = await run_in_threadpool(service.backend.result, job)
+    return await run_in_threadpool(rendered, service, job, outcome, wants_json(request))
+
+
+def accepted(service: Service, job: Job) -> Response:
+    """202: the task, and where to ask for more."""
+    url = f"/v1/tasks/{job.task}"
+    urls = {word: f"{url}/{word}" for word in ("events", "result", "explain", "cancel", "receipt")}
+    content = {
+        "schema": "eigentensor.accepted/1",
+        "task": job.task,
+        "stage": service.backend.show(job)["stage"],
+        "urls": {"task": url, **urls},
+    }
+    return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": url, **service.headers(job)})
+
+
+def wants_json(request: Request) -> bool:
+    """What Accept says; without a word the kind that the body had."""
+    accept = request.headers.get("accept", "")
+    if "json" in accept:
+        return True
+    if any(kind in accept for kind in _TENSOR_TYPES):
+        return False
+    return "json" in request.headers.get("content-type", "")
+
+
+def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Response:
+    """The outputs as a safetensors file, or as JSON."""
+    headers = service.headers(job) | {"EigenTensor-States": outcome.states_root.hex()}
+    if not as_json:
+        return FileResponse(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
+    outputs = outputs_as_json(outcome.program, outcome.outputs)
+    content = {
+        "schema": "eigentensor.result/1",
+        "task": service.backend.show(job),
+        "states_root": outcome.states_root.hex(),
+        "outputs": outputs,
+    }
+    if outputs.keys() - {"fingerprint"} == {"output"}:
+        content["tensor"] = outputs["output"]
+    return JSONResponse(content, headers=headers)

@@ -1,0 +1,56 @@
+"""Programs, weights and states into this machine's store, by their names."""
+
+import tempfile
+from http import HTTPStatus
+from pathlib import Path as File
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.errors import BlobCorrupt
+from eigentensor.store import describe, parse_name
+from eigentensor.store.local import writing
+from eigentensor_client.serving.service import Service
+
+Name = Annotated[str, Path(max_length=66, description="a blob root, program root or bindings root: 64 hex digits")]
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
+    store = service.store
+
+    @routes.head("/{name}", include_in_schema=False)
+    @routes.get("/{name}", response_class=FileResponse)
+    def read_blob(name: Name) -> FileResponse:
+        """The bytes of a blob that this service has; one range of them if asked for."""
+        return FileResponse(store.path(parse_name(name)), media_type="application/octet-stream")
+
+    @routes.put(
+        "/{name}",
+        status_code=HTTPStatus.CREATED,
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+    async def write_blob(request: Request, name: Name) -> dict[str, Any]:
+        """Gives this service a program, weights or states; refused unless they are what the name says."""
+        wanted = parse_name(name)
+        store.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="put-", dir=store.root) as folder, writing(store.root):
+            path = File(folder, "blob")
+            with path.open("wb") as file:
+                async for data in request.stream():
+                    await run_in_threadpool(file.write, data)
+            names, _ = await run_in_threadpool(describe, path)
+            if wanted not in names:
+                known = names.blob if names.computed is None else f"{names.blob}, or {names.computed} by what it says"
+                raise BlobCorrupt(f"these bytes are {known}, not {wanted}", fix="Send them under one of their names.")
+            await run_in_threadpool(store.adopt, path, names)
+        return {"schema": "eigentensor.blob/1", **names.to_json()}
+
+    return routes

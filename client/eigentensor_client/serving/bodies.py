@@ -1,0 +1,167 @@
+"""What callers send and get: tensors as JSON or safetensors, bit for bit; what they want executed."""
+
+import base64
+import binascii
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from eigentensor.chain import to_wei
+from eigentensor.errors import BindingError, ConfigError, TermsRefused
+from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program import Program, Role
+from eigentensor.store.tensors import load_safetensors
+from eigentensor_client.orders import ACCEPT_WITHIN, EXEC, Terms, read_rate
+from eigentensor_client.results import Tensors
+
+Uuid = Annotated[str, Field(pattern=r"^(0x)?[0-9a-fA-F]{64}$", description="64 hex digits, with or without 0x")]
+Stage = Literal["result", "checked", "final"]
+Amount = Annotated[str, Field(pattern=r"^\d{1,30}(\.\d{1,18})?$", description="whole tokens, as a decimal number")]
+_DTYPES = {dtype.name.lower(): dtype for dtype in STORAGE if dtype is not DType.INDEX}
+_EXAMPLE_UUID = "3f" * 32
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TensorBody(Body):
+    """A tensor bit for bit: its elements in row-major order, little-endian, as base64. bool is a byte of 0 or 1."""
+
+    dtype: Annotated[str, Field(json_schema_extra={"enum": sorted(_DTYPES)})]
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)]
+    data: Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+
+
+#: A tensor bit for bit, or nested lists of numbers, which are rounded to the program's dtype.
+TensorLike = TensorBody | list[Any] | bool | int | float
+
+
+class TermsBody(Body):
+    """What is offered. Whatever is left out is as `eigentensor run` has it; `max_price` is the service's at most."""
+
+    max_price: Amount | None = None
+    min_price: Amount | None = None
+    ramp: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    check: Annotated[str, Field(max_length=32, description="how probably others re-execute it: 20% or 0.2")] = "20%"
+    verifiers: Annotated[int, Field(ge=1, le=4)] = 1
+    check_fee: Amount | None = None
+    value_at_risk: Amount = "0"
+    exec: Annotated[int, Field(ge=1, lt=1 << 32)] = EXEC
+    accept_within: Annotated[int, Field(ge=1, lt=1 << 32)] = ACCEPT_WITHIN
+
+    def terms(self, limit: int, decimals: int) -> Terms:
+        """As wei. `limit` is the most that may be offered, and what is unless something is said.
+
+        Raises TermsRefused for more, BindingError for a rate that is none.
+        """
+
+        def wei(text: str | None) -> int | None:
+            try:
+                return None if text is None else to_wei(text, decimals)
+            except ConfigError as error:
+                raise TermsRefused(error.what, fix=error.fix) from None
+
+        offered = wei(self.max_price)
+        price = limit if offered is None else offered
+        if price > limit:
+            raise TermsRefused(
+                f"a max_price of {price} wei is more than the {limit} that this service offers for a task",
+                fix="Offer less, or start the service with a higher --max-price.",
+            )
+        return Terms(
+            max_price=price,
+            min_price=wei(self.min_price),
+            ramp=self.ramp,
+            check_rate=read_rate(self.check),
+            verifiers=self.verifiers,
+            check_fee=wei(self.check_fee),
+            value_at_risk=wei(self.value_at_risk) or 0,
+            exec=self.exec,
+            accept_within=self.accept_within,
+        )
+
+
+class TaskBody(Body):
+    """A program and what it is given. `wait` is what the answer waits for; `checked` is checked with certainty."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "program": _EXAMPLE_UUID,
+                    "weights": _EXAMPLE_UUID,
+                    "inputs": {"x": {"dtype": "float32", "shape": [2], "data": "AACAPwAAAEA="}},
+                    "wait": "result",
+                    "terms": {"max_price": "0.01"},
+                }
+            ]
+        }
+    )
+
+    program: Uuid
+    weights: Uuid | None = None
+    inputs: dict[str, TensorLike] = Field(default_factory=dict)
+    states: Uuid | dict[str, TensorLike] | None = None
+    variables: dict[str, Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]] = Field(default_factory=dict)
+    repeat: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
+    wait: Stage = "result"
+    terms: TermsBody = Field(default_factory=TermsBody)
+
+
+class ExecuteBody(TaskBody):
+    """A task by the words of `execute_graph_on_gpu`: `task_uuid` is the program's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        words = {"task_uuid": "program", "weights_uuid": "weights", "input_tensors": "inputs"}
+        return {words.get(name, name): value for name, value in values.items()}
+
+
+def tensors_of(program: Program, role: Role, given: Mapping[str, TensorLike]) -> Tensors:
+    """Arrays of what came as JSON; lists become what the program has under their name. Raises BindingError."""
+    expected = program.named(role)
+    return {name: _array(name, expected[name].dtype if name in expected else None, v) for name, v in given.items()}
+
+
+def _array(name: str, expected: DType | None, value: TensorLike) -> np.ndarray[Any, Any]:
+    try:
+        if not isinstance(value, TensorBody):
+            return np.asarray(value, None if expected is None else STORAGE[expected])
+        if value.dtype not in _DTYPES:
+            raise ValueError(f"{value.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
+        data = base64.b64decode(value.data, validate=True)
+        return np.frombuffer(data, STORAGE[_DTYPES[value.dtype]].newbyteorder("<")).reshape(value.shape)
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
+        raise BindingError(
+            f"tensor {name!r}: {error}", fix="Give dtype, shape and the elements as base64; or nested lists of numbers."
+        ) from None
+
+
+def tensors_in(data: bytes) -> Tensors:
+    """The tensors of a safetensors file that came as a body. Raises TensorFileError."""
+    with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
+        path = Path(folder, "the body")
+        path.write_bytes(data)
+        return load_safetensors(path)  # mapped: the bytes outlive their name
+
+
+def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+    """Outputs as `TensorBody` says."""
+    found = {}
+    for name, array in outputs.items():
+        dtype = program.parameter(program.outputs[name].buffer).dtype
+        data = np.ascontiguousarray(array, STORAGE[dtype].newbyteorder("<")).tobytes()
+        found[name] = {
+            "dtype": dtype.name.lower(),
+            "shape": list(array.shape),
+            "data": base64.b64encode(data).decode(),
+        }
+    return found

@@ -1,0 +1,263 @@
+"""What was asked for and what it cost, in SQLite: written before anything is sent, so that nothing is paid twice."""
+
+import fcntl
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+
+DAY = 86_400
+_TABLES = """
+CREATE TABLE IF NOT EXISTS jobs (
+    number INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL,
+    app TEXT, created REAL NOT NULL, posted TEXT, escrow TEXT NOT NULL, cost TEXT, state TEXT NOT NULL,
+    problem TEXT, outputs TEXT);
+CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void';
+CREATE INDEX IF NOT EXISTS ages ON jobs (created);
+CREATE TABLE IF NOT EXISTS events (
+    task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number));
+"""
+
+
+class State(StrEnum):
+    """Of a job. `asked`: written, perhaps sent; `void`: it never became a task, and costs nothing."""
+
+    ASKED = "asked"
+    OPEN = "open"
+    ENDED = "ended"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a caller names a request by, and what it asks for: the same twice is one task."""
+
+    caller: str
+    fingerprint: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task that this service asked for.
+
+    `posted` is its order, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did, when that is
+    known. `outputs` names the blob of what was executed here; `problem` says why there will be none.
+    """
+
+    task: str
+    key: Key
+    app: str | None
+    created: float
+    posted: dict[str, Any] | None = None
+    escrow: int = 0
+    cost: int | None = None
+    state: State = State.ASKED
+    problem: dict[str, Any] | None = None
+    outputs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Numbered from 1 within its task; `said` is the task as it stood then, `eigentensor.task/1`."""
+
+    number: int
+    said: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Wei that a day (UTC) and all days together may cost; None is no limit."""
+
+    day: int | None = None
+    total: int | None = None
+
+
+class Book:
+    """Safe for several threads; one process has it until `close`."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        """`durable`: what is written outlives a power cut, too. Raises ServiceBusy if another process has it."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = _locked(path.with_suffix(".lock"))
+        self._lock = threading.RLock()
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        self._connection.executescript(_TABLES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+        self._file.close()
+
+    # ---- Asking ----
+
+    def known(self, key: Key) -> Job | None:
+        """The job that a key names already. Raises KeyReused if it asks for something else."""
+        if key.key is None:
+            return None
+        query = "SELECT * FROM jobs WHERE caller = ? AND key = ? AND state != 'void'"
+        job = next(iter(self._jobs(query, key.caller, key.key)), None)
+        if job is not None and job.key.fingerprint != key.fingerprint:
+            raise KeyReused(
+                f"the Idempotency-Key {key.key!r} was used for another request: task {job.task}",
+                fix="Send the same request again, or choose a new key.",
+            )
+        return job
+
+    def add(self, job: Job, *budgets: tuple[Budget, str | None]) -> Job:
+        """Writes a job down, or finds the one that its key names already.
+
+        Each budget is for one app, or (None) for all jobs. Raises KeyReused; BudgetSpent if a budget does not allow it.
+        """
+        with self._together():
+            if (known := self.known(job.key)) is not None:
+                return known
+            for budget, app in budgets:
+                self._check(budget, app, job)
+            self._connection.execute(
+                "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
+                 json.dumps(job.posted), str(job.escrow), job.state.value),
+            )  # fmt: skip
+        return job
+
+    def spent(self, since: float = 0, app: str | None = None) -> int:
+        """What jobs cost that were asked for since a time, or may still cost: wei. By one app alone, if it is named."""
+        query = "SELECT escrow, cost FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
+        with self._lock:
+            rows = self._connection.execute(query, (since, app, app)).fetchall()
+        return sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
+
+    def _check(self, budget: Budget, app: str | None, job: Job) -> None:
+        since = job.created - job.created % DAY
+        for limit, spent, word in (
+            (budget.day, self.spent(since, app), "of today"),
+            (budget.total, self.spent(0, app), "in all"),
+        ):
+            if limit is not None and spent + job.escrow > limit:
+                raise BudgetSpent(limit, spent, job.escrow, f"{word}{f' of app {app}' if app else ''}")
+
+    # ---- Telling ----
+
+    def tell(
+        self,
+        task: str,
+        said: dict[str, Any],
+        *,
+        state: State | None = None,
+        cost: int | None = None,
+        problem: dict[str, Any] | None = None,
+        outputs: str | None = None,
+    ) -> None:
+        """Adds an event to a job, and what else is known of it now."""
+        with self._together():
+            self._connection.execute(
+                "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
+                (task, json.dumps(said), task),
+            )
+            self._connection.execute(
+                "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
+                "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
+                (state, None if cost is None else str(cost), problem and json.dumps(problem), outputs, task),
+            )
+
+    # ---- What there is ----
+
+    def job(self, task: str) -> Job:
+        """Raises TaskNotFound."""
+        for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+            return job
+        raise TaskNotFound(f"this service has asked for no task {task}")
+
+    def jobs(self, before: int | None = None, limit: int = 50) -> list[tuple[int, Job]]:
+        """Jobs with their numbers, newest first; `before` is the number of the last one of the page before."""
+        query = "SELECT * FROM jobs WHERE number < ? ORDER BY number DESC LIMIT ?"
+        with self._lock:
+            rows = self._connection.execute(query, (before or 1 << 62, limit)).fetchall()
+        return [(row["number"], _job(row)) for row in rows]
+
+    def unfinished(self) -> list[Job]:
+        """Jobs that have not ended, oldest first."""
+        return self._jobs("SELECT * FROM jobs WHERE state IN ('asked', 'open') ORDER BY number")
+
+    def events(self, task: str, after: int = 0) -> list[Event]:
+        """What happened to a task after event `after`, in order."""
+        query = "SELECT number, said FROM events WHERE task = ? AND number > ? ORDER BY number"
+        with self._lock:
+            rows = self._connection.execute(query, (task, after)).fetchall()
+        return [Event(row["number"], json.loads(row["said"])) for row in rows]
+
+    def last(self, task: str) -> dict[str, Any]:
+        """The task as its last event tells it. Raises TaskNotFound."""
+        query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
+        with self._lock:
+            row = self._connection.execute(query, (task,)).fetchone()
+        if row is None:
+            raise TaskNotFound(f"this service has asked for no task {task}")
+        said: dict[str, Any] = json.loads(row["said"])
+        return said
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in which state."""
+        with self._lock:
+            counted = dict(self._connection.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
+        return {state.value: counted.get(state.value, 0) for state in State}
+
+    def _jobs(self, query: str, *values: object) -> list[Job]:
+        with self._lock:
+            return [_job(row) for row in self._connection.execute(query, values).fetchall()]
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+
+def now() -> float:
+    """Seconds since 1970, by which days of a budget are counted."""
+    return time.time()
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        task=row["task"],
+        key=Key(row["caller"], row["fingerprint"], row["key"]),
+        app=row["app"],
+        created=row["created"],
+        posted=json.loads(row["posted"]),
+        escrow=int(row["escrow"]),
+        cost=None if row["cost"] is None else int(row["cost"]),
+        state=State(row["state"]),
+        problem=row["problem"] and json.loads(row["problem"]),
+        outputs=row["outputs"],
+    )
+
+
+def _locked(path: Path) -> BinaryIO:
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ServiceBusy(
+            f"another process serves from {path.parent}", fix="End it, or name another folder with --data."
+        ) from None
+    return file

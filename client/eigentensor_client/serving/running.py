@@ -1,0 +1,83 @@
+"""The service as one process: what it stands on, and HTTP in front of it."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from eigentensor.chain import to_wei
+from eigentensor.chain.units import DECIMALS
+from eigentensor.errors import ConfigError
+from eigentensor.store import LocalStore
+from eigentensor_client.client import Client
+from eigentensor_client.serving.book import Book, Budget
+from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.local import LocalBackend
+from eigentensor_client.serving.metrics import Metrics
+from eigentensor_client.serving.paid import PaidBackend
+from eigentensor_client.serving.service import Service
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
+
+
+@contextmanager
+def assembled(settings: Settings, client: Client | None = None) -> Iterator[Service]:
+    """Everything of one service until the block ends. `client` pays; by default that of the settings' network."""
+    tokens, changes = Tokens(settings.tokens), Changes()
+    if not settings.is_loopback and not tokens:
+        raise ConfigError(
+            f"on {settings.host} everybody who reaches this machine could spend its money",
+            fix="Make a token first: `eigentensor serve token new NAME`.",
+        )
+    parts = (settings, changes, tokens)
+    with _local(*parts) if settings.local else _paid(*parts, client or Client(settings.network)) as service:
+        yield service
+
+
+@contextmanager
+def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Service]:
+    store = LocalStore()
+    with (
+        closing(Book(settings.data / "local.sqlite", durable=False)) as book,
+        closing(LocalBackend(book, changes, store, settings)) as backend,
+    ):
+        price = to_wei(settings.max_price)
+        yield Service(
+            settings, backend, book, changes, tokens, store, Metrics(), price, DECIMALS, "none: executes here", None
+        )
+
+
+@contextmanager
+def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+    deployment, decimals = client.network.deployment, client.network.deployment.token_decimals
+    total = settings.budget_total
+    budget = Budget(to_wei(settings.budget, decimals), None if total is None else to_wei(total, decimals))
+    name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
+    with (
+        client,
+        closing(Book(settings.data / f"{name}.sqlite")) as book,
+        closing(PaidBackend(client, book, changes, budget)) as backend,
+    ):
+        price = to_wei(settings.max_price, decimals)
+        yield Service(
+                settings, backend, book, changes, tokens, client.store, Metrics(), price, decimals,
+                client.network.name, client.address,
+            )  # fmt: skip
+
+
+def run(app: FastAPI, listening: socket.socket) -> None:
+    """Serves until SIGTERM or SIGINT; requests that have begun are finished first."""
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def listening_at(settings: Settings) -> socket.socket:
+    """Raises ConfigError if the port is taken."""
+    try:
+        return socket.create_server((settings.host, settings.port), backlog=1024)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", fix="Name another port with --port."
+        ) from None

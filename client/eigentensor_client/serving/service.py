@@ -1,0 +1,51 @@
+"""What the routes stand on."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from eigentensor.store import LocalStore
+from eigentensor_client.orders import Terms
+from eigentensor_client.serving.backend import Backend
+from eigentensor_client.serving.bodies import TermsBody
+from eigentensor_client.serving.book import Book, Job
+from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.metrics import Metrics
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """`max_price` is in wei, `decimals` are those of the market's token; `account` pays, None if nobody does."""
+
+    settings: Settings
+    backend: Backend
+    book: Book
+    changes: Changes
+    tokens: Tokens
+    store: LocalStore
+    metrics: Metrics
+    max_price: int
+    decimals: int
+    network: str
+    account: str | None
+
+    def terms(self, body: TermsBody) -> Terms:
+        """Raises TermsRefused, BindingError."""
+        return body.terms(self.max_price, self.decimals)
+
+    def headers(self, job: Job) -> dict[str, str]:
+        """What every answer says about the task behind it."""
+        said = self.backend.show(job)
+        url = f"/v1/tasks/{job.task}"
+        headers = {"EigenTensor-Task": job.task, "EigenTensor-State": said["stage"]}
+        if not self.backend.is_local:
+            headers |= {"EigenTensor-Receipt": f"{url}/receipt", "EigenTensor-Price": said["price"] or ""}
+        return headers
+
+
+def caller_of(request: Request) -> str:
+    """Whose token the request has; empty where nobody needs one."""
+    caller: str = request.scope.get("eigentensor.caller", "")
+    return caller

@@ -1,0 +1,142 @@
+"""Quotes and tasks over HTTP."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.errors import BlobNotFound, TaskNotFound
+from eigentensor.store import parse_name
+from eigentensor_client.serving import asking, documents
+from eigentensor_client.serving.bodies import ExecuteBody, Stage, TaskBody
+from eigentensor_client.serving.book import Event, Job, State
+from eigentensor_client.serving.service import Service
+
+Task = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+
+
+def query_of(
+    program: Annotated[str | None, Query(max_length=66, description="with a safetensors body: the program")] = None,
+    weights: Annotated[str | None, Query(max_length=66)] = None,
+    states: Annotated[str | None, Query(max_length=66)] = None,
+    task_uuid: Annotated[str | None, Query(max_length=66, description="the program, by its other name")] = None,
+    weights_uuid: Annotated[str | None, Query(max_length=66)] = None,
+    variable: Annotated[list[str] | None, Query(max_length=64, description="NAME:NUMBER")] = None,
+    repeat: Annotated[int | None, Query(ge=1, lt=1 << 32)] = None,
+    wait: Annotated[Stage | None, Query()] = None,
+    max_price: Annotated[str | None, Query(max_length=64, description="in whole tokens")] = None,
+) -> dict[str, Any]:
+    """What stands beside tensors that are the body, as a `TaskBody` has it."""
+    variables = dict(documents.variable(word) for word in variable or ())
+    return {
+        "program": program or task_uuid,
+        "weights": weights or weights_uuid,
+        "states": states,
+        "variables": variables or None,
+        "repeat": repeat,
+        "wait": wait,
+        "terms": None if max_price is None else {"max_price": max_price},
+    }
+
+
+Asked = Annotated[dict[str, Any], Depends(query_of)]
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["tasks"])
+    backend, book = service.backend, service.book
+
+    async def job_of(task: Task) -> Job:
+        try:
+            return book.job(parse_name(task))
+        except BlobNotFound:
+            raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
+
+    Found = Annotated[Job, Depends(job_of)]  # noqa: N806
+
+    @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody))
+    async def execute_graph_on_gpu(request: Request, query: Asked) -> Response:
+        """Executes a program on weights and inputs and gives the result: JSON for JSON, safetensors for safetensors."""
+        ask = await asking.read_ask(service, request, ExecuteBody, query)
+        job = await asking.asked(service, request, ask)
+        return await asking.answer(service, request, job, ask.stage)
+
+    @routes.post("/v1/quotes", **documents.quotes(TaskBody))
+    async def quote(request: Request, query: Asked) -> Response:
+        """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
+        ask = await asking.read_ask(service, request, TaskBody, query)
+        return JSONResponse(await run_in_threadpool(backend.quote, ask))
+
+    @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody))
+    async def post_task(request: Request, query: Asked) -> Response:
+        """Asks for a task: answers at once (202), or with the result if `Prefer: wait=SECONDS` allows the time."""
+        ask = await asking.read_ask(service, request, TaskBody, query)
+        job = await asking.asked(service, request, ask)
+        if asking.Prefer.of(request).wait is None:
+            return asking.accepted(service, job)
+        return await asking.answer(service, request, job, ask.stage)
+
+    @routes.get("/v1/tasks")
+    async def list_tasks(
+        cursor: Annotated[int | None, Query(ge=1, lt=1 << 62)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> dict[str, Any]:
+        """The tasks of this service, newest first. `next` is the cursor of the next page, null at the end."""
+        found = book.jobs(cursor, limit)
+        tasks = [backend.show(job) for _, job in found]
+        return {"schema": "eigentensor.tasks/1", "tasks": tasks, "next": found[-1][0] if len(found) == limit else None}
+
+    @routes.get("/v1/tasks/{task}")
+    async def read_task(job: Found) -> JSONResponse:
+        """A task as it stands."""
+        return JSONResponse(backend.show(job), headers=service.headers(job))
+
+    @routes.post("/v1/tasks/{task}/cancel")
+    def cancel(job: Found) -> dict[str, Any]:
+        """Takes back a task that nobody has accepted: its escrow returns."""
+        return backend.cancel(job)
+
+    @routes.get("/v1/tasks/{task}/explain")
+    def explain(job: Found) -> dict[str, Any]:
+        """Why a task is where it is: what it waits for, and what each operator said about it."""
+        return backend.explain(job)
+
+    @routes.get("/v1/tasks/{task}/result", **documents.RESULT)
+    def read_result(request: Request, job: Found) -> Response:
+        """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
+        outcome = backend.result(job)
+        return asking.rendered(service, job, outcome, asking.wants_json(request))
+
+    @routes.get("/v1/tasks/{task}/receipt")
+    def read_receipt(job: Found) -> Response:
+        """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
+        return Response(backend.receipt(job), headers=service.headers(job), media_type="application/json")
+
+    @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse)
+    async def read_events(
+        job: Found, last_event_id: Annotated[str, Header(max_length=32)] = ""
+    ) -> AsyncIterator[ServerSentEvent]:
+        """What happens to a task, from its beginning or from Last-Event-ID on, until it ends: server-sent events.
+
+        Each is named by its stage, and its data is the task as it stood then.
+        """
+        after = int(last_event_id[:18]) if last_event_id.isascii() and last_event_id.isdigit() else 0
+        while True:
+            with service.changes.watched() as changed:
+                ended = book.job(job.task).state in (State.ENDED, State.VOID)
+                for event in book.events(job.task, after):
+                    after = event.number
+                    yield _sent(event)
+                if ended:
+                    return
+                await changed.wait()
+
+    return routes
+
+
+def _sent(event: Event) -> ServerSentEvent:
+    return ServerSentEvent(data=event.said, event=event.said["stage"], id=str(event.number))

@@ -1,0 +1,98 @@
+"""Errors on the wire: RFC 9457 problems with the words of the error tree."""
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from eigentensor import errors
+from eigentensor.errors import EigenTensorError
+
+MEDIA_TYPE = "application/problem+json"
+#: The status of an error: of its nearest base that stands here.
+STATUS: dict[type[EigenTensorError], HTTPStatus] = {
+    EigenTensorError: HTTPStatus.BAD_REQUEST,
+    errors.ProgramError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.BindingError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.ExecutionError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.LimitError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotDisputable: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.StoreError: HTTPStatus.BAD_GATEWAY,
+    errors.BlobNotFound: HTTPStatus.NOT_FOUND,
+    errors.BlobCorrupt: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.BlobTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.StoreFull: HTTPStatus.INSUFFICIENT_STORAGE,
+    errors.TensorFileError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.ChainError: HTTPStatus.BAD_GATEWAY,
+    errors.Reverted: HTTPStatus.CONFLICT,
+    errors.Unreachable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NotMined: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.TaskError: HTTPStatus.BAD_REQUEST,
+    errors.TermsRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.TaskNotFound: HTTPStatus.NOT_FOUND,
+    errors.NobodyAccepted: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ExecutorFailed: HTTPStatus.BAD_GATEWAY,
+    errors.ExecutorConvicted: HTTPStatus.BAD_GATEWAY,
+    errors.NotChecked: HTTPStatus.CONFLICT,
+    errors.TaskCancelled: HTTPStatus.CONFLICT,
+    errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotYet: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.WrongResult: HTTPStatus.BAD_GATEWAY,
+    errors.ConfigError: HTTPStatus.NOT_IMPLEMENTED,
+    errors.InsufficientFunds: HTTPStatus.PAYMENT_REQUIRED,
+    errors.ServiceBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_log = structlog.get_logger(__name__)
+
+
+def status_of(error: EigenTensorError) -> HTTPStatus:
+    """The HTTP status that says best what an error means."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def said(status: int, code: str, detail: str, fix: str = "") -> dict[str, Any]:
+    """The members of a problem: those of RFC 9457, `code` (the error's name), and `fix` where there is one."""
+    content: dict[str, Any] = {
+        "type": f"urn:eigentensor:error:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "code": code,
+        "detail": detail,
+    }
+    return content | {"fix": fix} if fix else content
+
+
+def of_error(error: EigenTensorError) -> dict[str, Any]:
+    """The problem that an error of the tree is."""
+    return said(status_of(error), type(error).__name__, error.what, error.fix)
+
+
+def problem(status: int, code: str, detail: str, fix: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(said(status, code, detail, fix), status, headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Makes every refusal of an app a problem."""
+
+    @app.exception_handler(EigenTensorError)
+    async def expected(_: Request, error: EigenTensorError) -> JSONResponse:
+        return problem(status_of(error), type(error).__name__, error.what, error.fix)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        return problem(HTTPStatus.BAD_REQUEST, "BadRequest", found)
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        headers = dict(error.headers) if error.headers else None
+        return problem(error.status_code, HTTPStatus(error.status_code).name, str(error.detail), headers=headers)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Bug", "This service has a fault; its log says more.")

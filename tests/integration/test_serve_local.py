@@ -1,0 +1,104 @@
+"""`eigentensor serve --local`: the whole HTTP interface over programs that this machine executes."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from tinygrad import Tensor
+
+from eigentensor import merkle
+from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.store import bindings_root, load_safetensors, save_safetensors
+from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.running import assembled
+from eigentensor_client.serving.service import Service
+from eigentensor_client.serving.settings import Settings
+
+BIAS = np.array([1, -2, 0.5, 4], np.float32)
+
+
+@pytest.fixture(scope="module")
+def graph() -> GraphProgram:
+    """x · 2 + bias."""
+    context = TensorContext()
+    x = context.add_graph_input("x", (4,))
+    bias = context.add_weight("bias", Tensor(BIAS))
+    return context.compile_to_graph(x * 2 + bias)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    home = tmp_path_factory.mktemp("serve")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EIGENTENSOR_CACHE_DIR", str(home / "blobs"))
+        with assembled(Settings(local=True, data=home / "data", rate=1e6)) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def http(service: Service) -> Iterator[TestClient]:
+    with TestClient(create_app(service), base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def names(http: TestClient, graph: GraphProgram, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Program and weights, given to the service by their names."""
+    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    save_safetensors(path, {name: np.asarray(array) for name, array in graph.weights.items()})
+    program, weights = merkle.program_root(graph.to_bytes()).hex(), bindings_root(path).hex()
+    for name, data in ((program, graph.to_bytes()), (weights, path.read_bytes())):
+        assert http.put(f"/v1/blobs/{name}", content=data).status_code == 201
+    return {"program": program, "weights": weights}
+
+
+def coded(array: np.ndarray) -> dict[str, Any]:
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+
+
+def decoded(tensor: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(tensor["data"]), tensor["dtype"]).reshape(tensor["shape"])
+
+
+def test_the_promised_route_executes_what_is_named_and_keeps_every_bit(http: TestClient, names: dict[str, str]) -> None:
+    x = np.random.default_rng(3).standard_normal(4, dtype=np.float32)
+    body = {"task_uuid": names["program"], "weights_uuid": names["weights"], "input_tensors": {"x": coded(x)}}
+    answer = http.post("/execute_graph_on_gpu", json=body)
+    assert answer.status_code == 200, answer.text
+    assert decoded(answer.json()["tensor"]).tobytes() == (x * 2 + BIAS).tobytes()
+    assert answer.headers["eigentensor-state"] == "local" and answer.json()["task"]["price"] is None
+
+
+def test_a_safetensors_body_gets_a_safetensors_answer(http: TestClient, names: dict[str, str], tmp_path: Path) -> None:
+    x = np.array([np.nan, -0.0, np.inf, 1e-45], np.float32)
+    save_safetensors(tmp_path / "in", {"x": x})
+    body, kind = (tmp_path / "in").read_bytes(), {"content-type": "application/octet-stream"}
+    answer = http.post("/execute_graph_on_gpu", params=names, content=body, headers=kind)
+    assert answer.status_code == 200, answer.text
+    (tmp_path / "out").write_bytes(answer.content)
+    found = load_safetensors(tmp_path / "out")["output"]
+    assert found[1:].tobytes() == (x * 2 + BIAS)[1:].tobytes() and np.isnan(found[0])
+
+
+def test_the_same_key_and_request_is_the_same_task_and_another_request_is_refused(
+    http: TestClient, names: dict[str, str]
+) -> None:
+    key = {"idempotency-key": "order-1"}
+    first = http.post("/v1/tasks", json={**names, "inputs": {"x": [1, 2, 3, 4]}}, headers=key)
+    again = http.post("/v1/tasks", json={**names, "inputs": {"x": [1.0, 2.0, 3.0, 4.0]}}, headers=key)
+    other = http.post("/v1/tasks", json={**names, "inputs": {"x": [1, 2, 3, 5]}}, headers=key)
+    assert first.status_code == again.status_code == 202
+    assert first.json()["task"] == again.json()["task"]
+    assert other.status_code == 422 and other.json()["code"] == "KeyReused"
+
+
+def test_events_end_with_the_task_and_go_on_where_one_stopped(http: TestClient, names: dict[str, str]) -> None:
+    url = http.post("/v1/tasks", json={**names, "inputs": {"x": [1, 2, 3, 4]}}).headers["location"]
+    told = [line for line in http.get(f"{url}/events").text.splitlines() if line.startswith(("event:", "id:"))]
+    assert told == ["event: queued", "id: 1", "event: running", "id: 2", "event: local", "id: 3"]
+    rest = http.get(f"{url}/events", headers={"last-event-id": "2"}).text
+    assert "id: 3" in rest and "id: 2" not in rest
