@@ -47,15 +47,15 @@ class Life:
     def hidden(self, chain: Chain, slot: int, root: bytes) -> bytes:
         return commitment(chain.deployment.domain, self.task, chain.address, slot, root, SALT)
 
-    def committed(self) -> None:
+    def committed(self, root: bytes = ROOT) -> None:
         """Posted, accepted, committed."""
         self.client.post(self.order)
         self.operator.accept(self.operator.address, self.order)
-        self.operator.commit(self.operator.address, self.task, self.hidden(self.operator, 0, ROOT))
+        self.operator.commit(self.operator.address, self.task, self.hidden(self.operator, 0, root))
 
-    def drawn(self) -> None:
+    def drawn(self, root: bytes = ROOT) -> None:
         """The same, and seeded: it will be checked."""
-        self.committed()
+        self.committed(root)
         pass_seed(self.anvil, self.client, self.order, drawn=True)
 
     def undrawn(self) -> None:

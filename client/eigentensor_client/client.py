@@ -27,12 +27,14 @@ from eigentensor.errors import (
 )
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
+from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders, stages, views
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.plans import plan
+from eigentensor_client.receipts import receipt_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.session import Session
 from eigentensor_client.transfer import Part, Tell, bound, download_outputs, download_states, silent, upload
@@ -216,7 +218,14 @@ class Client:
         root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
         outputs, states_root = download_outputs(self.gateway, program, root, tell)
         there = download_states(self.gateway, program, states_root, tell) if states else {}
-        return TaskResult(task, root, outputs, there, states_root)
+        return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))
+
+    def receipt(self, task: TaskView) -> Receipt:
+        """The receipt of a task as it stands now, with its result or the conviction of its executor.
+
+        Raises NotYet before, and what `wait` raises of a task that ended without a result.
+        """
+        return receipt_of(self.chain, self.gateway, task)
 
     def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""

@@ -1,5 +1,6 @@
 """What the client tells: plans before money is spent, tasks and their results after."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 
 from eigentensor.chain import State, TaskEvent
 from eigentensor.chain.order import NONE, Order
+from eigentensor.errors import NotYet
+from eigentensor.receipt import Receipt
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -106,6 +109,7 @@ class TaskResult:
     """A result whose bytes have the outputs root that the executor revealed on chain.
 
     `states_root` names the new states; `states` has them unless they were left where they are, as sessions do.
+    `receipt_now` makes the task's receipt, for `receipt`.
     """
 
     task: TaskView
@@ -113,6 +117,14 @@ class TaskResult:
     outputs: Tensors
     states: Tensors = field(default_factory=dict)
     states_root: bytes = NONE
+    receipt_now: Callable[[], Receipt] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def receipt(self) -> Receipt:
+        """The task's receipt as it stands when it is asked for; read from the chain each time."""
+        if self.receipt_now is None:
+            raise NotYet(f"the result of task {self.uuid} was not fetched by a client: it has no receipt")
+        return self.receipt_now()
 
     @property
     def uuid(self) -> str:

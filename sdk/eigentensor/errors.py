@@ -43,7 +43,8 @@ EigenTensorError
 │   ├── SessionBusy         another process has it, or another work is under way in it
 │   ├── KeyReused           an idempotency key that was used for another request
 │   ├── NotYet              the wait was over before the task got there
-│   └── WrongResult         the bytes are not what the executor revealed
+│   ├── WrongResult         the bytes are not what the executor revealed
+│   └── WrongReceipt        a receipt is not what it says: `.where` names the line
 ├── ConfigError             settings, keys, funds
 │   ├── InsufficientFunds
 │   │   └── BudgetSpent     a service may not spend more: `.limit`, `.spent`, `.needed`
@@ -287,6 +288,16 @@ class NotYet(TaskError):
 
 class WrongResult(TaskError):
     exit_code = 8
+
+
+class WrongReceipt(TaskError):
+    """`where` is the path of the line in the receipt, such as `events[3].block_hash`; empty where it is the whole."""
+
+    exit_code = 8
+
+    def __init__(self, where: str, what: str, *, fix: str = "") -> None:
+        super().__init__(f"{where}: {what}" if where else f"this is no receipt: {what}", fix=fix)
+        self.where = where
 
 
 class ConfigError(EigenTensorError):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eigentensor.chain.events import Ended, Event, Moved, Opened, Posted
+from eigentensor.chain.events import Ended, Event, Moved, Opened, Posted, Seeded
 from eigentensor.chain.history import SPAN, History
 from eigentensor.chain.order import Order
 from eigentensor.dispute.position import Position
@@ -62,13 +62,19 @@ class Games(History):
                     return event
         raise ChainError(f"task {task.hex()} was never accepted")
 
-    def events_of(self, task: bytes, first: int) -> list[Event]:
-        """What happened to a task and its slash since block `first`, in order; the moves of its games are apart."""
-        last, found = self.block_number(), []
+    def events_of(self, task: bytes, first: int, last: int | None = None) -> list[Event]:
+        """What happened to a task and its slash in these blocks (to the newest by default), in order; the moves of its
+        games are apart."""
+        last, found = self.block_number() if last is None else last, []
         for start in range(first, last + 1, SPAN):
             stop = min(start + SPAN - 1, last)
             found += [*self._logs(start, stop, (None, task)), *self._logs(start, stop, (None, None, task))]
         return sorted(found, key=lambda event: event.place)
+
+    def seeded(self, block: int, last: int) -> Seeded | None:
+        """The record of a seed block's randomness, if it was made until block `last`."""
+        events = self._logs(block + 1, last, (None, block.to_bytes(32, "big"))) if last > block else []
+        return next((event for event in events if isinstance(event, Seeded)), None)
 
     def _games(self, task: bytes, first: int) -> dict[int, bool]:
         """The games of a task that was committed in block `first`, and whether they are open."""

@@ -45,7 +45,7 @@ class History(Node):
         than all of them starts again from the deployment. A call covers a bounded number of blocks.
         """
         first = self.deployment.block
-        ancestor = next((h for h in reversed(known) if self._is_canonical(h)), None)
+        ancestor = next((h for h in reversed(known) if self.is_canonical(h)), None)
         base = ancestor.number if ancestor else first - 1
         rolled_back = base if known and ancestor != known[-1] else None
         while True:
@@ -56,7 +56,7 @@ class History(Node):
                 return Changes(rolled_back, (), (), complete=True)
             events = tuple(self._logs(base + 1, to))
             # If the last block is still the same, so were all before it while the logs were read.
-            if self._is_canonical(last):
+            if self.is_canonical(last):
                 break
         places = [Head(e.place.block, e.place.block_hash) for e in events]
         heads = [a for a, b in pairwise([*places, last]) if a != b]

@@ -12,6 +12,7 @@ from web3.types import BlockIdentifier, TxReceipt
 from eigentensor.chain.contracts import abi, talking_to
 from eigentensor.chain.header import encode_header
 from eigentensor.chain.network import Network
+from eigentensor.chain.transactions import raw_of
 from eigentensor.errors import ChainError
 
 _LATE = 64  # blocks that say how fast they come
@@ -97,6 +98,22 @@ class Node:
             except TransactionNotFound:
                 return None
 
+    def transaction(self, hash_: bytes) -> bytes | None:
+        """The signed bytes of a transaction that is in the chain. None if there is none, or its type is not known."""
+        with talking_to(self.network.rpc_url):
+            try:
+                return raw_of(self.web3.eth.get_transaction(Web3.to_hex(hash_)))
+            except TransactionNotFound:
+                return None
+
+    def finalized(self) -> int:
+        """The newest block that the chain itself calls final; 0 where it calls none so."""
+        with talking_to(self.network.rpc_url):
+            try:
+                return self.web3.eth.get_block("finalized")["number"]
+            except BlockNotFound:
+                return 0
+
     def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
         with talking_to(self.network.rpc_url):
             return self.web3.eth.get_transaction_count(self._address(account), block)
@@ -106,7 +123,8 @@ class Node:
             found = self.web3.eth.get_block(block)
         return Head(found["number"], bytes(found["hash"]))
 
-    def _is_canonical(self, head: Head) -> bool:
+    def is_canonical(self, head: Head) -> bool:
+        """Whether a block is in the chain as the node has it now."""
         with talking_to(self.network.rpc_url):
             try:
                 return bytes(self.web3.eth.get_block(head.number)["hash"]) == head.hash

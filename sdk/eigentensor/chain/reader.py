@@ -3,6 +3,7 @@
 from eigentensor.chain.games import Games
 from eigentensor.chain.order import Order
 from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
+from eigentensor.economics import Parameters
 
 _SLASHING = 1  # EigenLayer's switch for slashes
 
@@ -11,6 +12,10 @@ class Reader(Games):
     """One market on one chain, read only."""
 
     # ---- The market ----
+
+    def parameters(self) -> Parameters:
+        """The market's parameters, as it computes with them."""
+        return Parameters(*self._call(self.market, "parameters"))
 
     def task_at(self, task: bytes) -> Task:
         executor, state, accepted_at, since, exec_, claim, *checks = self._call(self.market, "taskAt", task)

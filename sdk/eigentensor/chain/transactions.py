@@ -1,0 +1,103 @@
+"""Signed transactions: what an account said, in bytes that prove that it did."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import rlp
+from eth_hash.backends.pysha3 import keccak256 as keccak
+from eth_utils.address import to_checksum_address
+
+from eigentensor.chain.order import recover
+from eigentensor.errors import ChainError
+
+#: Bytes of a transaction that public pools take (128 KiB), and some for what carries it.
+MOST = 160 << 10
+
+# Fields in the order in which they are hashed, by type: of 2 EIP-1559, of 1 EIP-2930, of 0 EIP-155.
+_FIELDS = {
+    2: ("chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input", "accessList"),
+    1: ("chainId", "nonce", "gasPrice", "gas", "to", "value", "input", "accessList"),
+    0: ("nonce", "gasPrice", "gas", "to", "value", "input"),
+}
+_LEGACY = 0xC0  # the first byte of a transaction without a type is that of an RLP list
+_EIP155 = 35
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A signed transaction. `to` is None where it makes a contract; `chain_id` is None where it counts on any chain."""
+
+    hash: bytes
+    sender: str
+    to: str | None
+    data: bytes
+    chain_id: int | None
+
+
+def raw_of(transaction: Mapping[str, Any]) -> bytes | None:
+    """The bytes of a transaction as a node describes it; None for a type that is not known here."""
+    kind = transaction.get("type", 0)
+    if kind not in _FIELDS:
+        return None
+    fields = [_item(transaction[name]) for name in _FIELDS[kind]]
+    fields += [_number(int(transaction["yParity" if kind else "v"]))]
+    fields += [bytes(transaction[name]).lstrip(b"\0") for name in ("r", "s")]
+    raw: bytes = (bytes((kind,)) if kind else b"") + rlp.encode(fields)
+    return raw if keccak(raw) == bytes(transaction["hash"]) else None
+
+
+def read_transaction(raw: bytes) -> Transaction:
+    """What signed bytes say, and who signed them. Raises ChainError unless they are a transaction of a known type."""
+    try:
+        return _read(raw)
+    except (rlp.exceptions.RLPException, ValueError, IndexError, RecursionError) as error:
+        raise ChainError(f"these bytes are no signed transaction: {error}") from None
+
+
+def _read(raw: bytes) -> Transaction:
+    if not 0 < len(raw) <= MOST:
+        raise ValueError(f"{len(raw)} bytes")
+    kind = 0 if raw[0] >= _LEGACY else raw[0]
+    if kind not in _FIELDS or (kind == 0 and raw[0] < _LEGACY):
+        raise ValueError(f"type {raw[0]}")
+    fields = rlp.decode(raw[1:] if kind else raw)
+    names = _FIELDS[kind]
+    if not isinstance(fields, list) or len(fields) != len(names) + 3:
+        raise ValueError("wrong number of fields")
+    said = dict(zip(names, fields, strict=False))
+    *signed, parity, r, s = fields
+    if not all(isinstance(field, bytes) for field in (parity, r, s, *(said[n] for n in names if n != "accessList"))):
+        raise ValueError("a field is no string of bytes")
+    v = int.from_bytes(parity, "big")
+    chain_id: int | None = int.from_bytes(said.get("chainId", b""), "big")
+    if kind == 0:
+        chain_id, v = ((v - _EIP155) // 2, (v - _EIP155) % 2) if v >= _EIP155 else (None, v - 27)
+        signed += [] if chain_id is None else [_number(chain_id), b"", b""]
+    prefix = bytes((kind,)) if kind else b""
+    sender = None
+    if len(r) <= 32 and len(s) <= 32 and v in (0, 1):
+        sender = recover(
+            keccak(prefix + rlp.encode(signed)), r.rjust(32, b"\0") + s.rjust(32, b"\0") + bytes((27 + v,))
+        )
+    if sender is None or len(said["to"]) not in (0, 20):
+        raise ValueError("its signature or its receiver is malformed")
+    to = to_checksum_address(said["to"]) if said["to"] else None
+    return Transaction(keccak(raw), sender, to, said["input"], chain_id)
+
+
+def _item(value: Any) -> Any:
+    """A field as RLP takes it. An access list has pairs of an address and a list of storage keys."""
+    if value is None:
+        return b""
+    if isinstance(value, int):
+        return _number(value)
+    if isinstance(value, str):
+        return bytes.fromhex(value.removeprefix("0x"))
+    if isinstance(value, Mapping):
+        return [_item(value["address"]), _item(value["storageKeys"])]
+    return bytes(value) if isinstance(value, bytes) else [_item(item) for item in value]
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")

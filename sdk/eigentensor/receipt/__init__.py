@@ -1,0 +1,12 @@
+"""A receipt: one file that says what became of a task, and carries what proves it.
+
+`Receipt` is the file; `prove` holds it to the signatures and hashes in it, without a network; `read` makes one from a
+chain, `compare` holds one to a chain. client/README.md, "Receipts", describes the format and what it proves.
+"""
+
+from eigentensor.receipt.model import SCHEMA, Market, Receipt
+from eigentensor.receipt.onchain import Standing, compare
+from eigentensor.receipt.proof import Proved, outputs_of, prove
+from eigentensor.receipt.reading import read
+
+__all__ = ["SCHEMA", "Market", "Proved", "Receipt", "Standing", "compare", "outputs_of", "prove", "read"]

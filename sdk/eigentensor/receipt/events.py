@@ -1,0 +1,61 @@
+"""The events of a receipt as JSON, strictly: what is written has one form, and what is read fits its Solidity type."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args, get_origin
+
+from eth_utils.address import is_checksum_address
+
+from eigentensor.chain import Event, Leaf, Moved, Opened, Place, Seeded, TaskEvent
+from eigentensor.chain.events import KINDS
+
+#: Everything that happens to one task but the moves of games, which `challenge show` tells.
+NAMES: Mapping[str, type[Event]] = {
+    name: kind
+    for name, kind in KINDS.items()
+    if kind is Seeded or (issubclass(kind, TaskEvent) and kind not in (Opened, Moved))
+}
+_BLOCKS = 1 << 53  # what a number in JSON carries everywhere
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    place = event.place
+    return {
+        "event": type(event).__name__,
+        "block": place.block,
+        "block_hash": "0x" + place.block_hash.hex(),
+        "transaction": "0x" + place.transaction.hex(),
+        "log": place.index,
+        "data": event.arguments(),
+    }
+
+
+def event_from_json(value: Any) -> Event:
+    """Raises ValueError, KeyError, TypeError, AttributeError or TaskError for what is no event of a receipt."""
+    place = Place(
+        value["block"], value["log"], bytes.fromhex(value["block_hash"][2:]), bytes.fromhex(value["transaction"][2:])
+    )
+    if not all(type(n) is int and 0 <= n < _BLOCKS for n in (place.block, place.index)):
+        raise ValueError("an event is at no place of a chain")
+    event = NAMES[value["event"]].from_arguments(place, value["data"])
+    for field in fields(event):
+        if field.name != "place" and not _fits(field.type, field.name, getattr(event, field.name)):
+            raise ValueError(f"{field.name} of {value['event']} is malformed")
+    if not len(place.block_hash) == len(place.transaction) == 32:
+        raise ValueError("a hash has not 32 bytes")
+    return event
+
+
+def _fits(kind: Any, name: str, value: Any) -> bool:
+    """Whether a value fits its declared type: what is read as text or left as it is can still be anything."""
+    if get_origin(kind) is tuple:
+        return all(_fits(get_args(kind)[0], name, item) for item in value)
+    if kind is bytes:
+        return len(value) == 32 or name == "data"
+    if kind is str:
+        return bool(is_checksum_address(value))
+    if kind is int:
+        return bool(0 <= value < 1 << 256)
+    if kind is Leaf:
+        return all(_fits(f.type, f.name, getattr(value, f.name)) for f in fields(Leaf))
+    return isinstance(value, kind)

@@ -1,0 +1,196 @@
+"""What a receipt holds, and its canonical file.
+
+It holds an order, the events of its task, and the signed transactions that brought them about. Everything else in the
+file (who, how much, until when, checked or not) follows from these, and is written out for its reader: a file in which
+it does not follow is refused when it is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Self
+
+from eth_utils.address import is_checksum_address
+
+from eigentensor.chain import Deployment, Domain, Event, Head, Order, order_uuid
+from eigentensor.chain.transactions import Transaction, read_transaction
+from eigentensor.economics import Parameters
+from eigentensor.errors import ChainError, EigenTensorError, WrongReceipt
+from eigentensor.merkle import outputs_root
+from eigentensor.receipt import canonical
+from eigentensor.receipt.events import event_from_json, event_to_json
+from eigentensor.receipt.told import Told, tell
+
+SCHEMA = "eigentensor.receipt/1"
+_DECIMALS = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """Where the task lived: what its uuid is bound to, what its amounts are of, and the formulas' parameters."""
+
+    domain: Domain
+    token: str
+    symbol: str
+    decimals: int
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        d = deployment
+        return cls(d.domain, d.token, d.token_symbol, d.token_decimals, d.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "address": self.domain.market,
+            "chain_id": self.domain.chain_id,
+            "token": {"address": self.token, "symbol": self.symbol, "decimals": self.decimals},
+            "parameters": {f.name: str(getattr(self.parameters, f.name)) for f in fields(Parameters)},
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        token, given = value["token"], value["parameters"]
+        parameters = Parameters(**{f.name: natural(int(given[f.name])) for f in fields(Parameters)})
+        domain = Domain(natural(value["chain_id"]), _address(value["address"]))
+        if not isinstance(token["symbol"], str) or natural(token["decimals"]) > _DECIMALS:
+            raise ValueError("its token is malformed")
+        return cls(domain, _address(token["address"]), token["symbol"], token["decimals"], parameters)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A task up to the block `head`: its order, its events in order, and the transactions that they came with.
+
+    `seats` is how many there were at the commit; `parts` are the bindings roots of outputs and new states, where known;
+    `transactions` are signed and in the order of their events. A transaction of a type that this version cannot read
+    is missing: who sent it is then for the chain to say. Raises WrongReceipt where the events are not a task's life.
+    """
+
+    market: Market
+    order: Order
+    seats: int
+    parts: tuple[bytes, bytes] | None
+    events: tuple[Event, ...]
+    transactions: tuple[bytes, ...]
+    head: Head
+    software: str
+
+    @property
+    def task(self) -> str:
+        """The task's uuid."""
+        return self.uuid.hex()
+
+    @cached_property
+    def uuid(self) -> bytes:
+        return order_uuid(self.order, self.market.domain)
+
+    @cached_property
+    def told(self) -> Told:
+        """What follows from the events: who, how much, until when, checked or not."""
+        return tell(self.uuid, self.order, self.market.parameters, self.seats, self.events, self.head)
+
+    @cached_property
+    def signed(self) -> dict[bytes, Transaction]:
+        """The transactions by their hashes, in the order of their events."""
+        return {said.hash: said for said in map(_transaction, self.transactions)}
+
+    def to_json(self) -> dict[str, Any]:
+        """The file as a value: amounts as decimal strings, hashes and bytes as hex with 0x, times as blocks."""
+        root = self.told.outputs_root
+        if self.parts is not None and outputs_root(*self.parts) != root:
+            raise WrongReceipt("result", "the bindings roots of outputs and states do not make the revealed root")
+        outputs, states = map(_hex, self.parts or (None, None))
+        senders = [{"hash": _hex(h), "from": said.sender, "to": said.to} for h, said in self.signed.items()]
+        pairs = zip(senders, self.transactions, strict=True)
+        fields = {
+            "schema": SCHEMA,
+            "software": self.software,
+            "task": self.task,
+            "market": self.market.to_json(),
+            "order": self.order.to_json(),
+            "head": {"block": self.head.number, "hash": _hex(self.head.hash)},
+            "events": list(map(event_to_json, self.events)),
+            "transactions": [sender | {"raw": _hex(raw)} for sender, raw in pairs],
+            "result": {"outputs_root": _hex(root), "outputs": outputs, "states": states},
+            **self.told.to_json(),
+        }
+        return fields | {"digest": sha256(canonical.text(fields)).hexdigest()}
+
+    def to_bytes(self) -> bytes:
+        """The canonical file: `from_bytes` takes no other. `digest`, sha256 over the rest, finds damage, no forgery."""
+        return canonical.text(self.to_json())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Reads a canonical file. Raises WrongReceipt for anything else, and where its parts do not fit together."""
+        value = canonical.parse(data)
+        receipt = cls.from_json(value)
+        again = receipt.to_json()
+        if (found := canonical.difference(value, again)) is not None:
+            where, said, follows = found
+            raise WrongReceipt(where, f"it says {_brief(said)}, where {_brief(follows)} follows from the rest")
+        if canonical.text(again) != data:
+            raise WrongReceipt("", "it is not in the canonical form: sorted keys, no spaces, ASCII")
+        return receipt
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """What the value says, before it is held to what follows. Raises WrongReceipt for what is malformed."""
+        if value.get("schema") != SCHEMA:
+            raise WrongReceipt("schema", f"it is {_brief(value.get('schema'))}, not {SCHEMA}")
+        try:
+            result = value["result"]
+            halves = [_bytes32(result[name]) for name in ("outputs", "states") if result[name] is not None]
+            if not isinstance(value["software"], str):
+                raise ValueError("software is no text")
+            return cls(
+                market=Market.from_json(value["market"]),
+                order=Order.from_json(value["order"]),
+                seats=natural(value["checks"]["seats"]),
+                parts=(halves[0], halves[1]) if halves else None,
+                events=tuple(map(event_from_json, value["events"])),
+                transactions=tuple(bytes.fromhex(entry["raw"][2:]) for entry in value["transactions"]),
+                head=Head(natural(value["head"]["block"]), _bytes32(value["head"]["hash"])),
+                software=value["software"],
+            )
+        except EigenTensorError as error:
+            raise WrongReceipt("", error.what) from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise WrongReceipt("", f"it is malformed: {type(error).__name__}: {_brief(str(error))}") from None
+
+
+def _transaction(raw: bytes) -> Transaction:
+    try:
+        return read_transaction(raw)
+    except ChainError as error:
+        raise WrongReceipt("transactions", error.what) from None
+
+
+def natural(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 256:
+        raise ValueError(f"{value!r} is no natural number of 256 bits")
+    return value
+
+
+def _address(value: Any) -> str:
+    if not is_checksum_address(value):
+        raise ValueError(f"{value!r} is no address")
+    return str(value)
+
+
+def _bytes32(value: Any) -> bytes:
+    raw = bytes.fromhex(value[2:])
+    if len(raw) != 32:
+        raise ValueError(f"{value!r} has not 32 bytes")
+    return raw
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else "0x" + value.hex()
+
+
+def _brief(value: Any) -> str:
+    words = str(value) if isinstance(value, str | int) or value is None else type(value).__name__
+    return words if len(words) <= 80 else f"{words[:76]}…"
