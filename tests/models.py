@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tinygrad import Context, Tensor, UOp, nn
 
 from eigentensor.capture import GraphProgram, capture
+from eigentensor_client.writing import Sampling
 from language.decoder import GEMMA_3_270M, SMALL, Shape, Writer, drawn
-from language.writing import Sampling
 
 Values = NDArray[Any]
 

@@ -25,6 +25,8 @@ VERBS = {
     "get": ("task", "get", "Fetch the verified result of a task."),
     "task": ("task", "app", "One task: show, explain, cancel."),
     "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
+    "deploy": ("deploy", "app", "Make a program with its weights an endpoint of `serve`, in versions."),
+    "app": ("app", "app", "What is deployed: list, show, rollback, remove."),
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
     "serve": ("serve", "app", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),
     "program": ("program", "app", "Program files: capture, import, check, show."),

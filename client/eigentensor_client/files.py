@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def read_variables(words: list[str] | None) -> dict[str, int]:
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Lets `write` make a file that is whole or not there. Raises ConfigError where none can be written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     try:
         write(temporary)
         temporary.replace(path)

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from eth_utils.address import is_address
@@ -13,7 +13,6 @@ from eigentensor.errors import ConfigError, TaskError
 from eigentensor_client.orders import Roots, Terms
 
 SCHEMA = "eigentensor.session/1"
-_AMOUNTS = ("max_price", "min_price", "check_rate", "check_fee", "value_at_risk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +125,13 @@ class History:
     def to_json(self) -> dict[str, Any]:
         """`eigentensor.session/1`: roots as hex, amounts in wei as decimal strings."""
         asked = self.under_way
-        terms = asdict(self.terms) | {"operators": self.terms.operators.hex()}
         return {
             "schema": SCHEMA,
             "chain_id": self.domain.chain_id,
             "market": self.domain.market,
             "client": self.client,
             **{name: getattr(self, name).hex() for name in ("program", "weights", "states")},
-            "terms": {n: str(v) if n in _AMOUNTS and v is not None else v for n, v in terms.items()},
+            "terms": self.terms.to_json(),
             "steps": [
                 {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._told(s.asked)}
                 for s in self.steps
@@ -159,7 +157,7 @@ class History:
                 program=_root(values["program"]),
                 weights=_root(values["weights"]),
                 states=_root(values["states"]),
-                terms=_terms(values["terms"]),
+                terms=Terms.from_json(values["terms"]),
                 steps=tuple(
                     Step(_asked(s), _root(s["outputs"]), _root(s["states"]), s["final"] is True)
                     for s in values["steps"]
@@ -207,10 +205,3 @@ def _asked(values: Mapping[str, Any]) -> Asked:
     if order.variables != root:
         raise ValueError("the variables are not those of the order")
     return Asked(order, variables)
-
-
-def _terms(values: Mapping[str, Any]) -> Terms:
-    if set(values) != {field.name for field in fields(Terms)}:
-        raise ValueError("the terms are incomplete")
-    amounts = {name: None if values[name] is None else int(values[name]) for name in _AMOUNTS}
-    return Terms(**{**values, **amounts, "operators": bytes.fromhex(values["operators"])})

@@ -1,8 +1,9 @@
 """From what the client wants to what it signs: pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal, InvalidOperation
+from typing import Any, Self
 
 from eigentensor import economics
 from eigentensor.chain.order import NONE, Order
@@ -51,6 +52,22 @@ class Terms:
     exec: int = EXEC
     accept_within: int = ACCEPT_WITHIN
     operators: bytes = NONE
+
+    def to_json(self) -> dict[str, Any]:
+        """Amounts in wei and rates as decimal strings."""
+        values = asdict(self) | {"operators": self.operators.hex()}
+        return {n: str(v) if n in _AMOUNTS and v is not None else v for n, v in values.items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
+        if set(values) != {field.name for field in fields(cls)}:
+            raise ValueError("the terms are incomplete")
+        amounts = {name: None if values[name] is None else int(values[name]) for name in _AMOUNTS}
+        return cls(**{**values, **amounts, "operators": bytes.fromhex(values["operators"])})
+
+
+_AMOUNTS = ("max_price", "min_price", "check_rate", "check_fee", "value_at_risk")
 
 
 @dataclass(frozen=True, slots=True)

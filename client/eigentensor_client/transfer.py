@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from eigentensor import merkle
 from eigentensor.bound import fetch_kind, fetch_results, fetch_roots
@@ -12,7 +13,7 @@ from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
-from eigentensor.store import GatewayClient, save_safetensors
+from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
 from eigentensor_client.orders import Roots, Work
@@ -22,6 +23,19 @@ from eigentensor_client.results import Tensors
 Part = Tensors | bytes
 #: Told what is being done, and how far it is.
 Tell = Callable[..., None]
+
+
+class Keeper(Protocol):
+    """Where the parts of a work are kept for whoever executes it: a gateway, or this machine itself."""
+
+    store: LocalStore
+
+    def has(self, name: str | bytes) -> bool: ...
+
+    def upload(self, source: str | bytes | Path, progress: Progress | None = None) -> str: ...
+
+    def fetch(self, name: str | bytes, progress: Progress | None = None) -> Path: ...
+
 
 _ROLES = {Role.INPUT: "inputs", Role.WEIGHT: "weights", Role.STATE: "states"}
 
@@ -38,7 +52,7 @@ def bound(work: Work) -> dict[Role, Tensors]:
     return _bound(work.program, _parts_of(work), work.variables, work.repeat)
 
 
-def upload(gateway: GatewayClient, work: Work, tell: Tell = silent) -> Roots:
+def upload(gateway: Keeper, work: Work, tell: Tell = silent) -> Roots:
     """Gives the gateway what it does not have of a work; returns the names that the order carries.
 
     Raises BindingError, StoreError, and BlobNotFound for a part that is named by its root and nowhere to be had.
@@ -50,7 +64,7 @@ def upload(gateway: GatewayClient, work: Work, tell: Tell = silent) -> Roots:
     return replace(_upload(gateway, work.program, _parts_of(work), tensors, tell), variables=variables)
 
 
-def upload_fixed(gateway: GatewayClient, program: Program, weights: Part, states: Part, tell: Tell = silent) -> Roots:
+def upload_fixed(gateway: Keeper, program: Program, weights: Part, states: Part, tell: Tell = silent) -> Roots:
     """As `upload`, of what a session begins with."""
     parts = {Role.WEIGHT: weights, Role.STATE: states}
     return _upload(gateway, program, parts, _bound(program, parts), tell)
@@ -77,7 +91,7 @@ def _bound(
 
 
 def _upload(
-    gateway: GatewayClient, program: Program, parts: Mapping[Role, Part], bound: Mapping[Role, Tensors], tell: Tell
+    gateway: Keeper, program: Program, parts: Mapping[Role, Part], bound: Mapping[Role, Tensors], tell: Tell
 ) -> Roots:
     roots = {word: part for role, word in _ROLES.items() if isinstance(part := parts.get(role), bytes)}
     for word, root in roots.items():
@@ -98,7 +112,7 @@ def _upload(
     return Roots(root, **roots)
 
 
-def ensure(gateway: GatewayClient, root: bytes, word: str, tell: Tell = silent) -> None:
+def ensure(gateway: Keeper, root: bytes, word: str, tell: Tell = silent) -> None:
     """Sees to it that the gateway has what a root names, from this machine's cache if need be. Raises BlobNotFound."""
     if gateway.has(root):
         return
@@ -110,7 +124,7 @@ def ensure(gateway: GatewayClient, root: bytes, word: str, tell: Tell = silent) 
     gateway.upload(root, _progress(f"uploading {word}", tell))
 
 
-def _give(gateway: GatewayClient, source: bytes | Path, word: str, tell: Tell) -> bytes:
+def _give(gateway: Keeper, source: bytes | Path, word: str, tell: Tell) -> bytes:
     blob = gateway.store.put(source)
     gateway.upload(blob, _progress(f"uploading {word}", tell))
     return bytes.fromhex(gateway.store.names(blob).computed or "")

@@ -17,15 +17,15 @@ from eigentensor.capture import GraphProgram
 from eigentensor.chain import to_wei
 from eigentensor.errors import BlobNotFound, EigenTensorError
 from eigentensor.runtime import CompiledGraph
-from eigentensor_client import Client
+from eigentensor_client import Client, byte_pairs
+from eigentensor_client.byte_pairs import END, BytePairs
 from eigentensor_client.cli import report
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
-from language import byte_pairs
-from language.byte_pairs import END, BytePairs
+from eigentensor_client.writing import Arrays, Executor, Sampling, Text
 from language.decoder import SMALL, drawn
 from language.training import Batch, taught
-from language.writing import Arrays, Executor, Sampling, Text, writing
+from language.writing import writing
 
 README = Path(__file__).parents[2] / "README.md"
 FILE = Path("language_model.safetensors")

@@ -49,6 +49,7 @@ EigenTensorError
 │   ├── InsufficientFunds
 │   │   └── BudgetSpent     a service may not spend more: `.limit`, `.spent`, `.needed`
 │   └── ServiceBusy         another process has its folder, or too many wait for their turn
+├── AppNotFound             nothing of this name, or no such version of it, is deployed here
 └── ProcessDied             a process of a local network ended, or did not get ready
 """
 
@@ -321,6 +322,10 @@ class BudgetSpent(InsufficientFunds):
 
 class ServiceBusy(ConfigError):
     exit_code = 10
+
+
+class AppNotFound(EigenTensorError):
+    exit_code = 4
 
 
 class ProcessDied(EigenTensorError):

@@ -12,9 +12,10 @@ from eigentensor.capture import GraphProgram, capture
 from eigentensor.merkle import results_root
 from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
+from eigentensor_client.writing import Sampling
 from language.decoder import Shape, drawn
 from language.sampling import threefry
-from language.writing import Sampling, writing
+from language.writing import writing
 from numpy_decoder import NumpyDecoder
 
 #: Small, with all that there is: windows and a layer without, both rotations, heads that share keys.

@@ -11,11 +11,12 @@ import pytest
 from eigentensor import reference
 from eigentensor.merkle import results_root
 from eigentensor.runtime import CompiledGraph
-from language import byte_pairs
-from language.byte_pairs import END, BytePairs
+from eigentensor_client import byte_pairs
+from eigentensor_client.byte_pairs import END, BytePairs
+from eigentensor_client.writing import Sampling
 from language.decoder import SMALL, drawn
 from language.training import Batch, lesson, taught
-from language.writing import Sampling, writing
+from language.writing import writing
 from numpy_decoder import NumpyDecoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6000)]

@@ -10,12 +10,13 @@ import pytest
 import language_model
 from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError
+from eigentensor_client import byte_pairs
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Party
 from eigentensor_client.orders import Terms
-from language import byte_pairs
+from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
-from language.writing import Sampling, Text, writing
+from language.writing import writing
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from language.byte_pairs import END, FIRST_MERGE, PARTS, BytePairs, merged, trained
+from eigentensor_client.byte_pairs import END, FIRST_MERGE, PARTS, BytePairs, merged, trained
 
 README = Path(__file__).parents[2] / "README.md"
 TEXTS = st.text(st.characters(codec="utf-8"))

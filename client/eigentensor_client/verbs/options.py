@@ -41,3 +41,7 @@ Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.")]
+ServeData = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="EIGENTENSOR_SERVE_DATA", help="Folder of what `serve` keeps [the user's]."),
+]

@@ -8,12 +8,12 @@ from eigentensor.chain import Network, to_wei
 from eigentensor.errors import BlobNotFound
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
-from eigentensor.store import GatewayClient
 from eigentensor_client.files import existing, read_inputs, read_tensors, read_variables
 from eigentensor_client.orders import Terms, Work, read_rate
+from eigentensor_client.transfer import Keeper
 
 
-def read_program(name: str, gateway: GatewayClient) -> Program:
+def read_program(name: str, gateway: Keeper) -> Program:
     """A program from a file, or by its uuid from cache and gateway; checked."""
     path = Path(name)
     if not path.exists() and len(name.removeprefix("0x")) == 64:
@@ -25,7 +25,7 @@ def read_program(name: str, gateway: GatewayClient) -> Program:
 
 
 def read_work(
-    gateway: GatewayClient,
+    gateway: Keeper,
     program: str,
     inputs: list[str] | None,
     weights: Path | None,

@@ -45,6 +45,7 @@ STATUS: dict[type[EigenTensorError], HTTPStatus] = {
     errors.ConfigError: HTTPStatus.NOT_IMPLEMENTED,
     errors.InsufficientFunds: HTTPStatus.PAYMENT_REQUIRED,
     errors.ServiceBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.AppNotFound: HTTPStatus.NOT_FOUND,
 }
 _log = structlog.get_logger(__name__)
 

@@ -1,12 +1,17 @@
 """Byte-pair encoding: text as numbers of frequent byte strings, and back."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
+from eigentensor.errors import ConfigError
+
+SCHEMA = "eigentensor.byte-pairs/1"
 END = 0  #: the token before a text and after it; those of the single bytes follow
 FIRST_MERGE = 257
 PARTS = re.compile(r" ?\w+| ?[^\w\s]+|\s+(?!\S)|\s")  # words with the space before them: merges stay within a part
@@ -40,6 +45,25 @@ class BytePairs:
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens, which may begin or end within a character: what is none is shown as U+FFFD."""
         return b"".join(self.strings[token] for token in tokens).decode(errors="replace")
+
+    def to_bytes(self) -> bytes:
+        """Its file: a JSON object with `schema` and `merges`, pairs of tokens."""
+        return json.dumps({"schema": SCHEMA, "merges": self.merges}, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Raises ConfigError for what is no such file: each merge is of tokens before it."""
+        try:
+            values = json.loads(data)
+            merges = tuple((left, right) for left, right in values["merges"])
+            if values["schema"] != SCHEMA:
+                raise ValueError(f"it is of kind {values['schema']}")
+            for token, pair in enumerate(merges, FIRST_MERGE):
+                if not all(type(part) is int and END < part < token for part in pair):
+                    raise ValueError(f"token {token} cannot be made of {pair}")
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"this is not a tokenizer: {error}", fix=f"Its schema is {SCHEMA}.") from None
+        return cls(merges)
 
     def _part(self, part: bytes) -> list[int]:
         tokens = [1 + byte for byte in part]

@@ -1,0 +1,87 @@
+"""Text from a program that writes tokens: what such programs take, and a text that goes on from execution to execution.
+
+A program that writes has the inputs `prompt`, int32 (context + 1), `temperature` and `margin`, float32 (), and `seed`,
+uint32 (2); its variable `position`, 0 to context - 1 by 1, is that of the token that it reads. Its states hold the
+tokens so far, all END at first. Repeated n times it writes n tokens; one that the prompt has is taken from there
+instead (-1: it has none). Its first output is all tokens, int32 (context + 1).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from eigentensor.errors import BindingError
+from eigentensor_client.byte_pairs import BytePairs
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+SEEDS = 1 << 64  #: so many there are
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen. Temperature 0 takes the likeliest; of all others only those are drawn that are at least
+    `least` times as likely as it. The seed says which ones: the same seed, the same text."""
+
+    temperature: float = 0.0
+    least: float = 0.0
+    seed: int = 0
+
+    def inputs(self) -> Arrays:
+        margin = -self.temperature * math.log(self.least) if self.least else math.inf
+        return {
+            "temperature": np.array(self.temperature, np.float32),
+            "margin": np.array(margin, np.float32),
+            "seed": np.array([self.seed & 0xFFFFFFFF, self.seed >> 32], np.uint32),
+        }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution: what it is given, and which of the tokens that it returns are new."""
+
+    inputs: Arrays
+    variables: Mapping[str, int]
+    repeat: int
+    first: int
+
+    def new(self, tokens: np.ndarray[Any, Any]) -> list[int]:
+        """The tokens that it wrote after those that it was given, out of all tokens."""
+        written: list[int] = tokens[self.first : self.variables["position"] + self.repeat + 1].tolist()
+        return written
+
+
+def step(context: int, position: int, given: Sequence[int], count: int, sampling: Sampling) -> Step:
+    """The execution that reads what is given at a position of a text, and writes `count` tokens after it. The text's
+    position is later by `repeat`. Raises BindingError if the context has no room for them."""
+    repeat = len(given) + count
+    if position + repeat > context:
+        what = f"{repeat} tokens after {position} are more than the context of {context}"
+        raise BindingError(what, fix="Write fewer, or begin a new text.")
+    row = np.full(context + 1, -1, np.int32)
+    row[position + 1 : position + 1 + len(given)] = given
+    return Step({"prompt": row, **sampling.inputs()}, {"position": position}, repeat, position + 1 + len(given))
+
+
+class Executor(Protocol):
+    """Executes the program, each time from the states that it left before, and returns the tokens."""
+
+    def __call__(self, inputs: Arrays, variables: Mapping[str, int], repeat: int) -> np.ndarray[Any, Any]: ...
+
+
+class Text:
+    """A text that is written piece by piece."""
+
+    def __init__(self, pairs: BytePairs, context: int, execute: Executor) -> None:
+        self.pairs, self.context, self.execute = pairs, context, execute
+        self.position = 0
+
+    def write(self, prompt: str, count: int, sampling: Sampling) -> str:
+        """The prompt, and `count` tokens after it; one execution. Raises as `step`."""
+        given = self.pairs.encode(prompt)
+        asked = step(self.context, self.position, given, count, sampling)
+        tokens = self.execute(asked.inputs, asked.variables, asked.repeat)
+        self.position += asked.repeat
+        return self.pairs.decode([*given, *asked.new(tokens)])
