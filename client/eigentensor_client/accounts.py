@@ -21,3 +21,11 @@ def choose_account(network: Network) -> LocalAccount:
         f"no account to pay with on network {network.name}",
         fix="Set EIGENTENSOR_KEYSTORE to a V3 keystore and EIGENTENSOR_PASSWORD_FILE to its password.",
     )
+
+
+def origin(network: Network) -> str:
+    """Where the key of `choose_account` comes from."""
+    keystore = os.environ.get("EIGENTENSOR_KEYSTORE")
+    if keystore:
+        return f"{keystore} ($EIGENTENSOR_KEYSTORE)"
+    return f"anvil's published key {CLIENT}: worth nothing" if network.is_local else "none"

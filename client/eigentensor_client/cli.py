@@ -1,20 +1,22 @@
 """The command `eigentensor`: finds its verbs by name and imports one only when it is used.
 
-Nothing heavy may be imported here: `eigentensor --help` answers within 200 ms.
+Nothing heavy may be imported here, nor by a verb before it runs: `--help` answers within 200 ms.
 """
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points, version
 from typing import Annotated, Any
 
 import typer
+from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from eigentensor.errors import EigenTensorError
+from eigentensor_client import screen
 
 # name: (module under eigentensor_client.verbs, its Typer application, one line of help)
 VERBS = {
@@ -22,8 +24,10 @@ VERBS = {
     "plan": ("plan", "app", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
     "run": ("run", "app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
     "ps": ("task", "ps", "The account's tasks, newest first."),
+    "logs": ("task", "logs", "What happened to a task, a line each as it happens."),
     "get": ("task", "get", "Fetch the verified result of a task."),
-    "task": ("task", "app", "One task: show, explain, cancel."),
+    "cancel": ("task", "cancel", "Take back a task that nobody accepted."),
+    "task": ("task", "app", "One task: show, explain, cancel, logs."),
     "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
     "deploy": ("deploy", "app", "Make a program with its weights an endpoint of `serve`, in versions."),
     "app": ("app", "app", "What is deployed: list, show, rollback, remove."),
@@ -34,13 +38,19 @@ VERBS = {
     "economics": ("economics", "app", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),
     "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
     "blob": ("blob", "app", "Bytes by name: put, get."),
+    "wallet": ("wallet", "app", "The account that pays: show, deposit, withdraw, new."),
+    "network": ("network", "app", "Which networks there are, and where a value comes from: list, show."),
     "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),
+    "completion": ("completion", "app", "A script that lets a shell complete this command: bash, zsh, fish."),
 }
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
-    "operator": "Execute strangers' programs for money: up, run, status, leave.",
+    "operator": "Execute strangers' programs for money: up, run, status, leave. Or choose among those that do: list.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
+#: What a client adds to the nouns of other parts: (module under eigentensor_client.verbs, its Typer application).
+ADDED = {"operator": (("operators", "app"),)}
+COMPLETES = "_EIGENTENSOR_COMPLETE"  #: set by a shell that asks how a command line goes on
 
 
 class Verbs(TyperGroup):
@@ -52,15 +62,25 @@ class Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in VERBS:
             module, attribute, _ = VERBS[cmd_name]
-            app = getattr(import_module(f"eigentensor_client.verbs.{module}"), attribute)
-        elif found := tuple(entry_points(group="eigentensor.verbs", name=cmd_name)):
-            app = found[0].load()
-        else:
+            return _quietable(_loaded(module, attribute, cmd_name))
+        from importlib.metadata import entry_points
+
+        found = tuple(entry_points(group="eigentensor.verbs", name=cmd_name))
+        if not found:
             return None
-        app.rich_markup_mode = None  # plain help, the same for all parts
-        command = get_command(app)
-        command.name = cmd_name
+        command = _command(found[0].load(), cmd_name)
+        for module, attribute in ADDED.get(cmd_name, ()):
+            added = _loaded(module, attribute, "list")
+            command.add_command(_quietable(added), added.name)
         return command
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names and their lines, without importing what they stand for."""
+        from typer._click.shell_completion import CompletionItem
+
+        lines = {name: line for name, (_, _, line) in VERBS.items()} | PARTS
+        found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return found or super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Verbs"):
@@ -69,8 +89,59 @@ class Verbs(TyperGroup):
             formatter.write_dl(list(PARTS.items()))
 
 
+def _loaded(module: str, attribute: str, name: str) -> Any:
+    return _command(getattr(import_module(f"eigentensor_client.verbs.{module}"), attribute), name)
+
+
+def _command(app: typer.Typer, name: str) -> Any:
+    app.rich_markup_mode = None  # plain help, the same for all parts
+    command = get_command(app)
+    command.name = name
+    return command
+
+
+def _quietable(command: Any) -> Any:
+    """The same command, with `--quiet` wherever something can be said."""
+    for leaf in leaves(command):
+        leaf.params.append(_QUIET)
+    return command
+
+
+def leaves(command: Any) -> Iterator[Any]:
+    """A command and those below it, as far as they do something themselves."""
+    if isinstance(command, TyperGroup):
+        for below in command.commands.values():
+            yield from leaves(below)
+    if not isinstance(command, TyperGroup) or command.invoke_without_command:
+        yield command
+
+
+def _be_quiet(wanted: bool) -> None:
+    screen.QUIET.set(wanted)
+
+
+def _quiet(
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", callback=_be_quiet, expose_value=False, help="Say nothing but data and errors."),
+    ] = False,
+) -> None:
+    """Only its option is used."""
+
+
+def _option(verb: Any) -> Any:
+    app = typer.Typer(add_completion=False)
+    app.command()(verb)
+    return get_command(app).params[0]
+
+
+_QUIET = _option(_quiet)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(version("eigentensor"))
         raise typer.Exit
 
@@ -87,11 +158,14 @@ def root(
 
 def report(error: EigenTensorError, *, as_json: bool) -> None:
     """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
-    said = {"what": error.what, "why": str(error.__cause__ or ""), "fix": error.fix}
+    told = {"what": error.what, "why": str(error.__cause__ or ""), "fix": error.fix}
+    _report(type(error).__name__, told, error.exit_code, as_json=as_json)
+
+
+def _report(name: str, told: dict[str, str], code: int, *, as_json: bool) -> None:
     if as_json:
-        fields = {"schema": "eigentensor.error/1", "error": type(error).__name__, **said, "exit_code": error.exit_code}
-        typer.echo(json.dumps(fields))
-    for word, text in zip(("error", "  why", "  fix"), said.values(), strict=True):
+        typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **told, "exit_code": code}))
+    for word, text in zip(("error", "  why", "  fix"), told.values(), strict=True):
         if text:
             typer.echo(f"{word}  {text}", err=True)
 
@@ -99,8 +173,24 @@ def report(error: EigenTensorError, *, as_json: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in words
+    if COMPLETES in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
-        get_command(app)(words, prog_name="eigentensor")
+        code = get_command(app)(words, prog_name="eigentensor", complete_var=COMPLETES, standalone_mode=False)
     except EigenTensorError as error:
-        report(error, as_json="--json" in words)
-        sys.exit(error.exit_code)
+        report(error, as_json=as_json)
+        code = error.exit_code
+    except NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
+    except UsageError as error:
+        place = error.ctx.command_path if error.ctx else "eigentensor"
+        told = {"what": error.format_message(), "why": "", "fix": f"`{place} --help` shows what it takes."}
+        _report("UsageError", told, error.exit_code, as_json=as_json)
+        code = error.exit_code
+    except typer.Abort:  # a question was not answered
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

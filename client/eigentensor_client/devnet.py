@@ -141,7 +141,10 @@ def devnet(
     network runs there.
     """
     path = path or network_path("local")
-    _check_free(path)
+    if (found := running(path)) is not None:
+        raise ConfigError(
+            f"a local network runs already at {found.rpc_url}", fix="Use it, or end it with Ctrl-C in its terminal."
+        )
     with ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="eigentensor-", ignore_cleanup_errors=True))
@@ -168,15 +171,14 @@ def start_operators(net: Devnet, count: int, settings: Settings | None = None) -
     return parties
 
 
-def _check_free(path: Path) -> None:
+def running(path: Path) -> Network | None:
+    """The network of a file whose chain answers; None if there is no such file, or nobody behind it."""
     try:
         network = Network.load(path)
         Reader(network).check()
     except (ConfigError, ChainError):
-        return  # no file, or nobody behind it
-    raise ConfigError(
-        f"a local network runs already at {network.rpc_url}", fix="Use it, or end it with Ctrl-C in its terminal."
-    )
+        return None
+    return network
 
 
 def _free_port() -> int:

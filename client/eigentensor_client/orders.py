@@ -10,10 +10,9 @@ from eigentensor.chain.order import NONE, Order
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
-from eigentensor_client.results import STAGES, Tensors
+from eigentensor_client.defaults import ACCEPT_WITHIN, EXEC, STAGES
+from eigentensor_client.results import Tensors
 
-EXEC = 30  # blocks for one execution unless the client says otherwise
-ACCEPT_WITHIN = 30  # blocks in which an operator may accept
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
 MOST_VERIFIERS = 4
 

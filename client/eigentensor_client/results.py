@@ -13,9 +13,6 @@ from eigentensor.receipt import Receipt
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
-#: Words of the glossary for what a client can wait for, in the order in which they come true.
-STAGES = ("result", "checked", "final")
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

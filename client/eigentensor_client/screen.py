@@ -1,17 +1,21 @@
-"""What a verb prints: talk goes to stderr, data to stdout; `--json` makes the data one versioned object."""
+"""What a verb prints: talk goes to stderr, data to stdout; `--json` makes the data one versioned object.
+
+Every verb imports this: Rich is imported when something is printed.
+"""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
-from typing import Any, Protocol
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.spinner import Spinner
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: Whether talk is left out: `--quiet`.
+QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 
 class Bar(Protocol):
@@ -20,10 +24,14 @@ class Bar(Protocol):
     def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> "Console":
     """Prints text as it is; tables are as wide as the terminal, and wide where there is none."""
+    from rich.console import Console
+
     width = None if (sys.stderr if stderr else sys.stdout).isatty() else 160
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=stderr and QUIET.get()
+    )
 
 
 def short(name: str) -> str:
@@ -35,27 +43,29 @@ class View(Protocol):
     """What changes while one looks at it: `whole` as it is now, `news` since it was shown last; `doing` says why one
     waits."""
 
-    def __call__(self, whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None: ...
+    def __call__(self, whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None: ...
 
 
 class Screen:
     """Where one verb prints."""
 
-    def __init__(self, *, as_json: bool = False, talk: Console | None = None) -> None:
+    def __init__(self, *, as_json: bool = False, talk: "Console | None" = None, data: "Console | None" = None) -> None:
         """`talk` is where bars are drawn, stderr unless given: print to it what is printed beside a bar."""
         self.as_json = as_json
         self._talk = talk or console(stderr=True)
-        self._data = console()
+        self._data = data or console()
 
     def head(self, network: str, account: str | None) -> None:
         """The first line of every verb that meets a network."""
+        from importlib.metadata import version
+
         who = short(account) if account else "none"
         self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
 
-    def say(self, text: str | Table = "") -> None:
+    def say(self, text: "str | Table" = "") -> None:
         self._talk.print(text)
 
-    def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
+    def result(self, schema: str, fields: Mapping[str, Any], *lines: "str | Table") -> None:
         """The verb's data: `fields` as one object of that schema, or the lines."""
         if self.as_json:
             sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
@@ -68,6 +78,8 @@ class Screen:
     def work(self) -> Iterator[Bar]:
         """A bar in a terminal; elsewhere one line of talk whenever the text changes."""
         if self._talk.is_terminal:
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
             columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
             with Progress(*columns, console=self._talk, transient=True) as progress:
                 task = progress.add_task("", total=None)
@@ -92,7 +104,7 @@ class Screen:
         if self.as_json or not self._data.is_terminal:
             last = [""]
 
-            def tell(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
+            def tell(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
                 for line in () if self.as_json else news:
                     self._data.print(line)
                 if doing and doing != last[0]:
@@ -101,26 +113,34 @@ class Screen:
 
             yield tell
         else:
+            from rich.console import Group
+            from rich.live import Live
+            from rich.spinner import Spinner
+
             spinner = Spinner("dots")
             with Live(console=self._data, refresh_per_second=8) as live:
 
-                def draw(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
+                def draw(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
                     spinner.update(text=doing)
                     live.update(Group(*whole, *([spinner] if doing else [])))
 
                 yield draw
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
     """Rows under a head, without frames: what `ps` and its like show."""
+    from rich.table import Table
+
     shown = Table(*columns, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for row in rows:
         shown.add_row(*row)
     return shown
 
 
-def facts(rows: Sequence[Sequence[str]]) -> Table:
+def facts(rows: Sequence[Sequence[str]]) -> "Table":
     """Names and what they stand for: long values break within their own column."""
+    from rich.table import Table
+
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_column(min_width=10, no_wrap=True)
     shown.add_column(overflow="fold")

@@ -1,9 +1,9 @@
 """What is wanted of the economics as words → a situation; and how what it says looks. Amounts are tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -20,6 +20,9 @@ from eigentensor.errors import BindingError, TermsRefused
 from eigentensor_client.orders import percent, read_rate
 from eigentensor_client.screen import facts, table
 
+if TYPE_CHECKING:
+    from eigentensor_client.verbs.economics import Asked, World
+
 GWEI = 10**9
 
 
@@ -32,11 +35,11 @@ def parameters_of(market: str, gas_price: str) -> Parameters:
     return Network.load(market).deployment.parameters
 
 
-def situation_of(options: Mapping[str, Any]) -> Situation:
-    """From a verb's options, whose names are those of `verbs.economics`. Raises BindingError, TermsRefused."""
-    parameters = parameters_of(options["market"], options["gas_price"])
-    price, gain, named = amount(options["price"]), amount(options["gain"]), options.get("value_at_risk")
-    rate = read_rate(options.get("check", "100%"))
+def situation_of(market: str, gain: str, world: "World", asked: "Asked | None" = None) -> Situation:
+    """From a verb's options; without `asked` of an order that one verifier checks with certainty, and that says the
+    gain. Raises BindingError, TermsRefused."""
+    parameters, price, gained = parameters_of(market, world.gas_price), amount(world.price), amount(gain)
+    rate = WAD if asked is None else read_rate(asked.check)
     if not price:
         raise BindingError("a price of zero has no economics", fix="Give a --price above zero.")
     if rate < parameters.check_floor:
@@ -46,14 +49,14 @@ def situation_of(options: Mapping[str, Any]) -> Situation:
         parameters=parameters,
         price=price,
         rate=rate / WAD,
-        verifiers=options.get("verifiers", 1),
-        gain=gain,
-        value_at_risk=gain if named is None else amount(named),
-        cost=amount(options["cost"]),
-        share=read_rate(options["share"]) / WAD,
-        diligence=read_rate(options["diligence"]) / WAD,
-        watch=read_rate(options["watch"]) / WAD,
-        gas_price=amount(options["gas_price"]) * GWEI / WAD,
+        verifiers=1 if asked is None else asked.verifiers,
+        gain=gained,
+        value_at_risk=gained if asked is None or asked.value_at_risk is None else amount(asked.value_at_risk),
+        cost=amount(world.cost),
+        share=read_rate(world.share) / WAD,
+        diligence=read_rate(world.diligence) / WAD,
+        watch=read_rate(world.watch) / WAD,
+        gas_price=amount(world.gas_price) * GWEI / WAD,
     )
 
 

@@ -1,14 +1,16 @@
 """`eigentensor app`: what is deployed on this machine."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eigentensor_client.screen import Screen, facts, short, table
-from eigentensor_client.serving.apps import Apps, serve_folder
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.deploy import rows_of, urls_of
+
+if TYPE_CHECKING:
+    from eigentensor_client.serving.apps import Apps
 
 app = typer.Typer(
     help="What `deploy` deployed: list, show, rollback, remove.", no_args_is_help=True, rich_markup_mode=None
@@ -71,5 +73,7 @@ def remove(name: Name, data: options.ServeData = None, json: options.Json = Fals
     Screen(as_json=json).result("eigentensor.app-removed/1", {"name": name, "versions": versions}, said)
 
 
-def _apps(data: Path | None) -> Apps:
+def _apps(data: Path | None) -> "Apps":
+    from eigentensor_client.serving.apps import Apps, serve_folder
+
     return Apps(data or serve_folder())

@@ -1,15 +1,11 @@
 """`eigentensor blob`: bytes by name."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eigentensor.chain import Network
-from eigentensor.store import GatewayClient
-from eigentensor_client.files import existing
-from eigentensor_client.screen import Screen
+from eigentensor_client.verbs.meeting import looking
 from eigentensor_client.verbs.options import Json, NetworkName
 
 app = typer.Typer(help="Bytes by name: put, get.", no_args_is_help=True, rich_markup_mode=None)
@@ -21,15 +17,15 @@ def put(
     network: NetworkName = None,
     json: Json = False,
 ) -> None:
-    """Upload a file; print its uuid, and the uuid of what it computes."""
-    screen = Screen(as_json=json)
-    chosen = Network.load(network)
-    screen.head(chosen.name, None)
-    with GatewayClient(chosen.gateway_url) as gateway, screen.work() as bar:
-        blob = gateway.store.put(existing(file))
-        gateway.upload(blob, lambda done, total: bar(f"uploading {file.name}", done, total))
-        names = gateway.store.names(blob)
-    screen.result("eigentensor.blob/1", names.to_json(), names.computed or names.blob)
+    """Upload a file; print its uuid, and the uuid of what it computes. Interrupted, the same command goes on."""
+    from eigentensor_client.files import existing
+
+    with looking(network, json=json) as (screen, _, gateway):
+        with screen.work() as bar:
+            blob = gateway.store.put(existing(file))
+            gateway.upload(blob, lambda done, total: bar(f"uploading {file.name}", done, total))
+            names = gateway.store.names(blob)
+        screen.result("eigentensor.blob/1", names.to_json(), names.computed or names.blob)
 
 
 @app.command()
@@ -39,12 +35,14 @@ def get(
     network: NetworkName = None,
     json: Json = False,
 ) -> None:
-    """Download a blob, verified, to a file."""
-    screen = Screen(as_json=json)
-    chosen = Network.load(network)
-    screen.head(chosen.name, None)
-    with GatewayClient(chosen.gateway_url) as gateway, screen.work() as bar:
-        path = gateway.fetch(name, lambda done, total: bar(f"downloading {name[:10]}", done, total))
-        shutil.copyfile(path, output)
-        names = gateway.store.names(name)
-    screen.result("eigentensor.blob/1", {**names.to_json(), "file": str(output)}, str(output))
+    """Download a blob, verified, to a file. Interrupted, the same command goes on."""
+    import shutil
+
+    from eigentensor_client.files import write_whole
+
+    with looking(network, json=json) as (screen, _, gateway):
+        with screen.work() as bar:
+            path = gateway.fetch(name, lambda done, total: bar(f"downloading {name[:10]}", done, total))
+            write_whole(output, lambda file: shutil.copyfile(path, file))
+            names = gateway.store.names(name)
+        screen.result("eigentensor.blob/1", {**names.to_json(), "file": str(output)}, str(output))

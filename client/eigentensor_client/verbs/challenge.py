@@ -3,22 +3,22 @@
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.chain import Network, Reader
 from eigentensor.errors import BlobNotFound, ChainError, TaskNotFound
-from eigentensor.program.codec import decode
-from eigentensor.store import GatewayClient
-from eigentensor_client import games
-from eigentensor_client.amounts import amount
-from eigentensor_client.client import Client
-from eigentensor_client.following import Following, following
-from eigentensor_client.games import Game, Here
-from eigentensor_client.screen import Screen, facts, short, table
+from eigentensor_client.screen import facts, short, table
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import open_challenge
+from eigentensor_client.verbs.meeting import looking, paying
+
+if TYPE_CHECKING:
+    from eigentensor.chain import Network
+    from eigentensor.store import GatewayClient
+    from eigentensor_client.client import Client
+    from eigentensor_client.following import Following
+    from eigentensor_client.games import Game, Here
 
 app = typer.Typer(
     help="Games about results: list, show, watch, open, claim.", no_args_is_help=True, rich_markup_mode=None
@@ -36,10 +36,7 @@ def list_games(
     json: options.Json = False,
 ) -> None:
     """List the games about results, newest first."""
-    screen = Screen(as_json=json)
-    chosen = Network.load(network)
-    screen.head(chosen.name, None)
-    with GatewayClient(chosen.gateway_url) as gateway:
+    with looking(network, json=json) as (screen, _, gateway):
         found = list(_all(gateway, **({} if task is None else {"task": task})))
     parties = ("task", "executor", "challenger")
     rows = [
@@ -53,14 +50,13 @@ def list_games(
 @app.command()
 def show(game: GameNumber, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Explain a game: who against whom, on what, every move, whose move it is, and what follows."""
-    screen = Screen(as_json=json)
-    chosen = Network.load(network)
-    screen.head(chosen.name, None)
-    with GatewayClient(chosen.gateway_url) as gateway:
+    from eigentensor_client import games
+
+    with looking(network, json=json) as (screen, chosen, gateway):
         found = _game(gateway, game)
         body = _body(gateway, found)
-    fields = found | {"follows": games.follows(found), "body": body}
-    screen.result(found["schema"], fields, *games.drawn(found, _here(chosen), body or ()))
+        fields = found | {"follows": games.follows(found), "body": body}
+        screen.result(found["schema"], fields, *games.drawn(found, _here(chosen), body or ()))
 
 
 @app.command()
@@ -70,17 +66,16 @@ def watch(
     json: options.Json = False,
 ) -> None:
     """Follow a game to its end, or all games until Ctrl-C. With --json an object for every change."""
-    screen = Screen(as_json=json)
-    chosen = Network.load(network)
-    screen.head(chosen.name, None)
-    with GatewayClient(chosen.gateway_url) as gateway, following(screen, _here(chosen)) as shown:
+    from eigentensor_client.following import following
+
+    with looking(network, json=json) as (screen, chosen, gateway), following(screen, _here(chosen)) as shown:
         if game is None:
             _watch_all(gateway, shown)
         else:
             _watch_one(gateway, shown, game)
 
 
-def _watch_one(gateway: GatewayClient, shown: Following, number: int) -> None:
+def _watch_one(gateway: "GatewayClient", shown: "Following", number: int) -> None:
     while True:
         found = _game(gateway, number)
         shown.one(found)
@@ -89,7 +84,7 @@ def _watch_one(gateway: GatewayClient, shown: Following, number: int) -> None:
         time.sleep(POLL)
 
 
-def _watch_all(gateway: GatewayClient, shown: Following) -> None:
+def _watch_all(gateway: "GatewayClient", shown: "Following") -> None:
     followed: set[int] = set()
     while True:
         open_ = {game["game"] for game in _all(gateway, state="open")}
@@ -112,9 +107,7 @@ def claim(
     """Collect what is due to this account from its games: bonds, fees, shares of slashed stake. Safe to repeat."""
     from eigentensor_client import claiming
 
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
+    with paying(network, json=json) as (screen, client, _):
         with screen.work() as bar:
             bar("reading the account's games")
             found = claiming.due(client.chain, _claimed_games(client, of))
@@ -149,7 +142,7 @@ def claim(
         screen.result("eigentensor.claim/1", fields, *shown, facts([["balance", f"{client.amount(balance)} {where}"]]))
 
 
-def _claimed_games(client: Client, of: str | None) -> list[int]:
+def _claimed_games(client: "Client", of: str | None) -> list[int]:
     """The account's games: one, those about a task, or all that the gateway knows."""
     if of is not None and of.isdigit() and len(of) < 19:
         return [int(_game(client.gateway, int(of))["game"])]
@@ -158,7 +151,7 @@ def _claimed_games(client: Client, of: str | None) -> list[int]:
     return list(client.chain.games_of(bytes.fromhex(client.task(of).uuid)))
 
 
-def _all(gateway: GatewayClient, **filters: str | int) -> Iterator[Game]:
+def _all(gateway: "GatewayClient", **filters: str | int) -> "Iterator[Game]":
     """The rows of all pages of the gateway's list."""
     while True:
         page = gateway.challenges(**filters)
@@ -168,15 +161,18 @@ def _all(gateway: GatewayClient, **filters: str | int) -> Iterator[Game]:
         filters["cursor"] = page["next"]
 
 
-def _game(gateway: GatewayClient, number: int) -> Game:
+def _game(gateway: "GatewayClient", number: int) -> "Game":
     try:
         return gateway.challenge(number)
     except BlobNotFound:
         raise TaskNotFound(f"there is no game {number}", fix="`eigentensor challenge list` lists them.") from None
 
 
-def _body(gateway: GatewayClient, game: Game) -> list[str] | None:
+def _body(gateway: "GatewayClient", game: "Game") -> list[str] | None:
     """The text of the disputed call's body; None while no call is disputed, or where the program is nowhere."""
+    from eigentensor.program.codec import decode
+    from eigentensor_client import games
+
     number = games.disputed_call(game)
     if number is None:
         return None
@@ -188,8 +184,12 @@ def _body(gateway: GatewayClient, game: Game) -> list[str] | None:
     return games.body(program, number)
 
 
-def _here(network: Network) -> Here:
+def _here(network: "Network") -> "Here":
     """As somebody who looks on: time is said in blocks alone where no node answers."""
+    from eigentensor.chain import Reader
+    from eigentensor_client.amounts import amount
+    from eigentensor_client.games import Here
+
     try:
         seconds = Reader(network).block_seconds()
     except ChainError:

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eigentensor.errors import ChallengeLost, NotChallengeable, WrongResult
-from eigentensor_client import games
-from eigentensor_client.client import Client
-from eigentensor_client.following import following
-from eigentensor_client.games import Game, Here
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
+from eigentensor_client.verbs.meeting import paying
 
 if TYPE_CHECKING:
     from eigentensor_client.challenging import Challenger, Look, Stakes
+    from eigentensor_client.games import Game, Here
 
 EVENT = "eigentensor.challenging/1"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Challenge a wrong result without asking.")]
@@ -41,9 +39,7 @@ def open_challenge(
     """
     from eigentensor_client.challenging import Challenger
 
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
+    with paying(network, json=json) as (screen, client, _):
         challenger = Challenger(client, client.task(task), memory=max_memory, unsafe=unsafe_no_sandbox)
         own = challenger.own_games()
         game = next((number for number, is_open in own.items() if is_open), None)
@@ -92,13 +88,17 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
 
 
 def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
+    from eigentensor_client import games
+    from eigentensor_client.following import following
+    from eigentensor_client.games import Here
+
     client, uuid = challenger.client, challenger.task.uuid
     here = Here(client.address, client.amount, client.chain.block_seconds())
     last: list[Game] = []
     try:
         with following(screen, here) as shown:
 
-            def seen(told: Game, doing: str) -> None:
+            def seen(told: "Game", doing: str) -> None:
                 last[:] = [told]
                 shown.one(told, doing)
 
@@ -117,7 +117,7 @@ def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
     screen.say("`eigentensor challenge claim` brings what is due to you, now and later")
 
 
-def _interrupted(game: int, uuid: str, last: list[Game], here: Here) -> list[str]:
+def _interrupted(game: int, uuid: str, last: "list[Game]", here: "Here") -> list[str]:
     """How to go on, and how long there is."""
     words = [f"game {game} goes on without you: `eigentensor challenge open {uuid}` takes it up again"]
     if not last or last[0]["state"] != "open":

@@ -1,32 +1,27 @@
 """`eigentensor deploy`: a program with its weights as an endpoint of `eigentensor serve`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError
-from eigentensor_client.client import Client
-from eigentensor_client.orders import ACCEPT_WITHIN, EXEC, check_stage, terms_for
 from eigentensor_client.screen import Screen, facts
-from eigentensor_client.serving.apps import App, Apps, serve_folder
-from eigentensor_client.serving.apps_deploy import Here, deploy, deploy_local, read_parts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.show import Show
-from eigentensor_client.verbs.work import read_program, read_terms
+from eigentensor_client.verbs.grouped import grouped
+
+if TYPE_CHECKING:
+    from eigentensor_client.serving.apps import App
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command("deploy")
+@grouped
 def run(
-    context: typer.Context,
     program: options.ProgramName,
     name: Annotated[str, typer.Option("--name", help="The endpoint is /v1/apps/NAME.")],
-    max_price: Annotated[
-        str | None, typer.Option("--max-price", help="The most that a task's executor is paid, in tokens.")
-    ] = None,
+    offer: options.Offer,
     local: Annotated[
         bool, typer.Option("--local", help="For `serve --local`: no chain, no payment, no check.")
     ] = False,
@@ -43,19 +38,20 @@ def run(
         str | None, typer.Option("--budget", help="Tokens that a day may cost [no limit of its own].")
     ] = None,
     wait: Annotated[str, typer.Option("--wait", help="What an answer waits for: result, checked or final.")] = "result",
-    min_price: options.MinPrice = None,
-    ramp: options.Ramp = 0,
-    check: options.Check = "20%",
-    verifiers: options.VerifierCount = 1,
-    check_fee: options.CheckFee = None,
-    value_at_risk: options.ValueAtRisk = "0",
-    exec: options.Exec = EXEC,  # noqa: A002
-    accept_within: options.AcceptWithin = ACCEPT_WITHIN,
     data: options.ServeData = None,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
     """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once."""
+    from eigentensor.chain import to_wei
+    from eigentensor_client.client import Client
+    from eigentensor_client.orders import check_stage, terms_for
+    from eigentensor_client.serving.apps import Apps, serve_folder
+    from eigentensor_client.serving.apps_deploy import Here, deploy, deploy_local, read_parts
+    from eigentensor_client.sources import read_program
+    from eigentensor_client.verbs.show import Show
+    from eigentensor_client.verbs.work import read_terms
+
     screen, apps = Screen(as_json=json), Apps(data or serve_folder())
     check_stage(wait)
     if local:
@@ -63,14 +59,14 @@ def run(
         parts = read_parts(read_program(program, Here(apps.store)), weights, states, model, apps)
         told, price = deploy_local(apps, name, parts), "nothing: this machine executes it"
     else:
-        if max_price is None:
+        if offer.max_price is None:
             raise BindingError(
                 "a price is missing: an app's requests are paid tasks",
                 fix="Say --max-price, or --local for this machine alone.",
             )
         with Client(network, store=apps.store) as client:
             screen.head(client.network.name, client.address)
-            terms = terms_for(wait, read_terms(client.network, context.params))
+            terms = terms_for(wait, read_terms(client.network, offer))
             parts = read_parts(read_program(program, client.gateway), weights, states, model, apps)
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
@@ -83,7 +79,7 @@ def run(
     screen.result("eigentensor.app/1", told.to_json(), facts([*rows_of(told), ["a task", price], *urls_of(told)]))
 
 
-def rows_of(app: App) -> list[list[str]]:
+def rows_of(app: "App") -> list[list[str]]:
     """What people read of an app."""
     model = [["model", f"{app.model.kind}, tokenizer {app.model.tokenizer}"]] if app.model else []
     market = f"network {app.market.network}, chain {app.market.domain.chain_id}" if app.market else "this machine"
@@ -98,7 +94,7 @@ def rows_of(app: App) -> list[list[str]]:
     ]
 
 
-def urls_of(app: App) -> list[list[str]]:
+def urls_of(app: "App") -> list[list[str]]:
     """Where `serve` answers for it."""
     texts = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
     text = [["as a model", f"{texts[app.model.kind]}, model {app.name!r}"]] if app.model else []

@@ -1,16 +1,18 @@
 """`eigentensor devnet`: a local network until Ctrl-C."""
 
 from contextlib import ExitStack
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigentensor.chain import from_wei
-from eigentensor_client.accounts import CLIENT, choose_account
-from eigentensor_client.devnet import CLIENT_TOKENS, Devnet, Party, devnet, start_operators
-from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eigentensor.chain import Network
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -30,6 +32,10 @@ def run(
     json: Json = False,
 ) -> None:
     """Start a local network: chain, contracts, aggregator and operators. Ctrl-C ends all of it."""
+    from eigentensor_client.accounts import choose_account
+    from eigentensor_client.devnet import devnet, start_operators
+    from eigentensor_client.processes import ended_by_signals
+
     screen = Screen(as_json=json)
     with ended_by_signals(), ExitStack() as stack:
         with screen.work() as bar:
@@ -37,29 +43,39 @@ def run(
             net = stack.enter_context(devnet(block_time=block_time, rpc_port=port, gateway_port=gateway_port))
             bar(f"starting {operators} operators")
             parties = start_operators(net, operators)
-        screen.head(net.network.name, choose_account(net.network).address)
-        screen.result("eigentensor.devnet/1", *_shown(net, parties, block_time))
+        client = choose_account(net.network).address
+        screen.head(net.network.name, client)
+        fields, *lines = shown(
+            net.network, net.path, net.folder / "logs", client, [(p.name, p.address) for p in parties], block_time
+        )
+        screen.result("eigentensor.devnet/1", fields, *lines)
         net.processes.wait(chain=net.anvil.process)
 
 
-def _shown(net: Devnet, parties: list[Party], block_time: float) -> tuple[Any, ...]:
-    deployment, client = net.network.deployment, choose_account(net.network).address
+def shown(
+    network: "Network", path: Path, logs: Path, client: str, parties: "Sequence[tuple[str, str]]", block_time: float
+) -> tuple[Any, ...]:
+    """`eigentensor.devnet/1`, and its lines."""
+    from eigentensor.chain import from_wei
+    from eigentensor_client.accounts import CLIENT
+    from eigentensor_client.devnet import CLIENT_TOKENS
+
     fields = {
-        "rpc_url": net.network.rpc_url,
-        "gateway_url": net.network.gateway_url,
-        "network": str(net.path),
+        "rpc_url": network.rpc_url,
+        "gateway_url": network.gateway_url,
+        "network": str(path),
         "client": client,
-        "operators": [party.address for party in parties],
-        "logs": str(net.folder / "logs"),
-        "deployment": deployment.to_json(),
+        "operators": [address for _, address in parties],
+        "logs": str(logs),
+        "deployment": network.deployment.to_json(),
     }
-    tokens = f"{from_wei(CLIENT_TOKENS)} {deployment.token_symbol}"
+    tokens = f"{from_wei(CLIENT_TOKENS)} {network.deployment.token_symbol}"
     rows = [
-        ["chain", f"{net.network.rpc_url}, a block every {block_time:g} s"],
-        ["market", deployment.task_market],
-        ["gateway", net.network.gateway_url],
-        *([party.name, party.address] for party in parties),
+        ["chain", f"{network.rpc_url}, a block every {block_time:g} s"],
+        ["market", network.deployment.task_market],
+        ["gateway", network.gateway_url],
+        *map(list, parties),
         ["client", f"{client} with {tokens} (anvil's published key {CLIENT}: worth nothing)"],
-        ["logs", str(net.folder / "logs")],
+        ["logs", str(logs)],
     ]
     return fields, table(("", ""), rows), NEXT

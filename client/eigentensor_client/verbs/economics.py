@@ -1,6 +1,7 @@
 """`eigentensor economics`: who gains what by cheating, which terms make it a loss, and pictures of both."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
+from eigentensor_client.verbs.grouped import grouped
 from eigentensor_client.verbs.options import Json
 
 app = typer.Typer(
@@ -19,30 +21,59 @@ app = typer.Typer(
 Market = Annotated[
     str, typer.Option("--market", "-m", help="Whose parameters: local, mainnet, or a network's name or file.")
 ]
-Price = Annotated[str, typer.Option("--price", help="What the executor is paid, in tokens.")]
-Cost = Annotated[str, typer.Option("--cost", help="What executing once costs anybody, in tokens.")]
 Gain = Annotated[
     str, typer.Option("--gain", help="What a wrong result would bring its executor beyond the price, in tokens.")
 ]
-AtRisk = Annotated[
-    str | None, typer.Option("--value-at-risk", help="What the order says about that, in tokens [the gain].")
-]
-Check = Annotated[str, typer.Option("--check", metavar="RATE", help="How probably a task is checked: 20% or 0.2.")]
-Verifiers = Annotated[int, typer.Option("--verifiers", min=1, max=4, help="By how many.")]
-Share = Annotated[str, typer.Option("--share", metavar="RATE", help="The part of all seats that a cheat controls.")]
-Diligence = Annotated[
-    str, typer.Option("--diligence", metavar="RATE", help="The part of the other seats that execute if drawn.")
-]
-Watch = Annotated[
-    str, typer.Option("--watch", metavar="RATE", help="How probably somebody without a drawn seat executes it, too.")
-]
-GasPrice = Annotated[str, typer.Option("--gas-price", help="In gwei.")]
-Blocks = Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")]
-BlockSeconds = Annotated[float, typer.Option("--block-seconds", min=0.001, help="Seconds between two blocks.")]
-Interest = Annotated[str, typer.Option("--interest", metavar="RATE", help="What locked tokens could earn in a year.")]
 Security = Annotated[
     str | None, typer.Option("--security", help="What the best lie has to lose, in tokens [the price].")
 ]
+Price = Annotated[str, typer.Option("--price", help="What the executor is paid, in tokens.")]
+Cost = Annotated[str, typer.Option("--cost", help="What executing once costs anybody, in tokens.")]
+Check = Annotated[str, typer.Option("--check", metavar="RATE", help="How probably a task is checked: 20% or 0.2.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What a task is worth, and who else is there."""
+
+    price: Price = "1"
+    cost: Cost = "0.6"
+    share: Annotated[
+        str, typer.Option("--share", metavar="RATE", help="The part of all seats that a cheat controls.")
+    ] = "0.333"
+    diligence: Annotated[
+        str, typer.Option("--diligence", metavar="RATE", help="The part of the other seats that execute if drawn.")
+    ] = "100%"
+    watch: Annotated[
+        str,
+        typer.Option("--watch", metavar="RATE", help="How probably somebody without a drawn seat executes it, too."),
+    ] = "0%"
+    gas_price: Annotated[str, typer.Option("--gas-price", help="In gwei.")] = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an order says about its checks."""
+
+    value_at_risk: Annotated[
+        str | None, typer.Option("--value-at-risk", help="What the order says about the gain, in tokens [the gain].")
+    ] = None
+    check: Check = "20%"
+    verifiers: Annotated[int, typer.Option("--verifiers", min=1, max=4, help="By how many.")] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """What it costs to have stake locked."""
+
+    exec: Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")] = 300
+    block_seconds: Annotated[float, typer.Option("--block-seconds", min=0.001, help="Seconds between two blocks.")] = (
+        12.0
+    )
+    interest: Annotated[
+        str, typer.Option("--interest", metavar="RATE", help="What locked tokens could earn in a year.")
+    ] = "3%"
+
 
 #: Check rates among which `tune` chooses, in percent.
 RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
@@ -50,24 +81,17 @@ WINDOWS = ("lag", "grid", "record", "check", "reveal", "challenge", "clock", "ma
 
 
 @app.command()
+@grouped
 def simulate(
-    context: typer.Context,
+    world: World,
+    asked: Asked,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", "-a", metavar="NAME", help="Only these; a+b does what both do.")
     ] = None,
     tasks: Annotated[int, typer.Option("--tasks", min=2, max=10_000_000, help="How many tasks each lives.")] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed shows the same.")] = 0,
     market: Market = "local",
-    price: Price = "1",
-    cost: Cost = "0.6",
     gain: Gain = "0",
-    value_at_risk: AtRisk = None,
-    check: Check = "20%",
-    verifiers: Verifiers = 1,
-    share: Share = "0.333",
-    diligence: Diligence = "100%",
-    watch: Watch = "0%",
-    gas_price: GasPrice = "1",
     json: Json = False,
 ) -> None:
     """Let agents live many tasks: what each earns on average, what honesty would have earned, whether cheating pays."""
@@ -75,7 +99,7 @@ def simulate(
     from eigentensor_client import situations
 
     screen = Screen(as_json=json)
-    x, agents = situations.situation_of(context.params), situations.agents_of(agent)
+    x, agents = situations.situation_of(market, gain, world, asked), situations.agents_of(agent)
     estimates = []
     with screen.work() as bar:
         for done, who in enumerate(agents):
@@ -115,23 +139,16 @@ def payoffs(
 
 
 @app.command()
+@grouped
 def tune(
-    context: typer.Context,
+    world: World,
+    locked: Locked,
     security: Security = None,
     most_stake: Annotated[
         str | None, typer.Option("--most-stake", help="What operators can lock for one task, in tokens [any].")
     ] = None,
     market: Market = "mainnet",
-    price: Price = "1",
-    cost: Cost = "0.6",
     gain: Gain = "0",
-    share: Share = "0.333",
-    diligence: Diligence = "100%",
-    watch: Watch = "0%",
-    gas_price: GasPrice = "1",
-    exec: Blocks = 300,  # noqa: A002
-    block_seconds: BlockSeconds = 12.0,
-    interest: Interest = "3%",
     censored: Annotated[
         int, typer.Option("--censored", min=1, help="Blocks for which nobody's messages may matter.")
     ] = 1_800,
@@ -146,20 +163,20 @@ def tune(
     from eigentensor_client import situations
     from eigentensor_client.orders import read_rate
 
-    screen, x = Screen(as_json=json), situations.situation_of(context.params)
-    lock = tuning.Lock(interest=read_rate(interest) / WAD, block_seconds=block_seconds)
+    screen, x, exec_ = Screen(as_json=json), situations.situation_of(market, gain, world), locked.exec
+    lock = tuning.Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
     wanted = x.price if security is None else situations.amount(security)
     most = float("inf") if most_stake is None else situations.amount(most_stake)
     rates = [percent / 100 for percent in RATES if percent * WAD >= 100 * x.parameters.check_floor]
-    found = tuning.tune(x, wanted, exec_=exec, lock=lock, rates=rates, most_stake=most)
+    found = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
     if not found:
         raise TermsRefused(
             f"no terms make every lie lose {wanted:g} tokens",
             fix="Ask for less --security, or assume a smaller --share, more --diligence or a larger --most-stake.",
         )
-    windows = tuning.windows(x.parameters, exec, censored, delay)
+    windows = tuning.windows(x.parameters, exec_, censored, delay)
     if not windows.fits:
-        most_blocks = tuning.longest_censorship(x.parameters, exec, delay)
+        most_blocks = tuning.longest_censorship(x.parameters, exec_, delay)
         fix = f"At most --censored {most_blocks} fits." if most_blocks else "Take a shorter --exec."
         raise TermsRefused(f"END − accept would be {windows.lifetime:,} of {delay:,} blocks", fix=fix)
     best, who = found[0], situations.parties(found[0])
@@ -186,24 +203,15 @@ def tune(
 
 
 @app.command()
+@grouped
 def plot(
-    context: typer.Context,
+    world: World,
+    asked: Asked,
+    locked: Locked,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the pictures.")] = Path("."),
     security: Security = None,
     market: Market = "mainnet",
-    price: Price = "1",
-    cost: Cost = "0.6",
     gain: Gain = "1",
-    value_at_risk: AtRisk = None,
-    check: Check = "20%",
-    verifiers: Verifiers = 1,
-    share: Share = "0.333",
-    diligence: Diligence = "100%",
-    watch: Watch = "0%",
-    gas_price: GasPrice = "1",
-    exec: Blocks = 300,  # noqa: A002
-    block_seconds: BlockSeconds = 12.0,
-    interest: Interest = "3%",
     json: Json = False,
 ) -> None:
     """Draw payoffs, the security frontier, an operator's and a verifier's revenue: four PNG files.
@@ -215,13 +223,13 @@ def plot(
     from eigentensor_client import plots, situations
     from eigentensor_client.orders import read_rate
 
-    screen, x = Screen(as_json=json), situations.situation_of(context.params)
-    lock = Lock(interest=read_rate(interest) / WAD, block_seconds=block_seconds)
+    screen, x = Screen(as_json=json), situations.situation_of(market, gain, world, asked)
+    lock = Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
     wanted = x.price if security is None else situations.amount(security)
     pictures: dict[str, Callable[[], Any]] = {
         "payoffs": lambda: plots.payoffs(x),
         "frontier": lambda: plots.frontier(x, wanted),
-        "operator": lambda: plots.operator(x, lock, exec),
+        "operator": lambda: plots.operator(x, lock, locked.exec),
         "verifier": lambda: plots.verifier(x),
     }
     paths = {}

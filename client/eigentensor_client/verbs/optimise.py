@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import CaptureError
-from eigentensor_client.files import existing, read_inputs, write_whole
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Inputs, Json
-from eigentensor_client.verbs.program import names_of, write_program
+from eigentensor_client.verbs.program import write_program
 
 if TYPE_CHECKING:
     from eigentensor.graph.node import Graph
@@ -48,11 +46,13 @@ def optimise(
 
     Times of kernels are measured where they matter, and remembered. Ctrl-C keeps them; call it again to go on.
     """
+    from eigentensor.cache import Cache, default_folder
     from eigentensor.planner.measure import Meter
     from eigentensor.planner.picture import picture as drawn
     from eigentensor.planner.plan import Planner
     from eigentensor.runtime import toolchain
     from eigentensor.runtime.tuning.database import Database, default_path
+    from eigentensor_client.files import read_inputs, write_whole
 
     screen, graph, here = Screen(as_json=json), _graph(source), toolchain.of(device)
     target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
@@ -79,6 +79,8 @@ def _graph(source: str) -> "Graph":
     """The graph of a file, or that a name in a Python file stands for."""
     from eigentensor.graph.node import Graph
     from eigentensor.store.graphs import load_graph
+    from eigentensor_client.files import existing
+    from eigentensor_client.sources import names_of
 
     file, _, name = source.partition(":")
     if Path(file).suffix != ".py":

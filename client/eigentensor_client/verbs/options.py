@@ -1,15 +1,20 @@
-"""Arguments that several verbs share."""
+"""Arguments that several verbs share, and those that they take together."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from eigentensor_client.defaults import ACCEPT_WITHIN, CHECK, EXEC
+
 Json = Annotated[bool, typer.Option("--json", help="Print the data as one JSON object.")]
 NetworkName = Annotated[
     str | None, typer.Option("--network", "-n", envvar="EIGENTENSOR_NETWORK", help="Name or file of a network [local].")
 ]
-ProgramName = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program file, or a program's uuid.")]
+ProgramName = Annotated[
+    str, typer.Argument(metavar="PROGRAM", help="A program file or uuid, MODEL.onnx, or FILE.py:NAME.")
+]
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task's uuid, or the beginning of it.")]
 Inputs = Annotated[
     list[str] | None,
@@ -21,22 +26,14 @@ Variables = Annotated[
     list[str] | None, typer.Option("--variable", "-v", metavar="NAME=NUMBER", help="A bound variable.")
 ]
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="How often the program's calls are executed.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")]
+StatesOutput = Annotated[Path | None, typer.Option("--states-output", help="Where to write the new states.")]
 MaxPrice = Annotated[
-    str, typer.Option("--max-price", help="The most that the executor is paid, in tokens; enforced on chain.")
+    str | None,
+    typer.Option(
+        "--max-price", help="The most that the executor is paid, in tokens; enforced on chain. Local: 0.05 if not said."
+    ),
 ]
-MinPrice = Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")]
-Ramp = Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")]
-Check = Annotated[str, typer.Option("--check", metavar="RATE", help="How probably others re-execute it: 20% or 0.2.")]
-VerifierCount = Annotated[int, typer.Option("--verifiers", help="How many others re-execute it, if it is drawn.")]
-CheckFee = Annotated[
-    str | None, typer.Option("--check-fee", help="What each of them is paid, in tokens [the least allowed].")
-]
-ValueAtRisk = Annotated[
-    str,
-    typer.Option("--value-at-risk", help="What a wrong result could gain the executor, in tokens: raises its stake."),
-]
-Exec = Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")]
-AcceptWithin = Annotated[int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")]
 Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
@@ -45,3 +42,41 @@ ServeData = Annotated[
     Path | None,
     typer.Option("--data", envvar="EIGENTENSOR_SERVE_DATA", help="Folder of what `serve` keeps [the user's]."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What is to be executed."""
+
+    program: ProgramName
+    input: Inputs = None
+    weights: Weights = None
+    states: States = None
+    variable: Variables = None
+    repeat: Repeat = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """The terms of an order, in words: amounts are tokens."""
+
+    max_price: MaxPrice = None
+    min_price: Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")] = None
+    ramp: Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")] = 0
+    check: Annotated[
+        str, typer.Option("--check", metavar="RATE", help="How probably others re-execute it: 20% or 0.2.")
+    ] = CHECK
+    verifiers: Annotated[int, typer.Option("--verifiers", help="How many others re-execute it, if it is drawn.")] = 1
+    check_fee: Annotated[
+        str | None, typer.Option("--check-fee", help="What each of them is paid, in tokens [the least allowed].")
+    ] = None
+    value_at_risk: Annotated[
+        str,
+        typer.Option(
+            "--value-at-risk", help="What a wrong result could gain the executor, in tokens: raises its stake."
+        ),
+    ] = "0"
+    exec: Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")] = EXEC
+    accept_within: Annotated[
+        int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")
+    ] = ACCEPT_WITHIN

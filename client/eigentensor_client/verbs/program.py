@@ -1,7 +1,5 @@
 """`eigentensor program`: program files."""
 
-import runpy
-import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -9,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigentensor import merkle
-from eigentensor.errors import BindingError, CaptureError
-from eigentensor.program import Kind, Program
-from eigentensor.program.codec import decode, encode
-from eigentensor.program.cost import costs
-from eigentensor.store import save_safetensors
-from eigentensor_client.files import existing, write_whole
+from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
+    from eigentensor.program import Program
 
 app = typer.Typer(help="Program files: capture, import, check, show.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -49,8 +42,10 @@ def capture(
 
     The name is a GraphProgram, or a function that returns one: without arguments, or of the tensors of --weights.
     """
+    from eigentensor_client.sources import of_python
+
     file, _, name = source.partition(":")
-    graph = _captured(Path(file), name or "program", weights)
+    graph = of_python(Path(file), name or "program", weights)
     _write(graph, output or Path(Path(file).stem).with_suffix(".program"), None, Screen(as_json=json))
 
 
@@ -69,6 +64,7 @@ def import_(
 ) -> None:
     """Write the program that an ONNX model is, and beside it its weights."""
     from eigentensor.capture import import_onnx
+    from eigentensor_client.files import existing
 
     graph = import_onnx(existing(model), _shapes(shape))
     _write(graph, output or Path(model.stem).with_suffix(".program"), weights, Screen(as_json=json))
@@ -77,23 +73,33 @@ def import_(
 @app.command()
 def check(program: File, json: Json = False) -> None:
     """Check a program file by every rule of validity; print its uuid."""
-    facts = _facts(decode(existing(program).read_bytes()))
+    from eigentensor_client.sources import read_program
+
+    facts = program_facts(read_program(str(program)))
     Screen(as_json=json).result("eigentensor.program/1", facts, facts["uuid"])
 
 
 @app.command()
 def show(program: File, json: Json = False) -> None:
     """Show what a program takes, gives and costs."""
-    facts = _facts(decode(existing(program).read_bytes()))
+    from eigentensor_client.sources import read_program
+
+    show_program(Screen(as_json=json), read_program(str(program)))
+
+
+def show_program(screen: Screen, program: "Program") -> None:
+    facts = program_facts(program)
     rows = [[tensor["role"], tensor["name"], tensor["dtype"], str(tensor["shape"])] for tensor in facts["tensors"]]
     cost = "  ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in facts["cost"].items())
-    Screen(as_json=json).result(
-        "eigentensor.program/1", facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), cost
-    )
+    screen.result("eigentensor.program/1", facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), cost)
 
 
 def write_program(graph: "GraphProgram", target: Path, weights: Path | None = None) -> list[Path]:
     """Writes the program, and beside it what its author has: the weights, and the first values of its states."""
+    from eigentensor.program.codec import encode
+    from eigentensor.store import save_safetensors
+    from eigentensor_client.files import write_whole
+
     written = [write_whole(target, lambda file: file.write_bytes(encode(graph.program)))]
     dtypes = {b.name: b.dtype for b in graph.program.buffers}
     for word, tensors, place in (("weights", graph.weights, weights), ("states", graph.states, None)):
@@ -105,14 +111,8 @@ def write_program(graph: "GraphProgram", target: Path, weights: Path | None = No
 
 def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Screen) -> None:
     written = write_program(graph, target, weights)
-    fields = _facts(graph.program) | {"files": [str(path) for path in written]}
+    fields = program_facts(graph.program) | {"files": [str(path) for path in written]}
     screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
-
-
-def names_of(file: Path) -> dict[str, Any]:
-    """What a user's Python file defines. What lies beside it can be imported, as when Python runs it."""
-    sys.path.insert(0, str(existing(file).parent))
-    return runpy.run_path(str(file), run_name="__eigentensor__")
 
 
 def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -129,21 +129,13 @@ def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _captured(file: Path, name: str, weights: Path | None) -> "GraphProgram":
-    from eigentensor.capture import GraphProgram, load_weights
+def program_facts(program: "Program") -> dict[str, Any]:
+    """`eigentensor.program/1`"""
+    from eigentensor import merkle
+    from eigentensor.program import Kind
+    from eigentensor.program.codec import encode
+    from eigentensor.program.cost import costs
 
-    found = names_of(file).get(name)
-    given = [] if weights is None else [load_weights(weights)]
-    graph = found(*given) if callable(found) and not isinstance(found, GraphProgram) else found
-    if not isinstance(graph, GraphProgram):
-        raise CaptureError(
-            f"{file} has no program named {name!r}",
-            fix="Name a GraphProgram, or a function that returns one: FILE.py:NAME.",
-        )
-    return graph
-
-
-def _facts(program: Program) -> dict[str, Any]:
     tensors = [
         {"role": b.role.name.lower(), "name": b.name, "dtype": b.dtype.name.lower(), "shape": list(b.shape)}
         for b in program.buffers

@@ -1,75 +1,73 @@
 """`eigentensor run`: post, wait, fetch, verify."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.program import Kind
-from eigentensor_client.client import Client
-from eigentensor_client.files import write_tensors
-from eigentensor_client.orders import ACCEPT_WITHIN, EXEC, terms_for
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.show import Show
-from eigentensor_client.verbs.work import read_terms, read_work
+from eigentensor_client.verbs.grouped import grouped
+from eigentensor_client.verbs.meeting import paying
+
+if TYPE_CHECKING:
+    from eigentensor_client.client import Client
+    from eigentensor_client.orders import Terms, Work
+    from eigentensor_client.results import TaskResult
 
 app = typer.Typer(rich_markup_mode=None)
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the local network, if this command started it, until Ctrl-C.")]
 
 
 @app.command()
+@grouped
 def run(
-    context: typer.Context,
-    program: options.ProgramName,
-    max_price: options.MaxPrice,
-    input: options.Inputs = None,  # noqa: A002
-    weights: options.Weights = None,
-    states: options.States = None,
-    variable: options.Variables = None,
-    repeat: options.Repeat = 1,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")] = None,
-    states_output: Annotated[
-        Path | None, typer.Option("--states-output", help="Where to write the new states.")
-    ] = None,
+    given: options.Given,
+    offer: options.Offer,
+    output: options.Output = None,
+    states_output: options.StatesOutput = None,
     wait: options.Wait = "final",
     timeout: options.Timeout = None,
-    min_price: options.MinPrice = None,
-    ramp: options.Ramp = 0,
-    check: options.Check = "20%",
-    verifiers: options.VerifierCount = 1,
-    check_fee: options.CheckFee = None,
-    value_at_risk: options.ValueAtRisk = "0",
-    exec: options.Exec = EXEC,  # noqa: A002
-    accept_within: options.AcceptWithin = ACCEPT_WITHIN,
+    keep: Keep = False,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
-    """Post a program as a paid task, wait for it, fetch the result and verify it against the chain."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        show = Show(client.network)
-        work = read_work(client.gateway, program, input, weights, states, variable, repeat)
-        terms = terms_for(wait, read_terms(client.network, context.params))
+    """Post a program as a paid task, wait for it, fetch the result and verify it against the chain.
+
+    ONNX models and Python functions become programs first. If the network is `local` and none runs, one is started.
+    """
+    from eigentensor_client.orders import terms_for
+    from eigentensor_client.sources import is_uuid
+    from eigentensor_client.verbs.local import local_network
+    from eigentensor_client.verbs.show import write_result
+    from eigentensor_client.verbs.work import read_terms, read_work
+
+    work = None if is_uuid(given.program) else read_work(given)
+    with (
+        local_network(network, Screen(as_json=json), keep=keep) as own,
+        paying(network, json=json) as (screen, client, show),
+    ):
+        work = work or read_work(given, client.gateway)
+        terms = terms_for(wait, read_terms(client.network, offer))
         for line in show.plan_lines(client.plan(work, terms)):
             screen.say(line)
+        result = _paid(client, screen, work, terms, wait, timeout, own=own)
+        written = write_result(work.program, result, output, states_output)
+        screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
+
+
+def _paid(
+    client: "Client", screen: Screen, work: "Work", terms: "Terms", stage: str, timeout: float | None, *, own: bool
+) -> "TaskResult":
+    with screen.work() as bar:
+        (task,) = client.post([work], terms, bar)
+    screen.say(facts([["posted", task.uuid]]))
+    try:
         with screen.work() as bar:
-            (task,) = client.post([work], terms, bar)
-        screen.say(facts([["posted", task.uuid]]))
-        try:
-            with screen.work() as bar:
-                task = client.wait(task, wait, timeout=timeout, tell=bar)
-                result = client.deliver(task, bar)
-        except KeyboardInterrupt:
+            return client.deliver(client.wait(task, stage, timeout=timeout, tell=bar), bar)
+    except KeyboardInterrupt:
+        if own:
+            screen.say("the local network ends, and the task with it: nothing of it was worth anything")
+        else:
             screen.say(f"the task goes on: `eigentensor get {task.uuid[:10]}` takes it up again")
-            screen.say(f"while nobody accepted it, `eigentensor task cancel {task.uuid[:10]}` takes it back")
-            raise
-        lines = show.task_lines(result.task)
-        for path, tensors, kind in (
-            (output, result.outputs, Kind.OUTPUT),
-            (states_output, result.states, Kind.STATE),
-        ):
-            if path:
-                write_tensors(path, tensors, work.program, kind)
-                lines.append(facts([["written", str(path)]]))
-        screen.result("eigentensor.result/1", show.result(result), *lines)
+            screen.say(f"while nobody accepted it, `eigentensor cancel {task.uuid[:10]}` takes it back")
+        raise

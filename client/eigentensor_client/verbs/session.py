@@ -4,22 +4,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from eigentensor.chain import to_wei
-from eigentensor.program import Kind
-from eigentensor_client.client import Client
-from eigentensor_client.files import read_inputs, read_tensors, read_variables, write_tensors
-from eigentensor_client.orders import ACCEPT_WITHIN, EXEC
-from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, facts, short, table
-from eigentensor_client.session import Session
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.show import Show
-from eigentensor_client.verbs.work import read_program, read_terms
+from eigentensor_client.verbs.grouped import grouped
+from eigentensor_client.verbs.meeting import paying
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eigentensor_client.results import TaskResult
+    from eigentensor_client.session import Session
 
 app = typer.Typer(
     help="Tasks that go on from each other's states: start, run, wait, show, states, rewind.",
@@ -28,40 +26,30 @@ app = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(metavar="SESSION", help="The session's file.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")]
-Wait = Annotated[
-    str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
-]
 
 
 @app.command()
+@grouped
 def start(
-    context: typer.Context,
     file: File,
     program: options.ProgramName,
     states: Annotated[Path, typer.Option("--states", help="The first states, a safetensors file.")],
-    max_price: options.MaxPrice,
+    offer: options.Offer,
     weights: options.Weights = None,
-    min_price: options.MinPrice = None,
-    ramp: options.Ramp = 0,
-    check: options.Check = "20%",
-    verifiers: options.VerifierCount = 1,
-    check_fee: options.CheckFee = None,
-    value_at_risk: options.ValueAtRisk = "0",
-    exec: options.Exec = EXEC,  # noqa: A002
-    accept_within: options.AcceptWithin = ACCEPT_WITHIN,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
     """Begin a session in a new file: give the gateway the program, its weights and first states. Nothing is spent."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        found, terms = read_program(program, client.gateway), read_terms(client.network, context.params)
+    from eigentensor_client.files import read_tensors
+    from eigentensor_client.sources import read_program
+    from eigentensor_client.verbs.work import read_terms
+
+    with paying(network, json=json) as (screen, client, show):
+        found, terms = read_program(program, client.gateway), read_terms(client.network, offer)
         with screen.work() as bar:
             session = client.session(found, read_tensors(weights), read_tensors(states), terms, file, bar)
         with session:
-            for line in Show(client.network).plan_lines(session.plan()):
+            for line in show.plan_lines(session.plan()):
                 screen.say(line)
             _show(screen, session)
 
@@ -72,16 +60,18 @@ def run(
     input: options.Inputs = None,  # noqa: A002
     variable: options.Variables = None,
     repeat: options.Repeat = 1,
-    output: Output = None,
-    wait: Wait = "result",
+    output: options.Output = None,
+    wait: options.Wait = "result",
     timeout: options.Timeout = None,
     max_price: Annotated[str | None, typer.Option("--max-price", help="Another price from now on, in tokens.")] = None,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
     """Pay for the next step and fetch its outputs; the same command goes on with a step that was interrupted."""
-    screen = Screen(as_json=json)
-    with _resumed(screen, network, file) as session:
+    from eigentensor.chain import to_wei
+    from eigentensor_client.files import read_inputs, read_variables
+
+    with _resumed(network, file, json=json) as (screen, session):
         terms = None
         if max_price is not None:
             price = to_wei(max_price, session.client.network.deployment.token_decimals)
@@ -97,15 +87,16 @@ def run(
 @app.command()
 def wait(
     file: File,
-    output: Output = None,
+    output: options.Output = None,
     stage: Annotated[str, typer.Option("--wait", help="result, checked or final.")] = "final",
     timeout: options.Timeout = None,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
     """Wait for the step under way, and until all steps have come so far; write the last one's outputs."""
-    screen = Screen(as_json=json)
-    with _resumed(screen, network, file) as session:
+    from eigentensor_client.files import write_tensors
+
+    with _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
             session.wait(stage, timeout=timeout, tell=bar)
         if output is not None:
@@ -116,8 +107,7 @@ def wait(
 @app.command()
 def show(file: File, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show the steps of a session, and what became of their tasks."""
-    screen = Screen(as_json=json)
-    with _resumed(screen, network, file) as session:
+    with _resumed(network, file, json=json) as (screen, session):
         session.look()
         _show(screen, session)
 
@@ -130,8 +120,10 @@ def states(
     json: options.Json = False,
 ) -> None:
     """Fetch the states with which the next step begins; this machine keeps a copy, should the gateway lose them."""
-    screen = Screen(as_json=json)
-    with _resumed(screen, network, file) as session:
+    from eigentensor.program import Kind
+    from eigentensor_client.files import write_tensors
+
+    with _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
             write_tensors(output, session.states(bar), session.program, Kind.STATE)
         root = session.history.next_states.hex()
@@ -146,37 +138,33 @@ def rewind(
     json: options.Json = False,
 ) -> None:
     """Go back to where a step begins. What nobody has accepted yet is taken back; the rest stays paid."""
-    screen = Screen(as_json=json)
-    with _resumed(screen, network, file) as session:
+    with _resumed(network, file, json=json) as (screen, session):
         session.rewind(step)
         _show(screen, session)
 
 
 @contextmanager
-def _resumed(screen: Screen, network: str | None, file: Path) -> Iterator[Session]:
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        with client.resume(file) as session:
-            try:
-                yield session
-            except KeyboardInterrupt:
-                if session.history.under_way is not None:
-                    screen.say(f"the task goes on: `eigentensor session wait {file}` or the same command takes it up")
-                raise
+def _resumed(network: str | None, file: Path, *, json: bool) -> Iterator[tuple[Screen, "Session"]]:
+    with paying(network, json=json) as (screen, client, _), client.resume(file) as session:
+        try:
+            yield screen, session
+        except KeyboardInterrupt:
+            if session.history.under_way is not None:
+                screen.say(f"the task goes on: `eigentensor session wait {file}` or the same command takes it up")
+            raise
 
 
-def _result(screen: Screen, session: Session, step: int, result: TaskResult, output: Path | None) -> None:
+def _result(screen: Screen, session: "Session", step: int, result: "TaskResult", output: Path | None) -> None:
+    from eigentensor_client.verbs.show import Show, write_result
+
     shown = Show(session.client.network)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
-    lines += shown.task_lines(result.task)
-    if output is not None:
-        write_tensors(output, result.outputs, session.program)
-        lines.append(facts([["written", str(output)]]))
+    lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
     fields = {"step": step, "states": result.states_root.hex(), **shown.result(result)}
     screen.result("eigentensor.step/1", fields, *lines)
 
 
-def _show(screen: Screen, session: Session) -> None:
+def _show(screen: Screen, session: "Session") -> None:
     """`eigentensor.session/1`, as its file has it."""
     history = session.history
     rows = [

@@ -1,7 +1,9 @@
 """How tasks, results and plans look: as JSON objects and as lines."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -24,7 +26,9 @@ from eigentensor.chain import (
     Unlocked,
 )
 from eigentensor.economics import WAD
+from eigentensor.program import Kind, Program
 from eigentensor_client.amounts import amount
+from eigentensor_client.files import write_tensors
 from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
 from eigentensor_client.results import Plan, TaskResult, TaskView
@@ -82,7 +86,7 @@ class Show:
             "outputs_root": next(roots, None),
             "posted": next((_place(e) for e in task.events if isinstance(e, Posted)), None),
             "order": order.to_json(),
-            "events": [_event(event) for event in task.events],
+            "events": [self.event(event) for event in task.events],
         }
 
     def task_lines(self, task: TaskView) -> list[str | Table]:
@@ -99,6 +103,27 @@ class Show:
             if not isinstance(event, _UNTOLD):
                 rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
         return [facts(rows)]
+
+    def tasks_table(self, tasks: Sequence[TaskView]) -> Table:
+        rows = [
+            [
+                task.uuid[:10],
+                task.words,
+                self.amount(task.order.max_price if task.price is None else task.price),
+                short(task.executor) if task.executor else "–",
+                "–" if task.state.is_terminal else waits_for(task),
+            ]
+            for task in tasks
+        ]
+        return table(("task", "state", "price", "executor", "waits for"), rows)
+
+    def event(self, event: TaskEvent) -> dict[str, Any]:
+        """An event with its own fields; the order stands beside the events of a task."""
+        own = {name: value for name, value in event.arguments().items() if name not in ("order", "task")}
+        return {"event": type(event).__name__, **_place(event), **own}
+
+    def event_line(self, event: TaskEvent) -> str:
+        return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
 
     def result(self, result: TaskResult) -> dict[str, Any]:
         """`eigentensor.result/1`: the task, and what its tensors are."""
@@ -179,6 +204,18 @@ class Show:
         return [facts(rows)]
 
 
+def write_result(
+    program: Program, result: TaskResult, output: Path | None, states_output: Path | None = None
+) -> list[Table]:
+    """Writes outputs and new states where they are wanted; says where."""
+    lines = []
+    for path, tensors, kind in ((output, result.outputs, Kind.OUTPUT), (states_output, result.states, Kind.STATE)):
+        if path:
+            write_tensors(path, tensors, program, kind)
+            lines.append(facts([["written", str(path)]]))
+    return lines
+
+
 _AS_TEXT = {
     "min_price", "max_price", "check_rate", "check_fee", "value_at_risk", "escrow", "detection", "stake",
     "collateral", "penalty", "balance", "tokens",
@@ -202,12 +239,6 @@ def _draw(task: TaskView) -> str:
 
 def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
-
-
-def _event(event: TaskEvent) -> dict[str, Any]:
-    """An event with its own fields; the order stands beside the events."""
-    own = {name: value for name, value in event.arguments().items() if name not in ("order", "task")}
-    return {"event": type(event).__name__, **_place(event), **own}
 
 
 def _place(event: TaskEvent) -> dict[str, Any]:

@@ -1,103 +1,112 @@
-"""`eigentensor task`, `ps` and `get`: what became of tasks."""
+"""`eigentensor task`, `ps`, `get`, `cancel` and `logs`: what became of tasks."""
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.program import Kind
-from eigentensor_client.client import Client
-from eigentensor_client.files import write_tensors
-from eigentensor_client.orders import check_stage, escrow_of
-from eigentensor_client.screen import Screen, facts, short, table
-from eigentensor_client.stages import waits_for
+from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.show import Show
+from eigentensor_client.verbs.meeting import paying
 
-app = typer.Typer(help="One task: show, explain, cancel.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from eigentensor_client.results import TaskView
+    from eigentensor_client.verbs.show import Show
+
+app = typer.Typer(help="One task: show, explain, cancel, logs.", no_args_is_help=True, rich_markup_mode=None)
 ps = typer.Typer(rich_markup_mode=None)
 get = typer.Typer(rich_markup_mode=None)
+cancel = typer.Typer(rich_markup_mode=None)
+logs = typer.Typer(rich_markup_mode=None)
 
 
 @ps.command("ps")
 def list_tasks(network: options.NetworkName = None, json: options.Json = False) -> None:
     """List the account's tasks, newest first."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        show, tasks = Show(client.network), list(client.tasks())
-        rows = [
-            [
-                task.uuid[:10],
-                task.words,
-                show.amount(task.order.max_price if task.price is None else task.price),
-                short(task.executor) if task.executor else "–",
-                "–" if task.state.is_terminal else waits_for(task),
-            ]
-            for task in tasks
-        ]
-        columns = ("task", "state", "price", "executor", "waits for")
-        screen.result("eigentensor.tasks/1", {"tasks": [show.task(task) for task in tasks]}, table(columns, rows))
+    with paying(network, json=json) as (screen, client, show):
+        tasks = list(client.tasks())
+        fields = {"tasks": [show.task(task) for task in tasks]}
+        screen.result("eigentensor.tasks/1", fields, show.tasks_table(tasks))
 
 
 @get.command("get")
 def fetch(
     task: options.TaskName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the outputs.")],
-    states_output: Annotated[
-        Path | None, typer.Option("--states-output", help="Where to write the new states.")
-    ] = None,
+    states_output: options.StatesOutput = None,
     wait: options.Wait = "result",
     timeout: options.Timeout = None,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
     """Wait for a task, fetch its result and verify it against the chain."""
+    from eigentensor_client.orders import check_stage
+    from eigentensor_client.verbs.show import write_result
+
     check_stage(wait)
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
+    with paying(network, json=json) as (screen, client, show):
         with screen.work() as bar:
             found = client.wait(client.task(task), wait, timeout=timeout, tell=bar)
             result = client.deliver(found, bar)
-        program = client.program(found.order.program.hex())
-        write_tensors(output, result.outputs, program)
-        if states_output:
-            write_tensors(states_output, result.states, program, Kind.STATE)
-        show = Show(client.network)
-        lines = [*show.task_lines(result.task), facts([["written", str(output)]])]
-        screen.result("eigentensor.result/1", show.result(result), *lines)
+        written = write_result(client.program(found.order.program.hex()), result, output, states_output)
+        screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
 
 
-@app.command()
-def show(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
+@app.command("show")
+def show_task(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show where a task stands and what happened to it."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        found, view = client.task(task), Show(client.network)
-        screen.result("eigentensor.task/1", view.task(found), *view.task_lines(found))
+    with paying(network, json=json) as (screen, client, show):
+        found = client.task(task)
+        screen.result("eigentensor.task/1", show.task(found), *show.task_lines(found))
 
 
 @app.command()
 def explain(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Say why a task is where it is: what each operator says, and what would help."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        found, view = client.task(task), Show(client.network)
+    with paying(network, json=json) as (screen, client, show):
+        found = client.task(task)
         said = client.explain(found)
-        fields = said | {"now": view.task(found)}
-        screen.result("eigentensor.explanation/1", fields, *view.explanation(found, said))
+        fields = said | {"now": show.task(found)}
+        screen.result("eigentensor.explanation/1", fields, *show.explanation(found, said))
 
 
-@app.command()
-def cancel(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
+@app.command("cancel")
+@cancel.command("cancel")
+def cancel_task(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Take back a task that nobody accepted; its whole escrow returns."""
-    screen = Screen(as_json=json)
-    with Client(network) as client:
-        screen.head(client.network.name, client.address)
-        found, view = client.cancel(client.task(task)), Show(client.network)
-        back = f"{view.amount(escrow_of(found.order))}, in the market's balance of {client.address}"
-        lines = [*view.task_lines(found), facts([["refund", back]])]
-        screen.result("eigentensor.task/1", view.task(found), *lines)
+    from eigentensor_client.orders import escrow_of
+
+    with paying(network, json=json) as (screen, client, show):
+        found = client.cancel(client.task(task))
+        back = f"{show.amount(escrow_of(found.order))}, in the market's balance of {client.address}"
+        screen.result("eigentensor.task/1", show.task(found), *show.task_lines(found), facts([["refund", back]]))
+
+
+@app.command("logs")
+@logs.command("logs")
+def follow(
+    task: options.TaskName,
+    until_end: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Print what happened to a task, a line each as it happens. With --json an object a line."""
+    with paying(network, json=json) as (screen, client, show):
+        found = client.task(task)
+        said = _tell(screen, show, found, 0)
+        try:
+            while until_end and not found.state.is_terminal:
+                time.sleep(client.poll)
+                found = client.look(found)
+                said = _tell(screen, show, found, said)
+        except KeyboardInterrupt:
+            screen.say(f"the task goes on: `eigentensor logs {found.uuid[:10]} -f` shows what follows")
+            raise
+
+
+def _tell(screen: Screen, show: "Show", task: "TaskView", said: int) -> int:
+    """Prints the events behind the first `said`; how many there are. A reorganisation can have taken some back."""
+    for event in task.events[said:]:
+        screen.result("eigentensor.event/1", {"task": task.uuid, **show.event(event)}, show.event_line(event))
+    return len(task.events)

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigentensor.cache import Cache, default_folder
-from eigentensor_client.files import existing
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
@@ -27,13 +25,14 @@ def tune(
 
     The results have the same bits as before. Ctrl-C keeps what was measured; call it again to go on.
     """
-    from eigentensor.program.codec import decode
+    from eigentensor.cache import Cache, default_folder
     from eigentensor.runtime import toolchain
     from eigentensor.runtime.tuning.database import Database, default_path
     from eigentensor.runtime.tuning.session import Session
+    from eigentensor_client.sources import read_program
 
     screen, here, interrupted = Screen(as_json=json), toolchain.of(device), False
-    decoded = decode(existing(program).read_bytes())
+    decoded = read_program(str(program))
     with Database(default_path()) as database:
         session = Session(decoded, here, Cache(default_folder()), database)
         try:

@@ -1,62 +1,48 @@
-"""From arguments to work and terms: what `run` and `plan` share."""
+"""From a verb's options to work and terms."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eigentensor.chain import Network, to_wei
-from eigentensor.errors import BlobNotFound
-from eigentensor.program import Program
-from eigentensor.program.codec import decode
-from eigentensor_client.files import existing, read_inputs, read_tensors, read_variables
+from eigentensor.errors import BindingError
+from eigentensor_client.defaults import LOCAL_PRICE
+from eigentensor_client.files import read_inputs, read_tensors, read_variables
 from eigentensor_client.orders import Terms, Work, read_rate
-from eigentensor_client.transfer import Keeper
+from eigentensor_client.sources import captured, is_captured, read_program
+from eigentensor_client.verbs.options import Given, Offer
+
+if TYPE_CHECKING:
+    from eigentensor_client.transfer import Keeper
 
 
-def read_program(name: str, gateway: Keeper) -> Program:
-    """A program from a file, or by its uuid from cache and gateway; checked."""
-    path = Path(name)
-    if not path.exists() and len(name.removeprefix("0x")) == 64:
-        try:
-            return decode(gateway.fetch(name).read_bytes())
-        except BlobNotFound:
-            raise BlobNotFound(f"neither a file nor a known uuid: {name}") from None
-    return decode(existing(path).read_bytes())
+def read_work(given: Given, gateway: "Keeper | None" = None) -> Work:
+    """The program and its tensors; the gateway is asked for a program that is named by its uuid."""
+    inputs, states, variables = read_inputs(given.input), read_tensors(given.states), read_variables(given.variable)
+    if is_captured(given.program):
+        graph, inputs = captured(given.program, inputs, given.weights)
+        return Work(graph.program, inputs, dict(graph.weights), states or dict(graph.states), variables, given.repeat)
+    program = read_program(given.program, gateway)
+    return Work(program, inputs, read_tensors(given.weights), states, variables, given.repeat)
 
 
-def read_work(
-    gateway: Keeper,
-    program: str,
-    inputs: list[str] | None,
-    weights: Path | None,
-    states: Path | None,
-    variables: list[str] | None,
-    repeat: int,
-) -> Work:
-    return Work(
-        read_program(program, gateway),
-        read_inputs(inputs),
-        read_tensors(weights),
-        read_tensors(states),
-        read_variables(variables),
-        repeat,
-    )
+def read_terms(network: Network, offer: Offer) -> Terms:
+    """The terms that are offered. Raises BindingError without a price on a chain that is not local."""
 
+    def wei(tokens: str) -> int:
+        return to_wei(tokens, network.deployment.token_decimals)
 
-def read_terms(network: Network, options: Mapping[str, Any]) -> Terms:
-    """The terms that a verb's options say; amounts in them are tokens. Their names are those of `verbs.options`."""
-
-    def wei(name: str) -> int | None:
-        return None if options[name] is None else to_wei(options[name], network.deployment.token_decimals)
-
+    most = offer.max_price or (LOCAL_PRICE if network.is_local else None)
+    if most is None:
+        raise BindingError(
+            "no price is offered", fix="Say with --max-price how many tokens the executor is paid at most."
+        )
     return Terms(
-        max_price=wei("max_price") or 0,
-        min_price=wei("min_price"),
-        ramp=options["ramp"],
-        check_rate=read_rate(options["check"]),
-        verifiers=options["verifiers"],
-        check_fee=wei("check_fee"),
-        value_at_risk=wei("value_at_risk") or 0,
-        exec=options["exec"],
-        accept_within=options["accept_within"],
+        max_price=wei(most),
+        min_price=None if offer.min_price is None else wei(offer.min_price),
+        ramp=offer.ramp,
+        check_rate=read_rate(offer.check),
+        verifiers=offer.verifiers,
+        check_fee=None if offer.check_fee is None else wei(offer.check_fee),
+        value_at_risk=wei(offer.value_at_risk),
+        exec=offer.exec,
+        accept_within=offer.accept_within,
     )

@@ -1,0 +1,110 @@
+"""What a user may name as a program: a file, a uuid, an ONNX model, or what a name in a Python file stands for."""
+
+import inspect
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
+
+from eigentensor.errors import BindingError, BlobNotFound, CaptureError, EigenTensorError
+from eigentensor_client.files import existing
+from eigentensor_client.results import Tensors
+
+if TYPE_CHECKING:
+    from eigentensor.capture import GraphProgram
+    from eigentensor.program import Program
+    from eigentensor_client.transfer import Keeper
+
+
+def is_uuid(name: str) -> bool:
+    """Whether a program is named by its uuid, not by a file."""
+    return len(name.removeprefix("0x")) == 64 and not Path(name).exists()
+
+
+def is_captured(name: str) -> bool:
+    """Whether a program is captured from what is named, an ONNX model or a Python file, and brings its weights."""
+    return Path(name).suffix == ".onnx" or Path(name.partition(":")[0]).suffix == ".py"
+
+
+def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
+    """A program from a file, or by its uuid from cache and gateway; checked. Raises BlobNotFound, ProgramError."""
+    from eigentensor.program.codec import decode
+
+    if is_uuid(name) and gateway is not None:
+        try:
+            return decode(gateway.fetch(name).read_bytes())
+        except BlobNotFound:
+            raise BlobNotFound(f"neither a file nor a known uuid: {name}") from None
+    return decode(existing(Path(name)).read_bytes())
+
+
+def captured(name: str, inputs: Tensors, weights: Path | None) -> "tuple[GraphProgram, Tensors]":
+    """The program captured from an ONNX model or FILE.py:NAME, and the inputs under its names.
+
+    Inputs give the shapes that a model leaves open. Raises CaptureError, and what `of_python` raises.
+    """
+    if Path(name).suffix != ".onnx":
+        file, _, word = name.partition(":")
+        return of_python(Path(file), word or "program", weights, inputs), inputs
+    if weights is not None:
+        raise BindingError(f"{name} brings its own weights", fix="Leave --weights out.")
+    from eigentensor.capture import import_onnx
+    from eigentensor.capture.names import names_for
+
+    graph = import_onnx(existing(Path(name)), {given: tensor.shape for given, tensor in inputs.items()})
+    names = names_for(inputs)
+    return graph, {names[given]: tensor for given, tensor in inputs.items()}
+
+
+def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensors | None = None) -> "GraphProgram":
+    """What a name in a Python file stands for: a captured program, or a function that returns one.
+
+    The function takes nothing, or the tensors of `weights` by name. What takes `inputs` by its parameters' names, or is
+    returned by the function, is captured with them.
+    """
+    from eigentensor.capture import GraphProgram, capture, load_weights
+
+    found: Any = names_of(file).get(name)
+    if callable(found) and not isinstance(found, GraphProgram) and (weights is not None or not _takes(found, inputs)):
+        given = [] if weights is None else [load_weights(weights)]
+        with _in_one_line(f"{name} of {file}", file):
+            found = found(*given)
+    if callable(found) and not isinstance(found, GraphProgram) and _takes(found, inputs):
+        return capture(inspect.unwrap(found), inputs or {})
+    if not isinstance(found, GraphProgram):
+        raise CaptureError(
+            f"{file} has no program named {name!r}",
+            fix="Name a GraphProgram, a function that returns one, or a function of the inputs: FILE.py:NAME.",
+        )
+    return found
+
+
+def names_of(file: Path) -> dict[str, Any]:
+    """What a user's Python file defines. What lies beside it can be imported, as when Python runs it."""
+    sys.path.insert(0, str(existing(file).parent))
+    with _in_one_line(str(file), file):
+        return runpy.run_path(str(file), run_name="__eigentensor__")
+
+
+@contextmanager
+def _in_one_line(what: str, file: Path) -> Iterator[None]:
+    """What a user's code raises becomes one line, with the line of the file."""
+    try:
+        yield
+    except EigenTensorError:
+        raise
+    except (Exception, SystemExit) as error:
+        lines = [f"{file}:{frame.lineno}" for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+        raise CaptureError(
+            f"{what} cannot be run: {type(error).__name__}: {error}",
+            fix="Run the file with Python, and look at that line.",
+            line=lines[-1] if lines else "",
+        ) from error
+
+
+def _takes(function: Callable[..., Any], inputs: Tensors | None) -> bool:
+    """Whether a function's parameters are the given inputs."""
+    return inputs is not None and 0 < len(inputs) and inputs.keys() <= inspect.signature(function).parameters.keys()

@@ -1,0 +1,34 @@
+"""A local network for one command, where none runs."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from eigentensor.chain.network import DEFAULT, network_path
+from eigentensor_client.devnet import devnet, running, start_operators
+from eigentensor_client.processes import ended_by_signals
+from eigentensor_client.screen import Screen
+
+OPERATORS = 3  # who executes is checked by the others
+BLOCK_TIME = 0.5
+
+
+@contextmanager
+def local_network(network: str | None, screen: Screen, *, keep: bool = False) -> Iterator[bool]:
+    """Starts the network `local` if that one is meant and does not run, and says so; true if it did.
+
+    It ends with the block; with `keep` it goes on after the block until Ctrl-C. Raises ProcessDied.
+    """
+    if (network or DEFAULT) != DEFAULT or running(network_path(DEFAULT)) is not None:
+        yield False
+        return
+    with ended_by_signals(), ExitStack() as stack:
+        with screen.work() as bar:
+            bar("no local network runs: starting one, with its chain, contracts and aggregator")
+            net = stack.enter_context(devnet(block_time=BLOCK_TIME))
+            bar(f"starting {OPERATORS} operators")
+            start_operators(net, OPERATORS)
+        yield True
+        if keep:
+            screen.say("the local network goes on until Ctrl-C: other commands find it meanwhile")
+            net.processes.wait(chain=net.anvil.process)
+        screen.say("ending the local network; `eigentensor devnet` in another terminal keeps one for many tasks")

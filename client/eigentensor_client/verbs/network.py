@@ -1,0 +1,109 @@
+"""`eigentensor network`: which networks there are, and where the values come from that a verb uses."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from eigentensor.errors import ChainError, ConfigError, StoreError
+from eigentensor_client.screen import Screen, facts, table
+from eigentensor_client.verbs import options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eigentensor.chain import Network
+
+app = typer.Typer(help="Networks: list, show.", no_args_is_help=True, rich_markup_mode=None)
+SOURCES = {"COMMANDLINE": "--network", "ENVIRONMENT": "$EIGENTENSOR_NETWORK"}
+
+
+@app.command("list")
+def list_networks(json: options.Json = False) -> None:
+    """List the networks that can be named, and whether their chains answer."""
+    from eigentensor.chain import Network
+    from eigentensor.chain.network import network_path
+    from eigentensor_client.devnet import running
+
+    screen, found = Screen(as_json=json), list[dict[str, Any]]()
+    for path in sorted(network_path("any").parent.glob("*.json")):
+        try:
+            network = Network.load(path)
+        except ConfigError as error:
+            found.append({"name": path.stem, "file": str(path), "wrong": error.what})
+        else:
+            said = {"rpc_url": network.rpc_url, "chain_id": network.deployment.chain_id}
+            found.append({"name": path.stem, "file": str(path), **said, "answers": running(path) is not None})
+    shown = networks_table(found) if found else "none: `eigentensor devnet` starts the network `local`"
+    screen.result("eigentensor.networks/1", {"networks": found}, shown)
+
+
+@app.command()
+def show(context: typer.Context, network: options.NetworkName = None, json: options.Json = False) -> None:
+    """Show a network as the other verbs see it: every value, and where it comes from."""
+    from eigentensor.chain import Network
+
+    screen, chosen = Screen(as_json=json), Network.load(network)
+    source = context.get_parameter_source("network")
+    fields = _fields(chosen, SOURCES.get(source.name if source else "", "the default"), network)
+    screen.result("eigentensor.network/1", fields, network_facts(fields))
+
+
+def _fields(chosen: "Network", source: str, given: str | None) -> dict[str, Any]:
+    """`eigentensor.network/1`; `block` and `operators` are null where nobody answers."""
+    from pathlib import Path
+
+    from eigentensor.chain import Reader
+    from eigentensor.chain.network import network_path
+    from eigentensor.store import GatewayClient
+    from eigentensor_client.accounts import origin
+
+    reader, block, operators = Reader(chosen), None, None
+    try:
+        reader.check()
+        block = reader.block_number()
+    except ChainError:
+        pass
+    try:
+        with GatewayClient(chosen.gateway_url, attempts=1) as gateway:
+            operators = sum(operator["member"] for operator in gateway.operators()["operators"])
+    except StoreError:
+        pass
+    own_file = given is not None and Path(given).suffix == ".json"
+    return {
+        "name": chosen.name,
+        "chosen_by": source,
+        "file": given if own_file else str(network_path(chosen.name)),
+        "rpc_url": chosen.rpc_url,
+        "gateway_url": chosen.gateway_url,
+        "block": block,
+        "operators": operators,
+        "key": origin(chosen),
+        "deployment": chosen.deployment.to_json(),
+    }
+
+
+def networks_table(found: Iterable[Mapping[str, Any]]) -> "Table":
+    def says(one: Mapping[str, Any]) -> str:
+        return one.get("wrong") or ("answers" if one["answers"] else "nobody answers")
+
+    rows = [[one["name"], str(one.get("chain_id", "")), one.get("rpc_url", ""), says(one)] for one in found]
+    return table(("network", "chain", "node", "now"), rows)
+
+
+def network_facts(fields: Mapping[str, Any]) -> "Table":
+    deployment = fields["deployment"]
+    here = "nobody answers" if fields["block"] is None else f"at block {fields['block']}"
+    many = "does not answer" if fields["operators"] is None else f"{fields['operators']} operators"
+    token = deployment["token"]
+    return facts(
+        [
+            ["network", f"{fields['name']}, by {fields['chosen_by']}"],
+            ["file", fields["file"]],
+            ["chain", f"{deployment['chainId']} at {fields['rpc_url']}: {here}"],
+            ["gateway", f"{fields['gateway_url']}: {many}"],
+            ["market", deployment["taskMarket"]],
+            ["token", f"{token['symbol']} {token['address']}"],
+            ["key", fields["key"]],
+        ]
+    )

@@ -1,0 +1,53 @@
+"""`eigentensor operator list`: who executes programs on a network, for clients."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from eigentensor_client.screen import table
+from eigentensor_client.verbs import options
+from eigentensor_client.verbs.meeting import looking
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eigentensor.chain import Deployment
+
+app = typer.Typer(rich_markup_mode=None)
+DONE = "final"
+FAILED = ("failed", "convicted")
+
+
+@app.command("list")
+def list_operators(network: options.NetworkName = None, json: options.Json = False) -> None:
+    """List the operators of a network: what they have at stake, and how their tasks ended."""
+    with looking(network, json=json) as (screen, chosen, gateway):
+        found = gateway.operators()
+        screen.result(found["schema"], found, operators_table(found["operators"], chosen.deployment))
+
+
+def operators_table(found: Sequence[Mapping[str, Any]], deployment: "Deployment") -> "Table":
+    """Members first, those with most stake first."""
+    ranked = sorted(found, key=lambda o: (not o["member"], -int(o["stake"] or 0), o["operator"]))
+    head = ("operator", "stake", "at most in a task", "seats", "final", "failed", "now")
+    return table(head, [_row(operator, deployment) for operator in ranked])
+
+
+def _row(operator: Mapping[str, Any], deployment: "Deployment") -> list[str]:
+    from eigentensor_client.amounts import amount
+
+    def tokens(wei: str | None) -> str:
+        return "unknown" if wei is None else amount(int(wei), deployment)
+
+    tasks = operator["tasks"]
+    now = sum(tasks.values()) - sum(tasks.get(state, 0) for state in (DONE, *FAILED))
+    return [
+        operator["operator"] if operator["member"] else f"{operator['operator']} (left)",
+        tokens(operator["stake"]),
+        tokens(operator["stake_cap"]),
+        str(operator["seats"]),
+        str(tasks.get(DONE, 0)),
+        str(sum(tasks.get(state, 0) for state in FAILED)),
+        str(now),
+    ]
