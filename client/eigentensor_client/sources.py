@@ -107,4 +107,4 @@ def _in_one_line(what: str, file: Path) -> Iterator[None]:
 
 def _takes(function: Callable[..., Any], inputs: Tensors | None) -> bool:
     """Whether a function's parameters are the given inputs."""
-    return inputs is not None and 0 < len(inputs) and inputs.keys() <= inspect.signature(function).parameters.keys()
+    return inputs is not None and len(inputs) > 0 and inputs.keys() <= inspect.signature(function).parameters.keys()
