@@ -15,7 +15,8 @@ from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, Role
 from eigentensor.store.tensors import load_safetensors
-from eigentensor_client.orders import ACCEPT_WITHIN, EXEC, Terms, read_rate
+from eigentensor_client.defaults import ACCEPT_WITHIN, EXEC
+from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors
 
 Uuid = Annotated[str, Field(pattern=r"^(0x)?[0-9a-fA-F]{64}$", description="64 hex digits, with or without 0x")]
