@@ -71,17 +71,10 @@ def test_weights_keep_their_names_and_data_without_one_get_one() -> None:
 
 
 def test_what_a_graph_has_not_is_refused() -> None:
-    state = Tensor.zeros(3).contiguous().realize()
-
-    def assigning(x: Tensor) -> Tensor:
-        state.assign(state + x)
-        return state * 2
-
     def reading(x: Tensor) -> Tensor:
         return x * x.sum().item()
 
-    for function in (assigning, reading):
-        with pytest.raises(CaptureError) as refusal:
-            capture_graph(function, {"x": normal(3)})
-        assert refusal.value.fix
-        assert "test_capture_graph.py:" in refusal.value.line
+    with pytest.raises(CaptureError) as refusal:
+        capture_graph(reading, {"x": normal(3)})
+    assert refusal.value.fix
+    assert "test_capture_graph.py:" in refusal.value.line

@@ -54,6 +54,9 @@ def malformed() -> dict[str, Any]:
     """Texts that are no graph, as changes of one that is."""
     x = {"op": "INPUT", "dtype": "float32", "shape": [2, 3], "arg": "x"}
 
+    count = {"op": "INPUT", "dtype": "int32", "shape": [], "arg": "count"}
+    number = {"op": "CONST", "dtype": "int32", "shape": [], "arg": 2}
+
     def of(*nodes: Any, outputs: Any = None, **fields: Any) -> dict[str, Any]:
         outputs = {"y": len(nodes) - 1} if outputs is None else outputs
         return {"eigentensor.graph": 1, "nodes": list(nodes), "outputs": outputs, "states": {}, **fields}
@@ -77,6 +80,9 @@ def malformed() -> dict[str, Any]:
         "a fused sum": of(x, {"op": "REDUCE_MULACC", "src": [0], "arg": [0]}),
         "an axis that is not there": of(x, {"op": "REDUCE_ADD", "src": [0], "arg": [2]}),
         "an axis twice": of(x, {"op": "REDUCE_ADD", "src": [0], "arg": [0, 0]}),
+        "a sum up to an input": of(x, count, {"op": "REDUCE_ADD", "src": [0, 1], "arg": [0]}),
+        "a sum up to a float": of(x, {**number, "dtype": "float32"}, {"op": "REDUCE_ADD", "src": [0, 1], "arg": [0]}),
+        "a sum with a bound missing": of(x, number, {"op": "REDUCE_ADD", "src": [0, 1], "arg": [0, 1]}),
         "a permutation that repeats": of(x, {"op": "PERMUTE", "src": [0], "arg": [0, 0]}),
         "a reshape of more": of(x, {"op": "RESHAPE", "src": [0], "arg": [7]}),
         "an extent with a fraction": of(x, {"op": "RESHAPE", "src": [0], "arg": [6.0]}),

@@ -112,6 +112,21 @@ def test_a_state_takes_a_variable_number_of_rows() -> None:
     assert results.outputs["total"] == 2
 
 
+def test_a_sum_of_so_many_elements_is_a_loop_of_that_length_and_never_longer_than_its_axis() -> None:
+    x = leaf(Form.INPUT, "x", F32, (2, 300))
+    of = node(Op.ADD, variable(Variable("n", 0, 299, 0)), constant(DType.INT32, 1))
+    graph = Graph({"y": node(Op.REDUCE_ADD, x, of, arg=(1,))})
+    program = lower(graph, fingerprint=False).program
+    assert len(program.calls) == 1  # no spans: each step adds one element
+    values = np.random.default_rng(0).standard_normal((2, 300)).astype(np.float32)
+    for n in (0, 7, 299):
+        total = np.add.accumulate(values[:, : n + 1], axis=1, dtype=np.float32)[:, -1]
+        assert execute(program, {"x": values}, {"n": n}).outputs["y"].tobytes() == total.tobytes()
+    longer = node(Op.ADD, of, constant(DType.INT32, 1))
+    with pytest.raises(CaptureError, match="takes 2 to 301 elements of an axis of 300"):
+        lower(Graph({"y": node(Op.REDUCE_ADD, x, longer, arg=(1,))}))
+
+
 def test_a_long_chain_is_cut_into_kernels() -> None:
     x = given("x", 3)
     for _ in range(100):

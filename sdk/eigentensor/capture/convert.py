@@ -16,6 +16,7 @@ from eigentensor.lowering import functions
 from eigentensor.lowering.affine import affine, interval
 from eigentensor.lowering.constants import constant
 from eigentensor.lowering.kernel import INT32_MAX, add, bitcast, cast, index, located, where
+from eigentensor.lowering.quotients import divided
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
 from eigentensor.program.model import Bounds
 from eigentensor.program.ops import COMPARISONS, DType, Op
@@ -77,6 +78,7 @@ class Conversion:
         self.sources = sources
         self.compositions = Compositions()
         self.done: dict[tuple[Any, DType | None], Node] = {}
+        self.extents: dict[Node, Node] = {}  # of counters; they may depend on variables
 
     def __call__(self, u: Any, want: DType | None = None) -> Node:
         """The expression of `u`; without a type of its own it takes `want`, or else index or float32."""
@@ -103,7 +105,9 @@ class Conversion:
         if u.op is Ops.CONST:
             return constant(dtype, 0 if u.is_invalid else u.val)
         if u.op is Ops.RANGE:
-            return counter(self.axis(u))
+            found = counter(self.axis(u))
+            self.extents[found] = self(u.src[0], DType.INDEX)
+            return found
         if u.op is Ops.PARAM:
             return node(Op.VAR, DType.INDEX, arg=self.variable(u))
         if u.op is Ops.INDEX:
@@ -188,6 +192,10 @@ class Conversion:
         if dtype is DType.INDEX and op in (Op.SHL, Op.SHR):
             factor = constant(DType.INDEX, 1 << u.src[1].val)
             return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, factor)
+        if dtype is DType.INDEX and op in (Op.FLOORDIV, Op.FLOORMOD) and b.op is not Op.CONST:
+            found = divided(a, b, self.extents)
+            if found is not None:
+                return found[op is Op.FLOORMOD]
         return binary(op, a, b)
 
     def _function(self, call: Meant, dtype: DType) -> Node:

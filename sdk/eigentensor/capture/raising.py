@@ -8,60 +8,72 @@ import numpy as np
 from tinygrad import Tensor, dtypes
 from tinygrad.codegen.decomp.op import threefry2x32
 from tinygrad.dtype import least_upper_dtype
-from tinygrad.uop.ops import Ops
+from tinygrad.uop.ops import Ops, UOp
 
 from eigentensor.capture import adapter
+from eigentensor.capture.assignments import stores, written
 from eigentensor.capture.compositions import Compositions
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import BINARY, DTYPES, ON_BOOL, REDUCE, UNARY, dtype_of, refuse_unsupported
+from eigentensor.capture.deferred import Contents, deferred
 from eigentensor.capture.function import called, inputs_of, tensors_of
 from eigentensor.capture.graph import static_shape
+from eigentensor.capture.moves import MOVES, moved, varies
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
-from eigentensor.graph.moves import broadcast, common_shape
-from eigentensor.graph.node import Form, Graph, Node, constant, data, leaf, node, rewrite
+from eigentensor.graph.moves import broadcast, common_shape, concat, reshape
+from eigentensor.graph.node import Form, Graph, Node, constant, data, leaf, node, rewrite, variable
 from eigentensor.graph.selection import selected
 from eigentensor.graph.simplify import simplified
 from eigentensor.lowering.constants import argument
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, Values
 from eigentensor.lowering.kernel import located
 from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.program.model import Variable
 from eigentensor.program.ops import COMPARISONS, Op
 
 _SAME = (Ops.COPY, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
 
 
 def capture_graph(
-    function: Callable[..., Any], example_inputs: Sequence[Any] | Mapping[str, Any], model: Any = None
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | Mapping[str, Any],
+    model: Any = None,
+    *,
+    variables: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Graph:
-    """The graph of a function of Tensors, as `capture` takes it: names, weights and functions are the same.
+    """The graph of a function of Tensors, as `capture` takes it: names, weights, states and variables are the same.
 
-    Nothing is run. Raises CaptureError for what a graph has not: variables, assignments, values that are computed
-    within the function.
+    Nothing is run. What the function realizes on the way is stored, as CONTIGUOUS. Raises CaptureError for what a graph
+    has not: values of tensors within the function, and extents that depend on variables and become a part of an axis.
     """
     function = adapter.without_jit(function)
     inputs = inputs_of(function, example_inputs)
+    bounds = {name: Variable(name, *limits) for name, limits in (variables or {}).items()}
     tensors = tensors_of(function if model is None else model, has_model=model is not None)
     contents = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
-    with adapter.recording() as steps, located(adapter.defined_at(function)):
+    with adapter.recording(), deferred() as realized, located(adapter.defined_at(function)):
         given = {name: adapter.placeholder(static_shape(e, name), e.dtype) for name, e in inputs.items()}
         for name in contents:
             tensors[name].uop = adapter.placeholder(static_shape(tensors[name], name), tensors[name].dtype).uop
         held = {name: tensor.uop for name, tensor in tensors.items()}
-        results = named_outputs(called(function, given))
-        if steps or any(tensors[name].uop is not uop for name, uop in held.items()):
-            raise CaptureError(
-                "a graph of tinygrad has no assignments and computes nothing while it is made",
-                fix="capture it, or write it with GraphBuilder",
-            )
+        buffers = {name: adapter.buffer_of(tensors[name]) for name in contents}
+        bound = {name: UOp.variable(name, v.minimum, v.maximum).bind(v.minimum) for name, v in bounds.items()}
+        results = named_outputs(called(function, {**bound, **given}))
+        assigned = {name for name, uop in held.items() if tensors[name].uop is not uop}
+        if weak := sorted(assigned - contents.keys()):
+            raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
         leaves = {adapter.buffer_of(t): _leaf(Form.INPUT, name, t) for name, t in given.items()}
-        leaves |= {adapter.buffer_of(tensors[name]): _leaf(Form.WEIGHT, name, tensors[name]) for name in contents}
-        raising = _Raising(leaves)
+        for name, buffer in buffers.items():
+            leaves[buffer] = _leaf(Form.STATE if name in assigned else Form.WEIGHT, name, tensors[name])
+        raising = _Raising(leaves, realized, bounds)
         outputs = {name: raising.output(tensor, name) for name, tensor in results.items()}
-    weights = {name: _values(contents[name], tensors[name]) for name in contents}
-    graph = simplified(Graph(outputs, data=weights | raising.data))
+        states = {name: raising.output(tensors[name], name) for name in contents if name in assigned}
+    known = {name: _values(contents[name], tensors[name]) for name in contents}
+    graph = simplified(Graph(outputs, states, known | raising.data))
     roots = rewrite(graph.roots, selected)
-    return simplified(Graph(dict(zip(outputs, roots, strict=True)), data=graph.data))
+    outputs = dict(zip(outputs, roots, strict=False))
+    return simplified(Graph(outputs, dict(zip(states, roots[len(outputs) :], strict=True)), graph.data))
 
 
 def _leaf(form: Form, name: str, tensor: Tensor) -> Node:
@@ -76,8 +88,8 @@ def _values(content: bytes, tensor: Tensor) -> Values:
 class _Raising:
     """Converts tinygrad's nodes; weak types become what their user demands. `data` are weights that had no name."""
 
-    def __init__(self, leaves: dict[Any, Node]) -> None:
-        self.leaves = leaves
+    def __init__(self, leaves: dict[Any, Node], realized: Contents, variables: Mapping[str, Variable]) -> None:
+        self.leaves, self.realized, self.variables = leaves, realized, variables
         self.data: dict[str, Values] = {}
         self.names = (name for i in count() if (name := f"data_{i}") not in {x.src[0].arg for x in leaves.values()})
         self.compositions = Compositions()
@@ -86,19 +98,22 @@ class _Raising:
     def output(self, tensor: Tensor, name: str) -> Node:
         static_shape(tensor, name)
         refuse_unsupported(tensor.uop)
-        for u in tensor.uop.toposort():  # operands first: no recursion goes deep
-            if u.dtype in DTYPES and not u.is_invalid:
-                self(u)
-        found = self(tensor.uop)
+        found = self._bottom_up(tensor.uop)
         return found if tensor.dtype in DTYPES else self(tensor.uop, _default(tensor.uop))
+
+    def _bottom_up(self, u: Any) -> Node:
+        """The node of `u`, operands first: no recursion goes deep."""
+        for below in u.toposort():
+            if below.dtype in DTYPES and not below.is_invalid:
+                self(below)
+        return self(u)
 
     def __call__(self, u: Any, want: DType | None = None) -> Node:
         """The node of `u`; without a type of its own it takes `want`, or else int32 or float32."""
         weak = u.dtype in dtypes.weaks
         key = u, want if weak else None
         if key not in self.done:
-            dtype = (want or _default(u)) if weak else dtype_of(u.dtype)
-            self.done[key] = self._of(u, dtype)
+            self.done[key] = self._of(u, _weak(u, want) if weak else dtype_of(u.dtype))
         found = self.done[key]
         return found if want is None or found.dtype is want else node(Op.CAST, found, arg=want)
 
@@ -109,8 +124,13 @@ class _Raising:
             return self._buffer(u)
         if u.op in _SAME:
             return self(u.src[0], dtype)
-        if u.op in _MOVES:
-            return _MOVES[u.op](self(u.src[0], dtype), u.marg)
+        if u.op in MOVES:
+            return moved(u, self(u.src[0], dtype), self.number)
+        if u.op is Ops.AFTER:
+            return self._assigned(u, dtype)
+        if u.op is Ops.STACK:
+            parts = [self(s, dtype) for s in u.src]
+            return concat([reshape(part, (1, *part.shape)) for part in parts], 0)
         if u.op is Ops.REDUCE:
             return self._reduce(u, dtype)
         if u.op in (Ops.CAST, Ops.BITCAST):
@@ -139,7 +159,23 @@ class _Raising:
             return node(Form.FUNCTION, x, y, arg="power")
         raise CaptureError(f"{u.op.name} cannot be in a graph of tinygrad", fix="capture it, or write it another way")
 
+    def number(self, extent: Any) -> Node:
+        """An extent or offset: a number, or an expression of variables."""
+        return self(extent, DType.INT32) if varies(extent) else constant(DType.INT32, int(extent))
+
+    def _assigned(self, u: Any, dtype: DType) -> Node:
+        base, *effects = u.src
+        value = self(base, dtype)
+        if not base.is_variable:  # a bound one is its variable
+            for target, new in stores(effects):
+                value = written(target, base, value, self(new, value.dtype), self.number)
+        return value
+
     def _buffer(self, u: Any) -> Node:
+        if u.is_variable:
+            return variable(self.variables[u.expr])
+        if u in self.realized:
+            return reshape(self._bottom_up(self.realized[u]), (int(u.max_numel()),))
         if u not in self.leaves:
             if not (adapter.is_host(u) or adapter.is_realized(u)):
                 raise CaptureError(
@@ -155,9 +191,9 @@ class _Raising:
         return self.leaves[u]
 
     def _reduce(self, u: Any, dtype: DType) -> Node:
-        x = self(u.src[0], dtype)
-        axes = tuple(range(u.arg[1]))
-        return node(REDUCE[u.arg[0]], x, arg=axes) if axes else x
+        x, extents = self(u.src[0], dtype), u.src[0].shape[: u.arg[1]]
+        counts = [self.number(extent) for extent in extents] if any(map(varies, extents)) else []
+        return node(REDUCE[u.arg[0]], x, *counts, arg=tuple(range(len(extents)))) if extents else x
 
     def _cast(self, u: Any, dtype: DType) -> Node:
         (source,) = u.src
@@ -193,6 +229,13 @@ def _default(u: Any) -> DType:
     return DType.INT32 if u.dtype is dtypes.weakint else DType.FLOAT32
 
 
+def _weak(u: Any, want: DType | None) -> DType:
+    """What a node without a type of its own is computed in: of integers that become floats only numbers are floats."""
+    if want is not None and want.is_float and u.dtype is dtypes.weakint and u.base.op is not Ops.CONST:
+        return DType.INT32
+    return want or _default(u)
+
+
 def _together(*operands: Node) -> tuple[Node, ...]:
     shape = common_shape(*(x.shape for x in operands))
     return tuple(broadcast(x, shape) for x in operands)
@@ -200,24 +243,3 @@ def _together(*operands: Node) -> tuple[Node, ...]:
 
 def _joined(op: Op, *operands: Node) -> Node:
     return node(op, *_together(*operands))
-
-
-def _repeat(x: Node, extents: Sequence[int]) -> Node:
-    """tinygrad's EXPAND puts new axes in front."""
-    return broadcast(x, (*map(int, extents), *x.shape))
-
-
-def _pad(x: Node, places: Sequence[tuple[int, int]]) -> Node:
-    """tinygrad says where a tensor begins in a larger one, and how large that is."""
-    widths = ((int(a), int(size) - int(a) - extent) for (a, size), extent in zip(places, x.shape, strict=True))
-    return node(Form.PAD, x, arg=tuple(widths))
-
-
-_MOVES: dict[Ops, Callable[[Node, Any], Node]] = {
-    Ops.RESHAPE: lambda x, to: node(Form.RESHAPE, x, arg=tuple(map(int, to))),
-    Ops.PERMUTE: lambda x, order: node(Form.PERMUTE, x, arg=tuple(order)),
-    Ops.EXPAND: _repeat,
-    Ops.PAD: _pad,
-    Ops.SHRINK: lambda x, parts: node(Form.SHRINK, x, arg=tuple((int(a), int(a) + int(size)) for a, size in parts)),
-    Ops.FLIP: lambda x, flags: node(Form.FLIP, x, arg=tuple(axis for axis, flag in enumerate(flags) if flag)),
-}

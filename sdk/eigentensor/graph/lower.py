@@ -5,6 +5,7 @@ that does not depend on what else it is used for. CONTIGUOUS separates the two.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from numpy.typing import NDArray
@@ -111,7 +112,7 @@ class _Lowering:
             return cast(DType.INT32, place.at[n.arg])
         values = [self._value(s, at) for s, at in zip(n.src, operands(n, place, self.plan.steps[n]), strict=True)]
         if n.op in REDUCTIONS:
-            return self._reduced(n, values[0])
+            return self._reduced(n, *values)
         if n.op is Form.FUNCTION:
             function: Node = getattr(functions, n.arg)(*values)
             return function
@@ -122,11 +123,18 @@ class _Lowering:
             return values[0] if condition is None else where(condition, values[0], const(n.dtype, 0))
         return values[0] if isinstance(n.op, Form) else elementwise(n.op, n.dtype, values)
 
-    def _reduced(self, n: Tensor, term: Node) -> Node:
+    def _reduced(self, n: Tensor, term: Node, *bounds: Node) -> Node:
         if not n.src[0].elements:
             return identity(n.op, n.dtype)  # type: ignore[arg-type]
-        axes = tuple(axis for axis in self.plan.steps[n] if axis.extent != 1)
-        return reduction(n.op, axes, term) if axes else term  # type: ignore[arg-type]
+        steps = [axis.extent != 1 for axis in self.plan.steps[n]]
+        axes = tuple(compress(self.plan.steps[n], steps))
+        extents = tuple(map(as_index, compress(bounds, steps))) or None
+        for axis, extent in zip(axes, extents or (), strict=False):
+            low, high = interval(affine(extent))
+            if low < 0 or high > axis.extent:
+                what = f"a reduction takes {low} to {high} elements of an axis of {axis.extent}"
+                raise CaptureError(what, fix="Bound the variables so that it stays within the axis.")
+        return reduction(n.op, axes, term, extents=extents) if axes else term  # type: ignore[arg-type]
 
     def _gathered(self, n: Tensor, value: Node, number: Node) -> Node:
         """The table's value at the row, or zero; conditions that are certain are left out."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from eigentensor.graph.node import Form, Node, constant, counter, data, node
+from eigentensor.graph.node import Form, Node, constant, counter, data, is_bounded, node
 from eigentensor.graph.rules import rule
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 
@@ -166,7 +166,7 @@ def reduction_of_one_step(n: Node) -> Node | None:
 def reduction_of_reduction(n: Node) -> Node | None:
     """One after the other over more axes is one over all, if the order of steps is free."""
     (x,) = n.src
-    if x.op is not n.op or (n.dtype.is_float and n.op not in _FREE):
+    if x.op is not n.op or is_bounded(x) or (n.dtype.is_float and n.op not in _FREE):
         return None
     kept = [axis for axis in range(len(x.src[0].shape)) if axis not in x.arg]
     return node(n.op, x.src[0], arg=tuple(sorted((*x.arg, *(kept[axis] for axis in n.arg)))))

@@ -43,7 +43,9 @@ class Node:
 
     `op` is a Form or an operation of the format: elementwise ones take operands of one shape, CONST has in `arg` its
     value (floats: the bit pattern) for all its elements, CAST and BITCAST a DType, REDUCE_* the axes that go away, in
-    ascending order; REDUCE_MULACC does not occur: a sum of products becomes one where kernels are made.
+    ascending order; REDUCE_MULACC does not occur: a sum of products becomes one where kernels are made. After what it
+    reduces, a REDUCE_* may have an int32 of shape () for each axis, made of variables and numbers: so many elements of
+    the axis count, the first ones.
     """
 
     op: Op | Form
@@ -144,6 +146,16 @@ def _moved(form: Form, src: tuple[Node, ...], arg: Any) -> Shape:
         case Form.GATHER:
             return (*src[1].shape, *shape[1:])
     return shape
+
+
+def is_bounded(n: Node) -> bool:
+    """Whether a reduction says how many elements of its axes count."""
+    return n.op in REDUCTIONS and len(n.src) > 1
+
+
+def is_single(n: Node) -> bool:
+    """Whether a reduction has one step only, so that it is its term."""
+    return n.op in REDUCTIONS and n.elements == n.src[0].elements and not is_bounded(n)
 
 
 def remade(of: Node, src: tuple[Node, ...]) -> Node:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from eigentensor.graph.node import Form, Shape
+from eigentensor.graph.node import Form, Shape, is_single
 from eigentensor.graph.node import Node as Tensor
 from eigentensor.lowering.affine import affine, interval, simplify
 from eigentensor.lowering.kernel import add, index, less, scaled
@@ -57,7 +57,8 @@ def both(*conditions: Node | None) -> Node | None:
 def operands(n: Tensor, place: Place, steps: Sequence[Axis]) -> list[Place]:
     """The places of a node's operands. `steps` are the axes of a reduction, or stands for the row of a GATHER."""
     if n.op in REDUCTIONS:
-        return [_in_reduction(n, place, steps)]
+        number = Place(place.kernel, (), None, place.evaluations, False)
+        return [_in_reduction(n, place, steps), *(number for _ in n.src[1:])]
     if n.op is Form.GATHER:
         return _in_gather(n, place, steps[0])
     if not isinstance(n.op, Form) or n.op is Form.FUNCTION:
@@ -105,7 +106,7 @@ def _plus(position: Node, offset: int) -> Node:
 def _in_reduction(n: Tensor, place: Place, steps: Sequence[Axis]) -> Place:
     kept, counters = iter(place.at), iter(steps)
     at = tuple(counter(next(counters)) if axis in n.arg else next(kept) for axis in range(len(n.src[0].shape)))
-    if n.elements == n.src[0].elements:  # one step is its term
+    if is_single(n):
         return place._replace(at=at)
     evaluations = place.evaluations * prod(axis.extent for axis in steps)
     return Place(place.kernel, at, place.guard, evaluations, False, n.op is Op.REDUCE_ADD and n.dtype is DType.FLOAT32)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from eigentensor.graph.node import Form, Node, walk
+from eigentensor.graph.node import Form, Node, is_bounded, is_single, walk
 from eigentensor.graph.places import Place, operands, own
 from eigentensor.lowering.kernel import fresh_axis
 from eigentensor.lowering.spans import is_long
@@ -77,12 +77,8 @@ def is_loaded(n: Node, place: Place) -> bool:
     A product that a sum accumulates is computed there, so that it is one with the sum whatever else it is used for;
     so is a function, which may end in a product.
     """
-    passes = n.op in (Op.MUL, Form.FUNCTION) or n.op in MOVES or _is_single(n)
+    passes = n.op in (Op.MUL, Form.FUNCTION) or n.op in MOVES or is_single(n)
     return place.kernel is not n and n.op not in LEAVES and not (place.term and passes)
-
-
-def _is_single(n: Node) -> bool:
-    return n.op in REDUCTIONS and n.elements == n.src[0].elements
 
 
 def _steps(n: Node) -> tuple[Axis, ...]:
@@ -97,7 +93,7 @@ def _is_stored(n: Node, places: Sequence[Place], costs: dict[Node, float]) -> bo
     loading = [place for place in places if is_loaded(n, place)]
     if not loading:
         return False
-    if n.op in REDUCTIONS and not _is_single(n):
+    if n.op in REDUCTIONS and not is_single(n):
         return len(places) > 1 or not _is_fused(n, places[0])
     again = sum(place.evaluations for place in loading) / n.elements - 1
     return again * costs[n] > STORING
@@ -106,7 +102,8 @@ def _is_stored(n: Node, places: Sequence[Place], costs: dict[Node, float]) -> bo
 def _is_fused(n: Node, place: Place) -> bool:
     """Whether a reduction is computed where it is used: once for each element, and cut into spans as it would be."""
     terms = n.src[0].elements // n.elements
-    alike = is_long(terms, place.evaluations) == is_long(terms, n.elements) or not n.dtype.is_float
+    is_cut = n.dtype.is_float and not is_bounded(n)
+    alike = not is_cut or is_long(terms, place.evaluations) == is_long(terms, n.elements)
     return place.whole and place.evaluations <= n.elements and alike
 
 
@@ -124,7 +121,7 @@ def _costs(order: Sequence[Node], stored: Collection[Node]) -> dict[Node, float]
     costs: dict[Node, float] = {}
     for n in order:
         below = sum(0 if s in stored else costs[s] for s in dict.fromkeys(n.src))
-        if n.op in REDUCTIONS and not _is_single(n):
+        if n.op in REDUCTIONS and not is_single(n):
             costs[n] = (below + 1) * n.src[0].elements / max(n.elements, 1) if n.src[0].elements else 0
         elif n.op in LEAVES or n.op in MOVES:
             grows = n.op in (Form.EXPAND, Form.GATHER) and n.elements > n.src[0].elements

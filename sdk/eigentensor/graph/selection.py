@@ -1,12 +1,12 @@
 """Sums that select: Σᵢ (i = number ? table[i] : 0), as tinygrad writes a look-up, is a GATHER."""
 
-from eigentensor.graph.node import Form, Node, node
+from eigentensor.graph.node import Form, Node, is_bounded, node
 from eigentensor.program.ops import Op
 
 
 def selected(n: Node) -> Node:
     """The look-up that a node is, or itself. Where the sum gives +0 for an element that is -0, the look-up gives -0."""
-    if n.op is not Op.REDUCE_ADD or len(n.arg) != 1:
+    if n.op is not Op.REDUCE_ADD or len(n.arg) != 1 or is_bounded(n):
         return n
     return _look_up(n.src[0], n.arg[0], n) or n
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from eigentensor.graph import index_rules, move_rules, value_rules  # noqa: F401 - they register themselves
-from eigentensor.graph.node import Form, Graph, Node, remade, walk
+from eigentensor.graph.node import Form, Graph, Node, is_bounded, is_single, remade, walk
 from eigentensor.graph.rules import RULES
 from eigentensor.graph.schedule import TERM_MOVES
-from eigentensor.program.ops import REDUCTIONS, DType, Op
+from eigentensor.program.ops import DType, Op
 
 
 def simplified(graph: Graph) -> Graph:
@@ -38,7 +38,7 @@ def _pass(roots: tuple[Node, ...], terms: set[Node]) -> tuple[Node, ...]:
 
 
 def _simpler(n: Node, is_term: bool) -> Node:
-    for apply in RULES.get(n.op, ()):
+    for apply in () if is_bounded(n) else RULES.get(n.op, ()):
         changed = apply(n)
         if changed is not None and not (is_term and _is_another_term(n, changed)):
             return changed
@@ -60,7 +60,7 @@ def _terms(roots: Iterable[Node]) -> set[Node]:
 
 def is_moved(n: Node) -> bool:
     """Whether a sum of this node is one of what it moves."""
-    return n.op in TERM_MOVES or (n.op in REDUCTIONS and n.elements == n.src[0].elements)
+    return n.op in TERM_MOVES or is_single(n)
 
 
 def head(n: Node) -> Node:

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from eigentensor.graph.node import Form, Node
+from eigentensor.graph.node import Form, Node, walk
 from eigentensor.lowering import functions
 from eigentensor.lowering.graph_program import CONSTANT_BYTES
 from eigentensor.numerics.dtypes import STORAGE, DType
@@ -14,6 +14,7 @@ from eigentensor.program.validity import is_name
 #: Axes that a node may have, and elements.
 AXES = 32
 _NAMED = (Form.INPUT, Form.WEIGHT, Form.STATE)
+_TENSORS = {*_NAMED, Form.DATA, Form.COUNTER, Form.GATHER, *REDUCTIONS}
 _LEAVES = (*_NAMED, Form.VARIABLE, Form.DATA, Form.COUNTER)
 
 
@@ -25,7 +26,7 @@ def breach(n: Node) -> str:
         return f"shape {n.shape} has too many axes or elements"
     wanted = 2 if n.op is Form.GATHER or (n.op is Form.FUNCTION and n.arg == "power") else 1
     wanted = 0 if n.op in _LEAVES else wanted if isinstance(n.op, Form) else ARITY[n.op]
-    if len(n.src) != wanted:
+    if len(n.src) != wanted and not _is_bounded(n):
         return f"{len(n.src)} operands, {wanted} are taken"
     if isinstance(n.op, Form):
         return _leaf(n) if n.op in _LEAVES else _form(n)
@@ -73,6 +74,17 @@ def _form(n: Node) -> str:
         case Form.GATHER:
             return "" if rank and n.src[1].dtype.is_integer and n.arg is None else "no rows by number"
     return ""  # RESHAPE and EXPAND are checked as they are made; CONTIGUOUS takes anything
+
+
+def _is_bounded(n: Node) -> bool:
+    """Whether a reduction has a bound for each of its axes, which may vary along those that have several elements."""
+    if n.op not in REDUCTIONS or not n.src or not _are_axes(n.arg, n.src[0]) or len(n.src) != 1 + len(n.arg):
+        return False
+    x, *bounds = n.src
+    of_variables = all(
+        b.dtype is DType.INT32 and not b.shape and not _TENSORS & {s.op for s in walk(b)} for b in bounds
+    )
+    return of_variables and all(b.op is Op.CONST or x.shape[a] > 1 for a, b in zip(n.arg, bounds, strict=True))
 
 
 def _are_axes(axes: object, x: Node) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from eigentensor.graph.node import Form, Node, node
+from eigentensor.graph.node import Form, Node, is_bounded, node
 from eigentensor.program.ops import Op
 
 OUTER, INNER = range(64), range(64, 128)  #: labels
@@ -59,7 +59,7 @@ def _work(factors: Sequence[Labelled], extents: Mapping[int, int]) -> int:
 
 def _factors(n: Node, names: Sequence[int]) -> tuple[Labelled, Labelled, tuple[int, ...]] | None:
     """Both factors of a sum of products, and the labels of its axes; None if one has extent 1 or only repeats."""
-    if n.op is not Op.REDUCE_ADD or not n.dtype.is_float or n.src[0].op is not Op.MUL:
+    if n.op is not Op.REDUCE_ADD or not n.dtype.is_float or n.src[0].op is not Op.MUL or is_bounded(n):
         return None
     found = [_labelled(factor, names[: len(n.src[0].shape)]) for factor in n.src[0].src]
     kept = tuple(names[axis] for axis in range(len(n.src[0].shape)) if axis not in n.arg)

@@ -107,7 +107,7 @@ class Meter:
         if known is not None:
             return known
         true = exact()
-        tensors = {**sample.tensors, **graph.data}
+        tensors = {**graph.data, **sample.tensors}
         weights = {name: tensors[name] for name in made.program.named(Role.WEIGHT)}
         given = {b.name: tensors[b.name] for b in made.program.buffers if b.role in (Role.INPUT, Role.STATE)}
         compiled = CompiledGraph(

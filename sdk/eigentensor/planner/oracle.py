@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigentensor.errors import BindingError
-from eigentensor.graph.node import Form, Graph, Node, walk
+from eigentensor.graph.node import Form, Graph, Node, is_bounded, walk
 from eigentensor.numerics.conversion import bitcast, cast
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.numerics.floats import narrow, widen
@@ -73,7 +73,7 @@ def evaluated(roots: Sequence[Node], tensors: Mapping[str, Values], variables: M
         if id(n) in fused:
             continue
         if n.op is Op.REDUCE_ADD and id(n.src[0]) in fused:
-            operands = n.src[0].src
+            operands = n.src[0].src  # there are no bounds
             known[id(n)] = _sum_of_products(known[id(operands[0])], known[id(operands[1])], n.arg)
         else:
             operands = n.src
@@ -88,7 +88,7 @@ def evaluated(roots: Sequence[Node], tensors: Mapping[str, Values], variables: M
 def _factors_of_sums(order: Sequence[Node], roots: Sequence[Node]) -> set[int]:
     """Products of floats that nothing but one sum uses: they are never made."""
     users = Counter(id(s) for n in order for s in n.src) + Counter(map(id, roots))
-    sums = (n.src[0] for n in order if n.op is Op.REDUCE_ADD and n.dtype.is_float)
+    sums = (n.src[0] for n in order if n.op is Op.REDUCE_ADD and n.dtype.is_float and not is_bounded(n))
     return {id(s) for s in sums if s.op is Op.MUL and users[id(s)] == 1}
 
 
@@ -131,7 +131,7 @@ def _value(n: Node, given: list[Values], tensors: Mapping[str, Values], variable
     if isinstance(n.op, Form):
         return _moved(n, given)
     if n.op in REDUCTIONS:
-        return _reduced(n, given[0])
+        return _reduced(n, given[0][_counted(n, given[1:])])
     if n.op is Op.WHERE:
         return np.where(*given)
     if n.dtype.is_float or (n.op in COMPARISONS and n.src[0].dtype.is_float):
@@ -170,6 +170,12 @@ def _moved(n: Node, given: list[Values]) -> Values:
             taken = x[np.where(there, rows, 0)] if len(x) else np.zeros(n.shape, x.dtype)
             return np.where(there.reshape(there.shape + (1,) * (x.ndim - 1)), taken, np.zeros((), x.dtype))
     return x  # CONTIGUOUS
+
+
+def _counted(n: Node, bounds: Sequence[Values]) -> tuple[slice, ...]:
+    """The elements of what is reduced that count."""
+    stops = dict(zip(n.arg, map(int, bounds), strict=False))
+    return tuple(slice(stops.get(axis)) for axis in range(len(n.src[0].shape)))
 
 
 def _reduced(n: Node, x: Values) -> Values:

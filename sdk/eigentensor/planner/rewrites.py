@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import reduce
 
-from eigentensor.graph.node import Form, Node, constant, node
+from eigentensor.graph.node import Form, Node, constant, is_bounded, node
 from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.algebra import below_movement, constant_along, function, is_number, number, unmoved, value_of
 from eigentensor.planner.contractions import reassociate
@@ -147,7 +147,7 @@ def out_of_sum(n: Node) -> Iterator[Node]:
         else:
             outside[same] += times
     if inside and outside:
-        total = node(Op.REDUCE_ADD, chain(Op.MUL, inside), arg=n.arg)
+        total = node(Op.REDUCE_ADD, chain(Op.MUL, inside), *n.src[1:], arg=n.arg)
         yield node(Op.MUL, total, chain(Op.MUL, outside))
 
 
@@ -159,7 +159,7 @@ def into_factor(n: Node) -> Iterator[Node]:
         inner, known = total.src[0] if total.op is Op.REDUCE_ADD else total, value_of(c)
         if known is not None and inner is not total and inner.op is Op.MUL:
             for a, b in _both_ways(inner):
-                yield node(Op.REDUCE_ADD, node(Op.MUL, _scaled(a, known), b), arg=total.arg)
+                yield node(Op.REDUCE_ADD, node(Op.MUL, _scaled(a, known), b), *total.src[1:], arg=total.arg)
 
 
 def _scaled(x: Node, by: float) -> Node:
@@ -170,7 +170,7 @@ def _scaled(x: Node, by: float) -> Node:
 
 def spans(n: Node) -> Iterator[Node]:
     """A long sum as a sum of sums: of neighbours, or of every k-th term"""
-    if n.op is not Op.REDUCE_ADD or not n.dtype.is_float or len(n.arg) != 1:
+    if n.op is not Op.REDUCE_ADD or not n.dtype.is_float or len(n.arg) != 1 or is_bounded(n):
         return
     x, (axis,) = n.src[0], n.arg
     for k in SPANS:

@@ -49,7 +49,7 @@ def _factor_in(half: DType) -> Callable[[Node], Iterator[Node]]:
                 stored = node(Form.CONTIGUOUS, node(Op.CAST, x, arg=half))
                 narrow = substituted(factor, x, node(Op.CAST, stored, arg=DType.FLOAT32))
                 pair = (narrow, factors[1]) if number == 0 else (factors[0], narrow)
-                yield node(Op.REDUCE_ADD, node(Op.MUL, *pair), arg=n.arg)
+                yield node(Op.REDUCE_ADD, node(Op.MUL, *pair), *n.src[1:], arg=n.arg)
 
     return rule
 
