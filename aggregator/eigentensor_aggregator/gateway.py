@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import Scope
 
@@ -59,7 +59,7 @@ def _service(parts: Parts) -> APIRouter:
         content = {"status": "ok" if healthy else "stale", "block": parts.daemon.block}
         return JSONResponse(content, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @routes.get("/metrics")
+    @routes.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
         return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from eigentensor.web import problems
@@ -56,7 +56,7 @@ def _service(service: Service) -> APIRouter:
         found = {"version": version("eigentensor"), "local": service.backend.is_local}
         return {"schema": "eigentensor.version/1", **found}
 
-    @routes.get("/metrics")
+    @routes.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
         metrics = service.metrics
         for state, count in service.book.counts().items():

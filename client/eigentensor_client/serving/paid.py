@@ -206,7 +206,10 @@ class PaidBackend:
         return self.show(job)
 
     def receipt(self, job: Job) -> bytes:
-        raise TaskError("this version makes no receipts yet", fix="Use a later one.")
+        task = self._view(job)
+        if task is None:
+            raise NotYet(f"task {job.task} is not in a block yet: there is no receipt yet")
+        return self._client.receipt(task).to_bytes()
 
     def _view(self, job: Job) -> TaskView | None:
         """The task as it was seen last; None before it is in a block. Raises why it was never posted."""

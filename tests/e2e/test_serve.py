@@ -1,0 +1,151 @@
+"""`eigentensor serve` on a market: tasks over HTTP, paid once, within a budget, whatever ends the process."""
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from eigentensor import merkle
+from eigentensor.capture import GraphProgram
+from eigentensor.chain import Order, Posted, from_wei
+from eigentensor.receipt import Receipt
+from eigentensor.store import LocalStore, bindings_root, save_safetensors
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.orders import Roots, Terms, Work
+from eigentensor_client.results import TaskView
+from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.running import assembled
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.transfer import Tell, silent
+
+OFFER = {"max_price": "0.05", "check": "5%", "exec": 60, "accept_within": 100}
+
+
+NOBODY = merkle.operators_root([bytes(19) + b"\x01"])
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches `kill -9`."""
+
+
+class Lonely(Client):
+    """Its orders admit nobody: they stay open until they are taken back."""
+
+    def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
+        return super().draft(work, roots, replace(terms, operators=NOBODY))
+
+
+class Dying(Lonely):
+    """Its process ends just before or just after an order is sent."""
+
+    sent = False
+
+    def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
+        if self.sent:
+            super().send(drafts, tell)
+        raise Killed
+
+
+@contextmanager
+def served(data: Path, client: Client, **settings: Any) -> Iterator[TestClient]:
+    """A service whose process ends with the block."""
+    with assembled(Settings(data=data, **settings), client) as service:
+        yield TestClient(create_app(service), base_url="http://localhost")
+
+
+@pytest.fixture(scope="module")
+def names(net: Devnet, graph: GraphProgram, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Program and weights, in this machine's store."""
+    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    save_safetensors(path, {name: np.asarray(array) for name, array in graph.weights.items()})
+    store = LocalStore()
+    store.put(graph.to_bytes())
+    store.put(path)
+    return {"program": merkle.program_root(graph.to_bytes()).hex(), "weights": bindings_root(path).hex()}
+
+
+@pytest.fixture
+def body(names: dict[str, str]) -> dict[str, Any]:
+    """A task with random inputs."""
+    a, b = np.random.default_rng().standard_normal((2, 128), dtype=np.float32)
+    coded = [base64.b64encode(array.tobytes()).decode() for array in (a, b)]
+    inputs = {
+        "a": {"dtype": "float32", "shape": [8, 16], "data": coded[0]},
+        "b": {"dtype": "float32", "shape": [16, 8], "data": coded[1]},
+    }
+    return {**names, "inputs": inputs, "terms": OFFER}
+
+
+def posts(client: Client, task: str) -> int:
+    """How often a task is in the chain."""
+    events = client.chain.events(client.network.deployment.block)
+    return sum(isinstance(event, Posted) and event.task.hex() == task for event in events)
+
+
+def test_a_task_over_http_is_executed_by_a_stranger_and_costs_what_the_book_says(
+    net: Devnet, operators: list[Party], client: Client, body: dict[str, Any], graph: GraphProgram, tmp_path: Path
+) -> None:
+    with served(tmp_path, Client(net.network)) as http:
+        quote = http.post("/v1/quotes", json=body).json()
+        assert quote["schema"] == "eigentensor.plan/1" and quote["affordable"]
+        answer = http.post("/execute_graph_on_gpu", json=body)
+        assert answer.status_code == 200, answer.text
+        tensor, task = answer.json()["tensor"], answer.headers["eigentensor-task"]
+        found = np.frombuffer(base64.b64decode(tensor["data"]), np.float32).reshape(8, 8)
+        a, b = (np.frombuffer(base64.b64decode(body["inputs"][n]["data"]), np.float32) for n in "ab")
+        expected = np.maximum(a.reshape(8, 16) @ b.reshape(16, 8) + np.arange(8, dtype=np.float32), 0)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        receipt = Receipt.from_bytes(http.get(answer.headers["eigentensor-receipt"]).content)
+        assert receipt.task == task
+
+        net.anvil.mine_past(client.task(task).deadline)
+        events = http.get(f"/v1/tasks/{task}/events").text  # ends when the task does
+        assert events.rindex("event: final") > events.index("event: open")
+        said = http.get(f"/v1/tasks/{task}").json()
+        assert said["state"] == "final" and said["price"] == answer.headers["eigentensor-price"]
+        spent = http.get("/metrics").text.split("et_serve_spent_wei ")[-1].split()[0]
+        assert int(float(spent)) == int(said["price"]) or said["checked"] != "unchecked"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
+def test_killed_around_the_post_the_same_key_pays_once(
+    net: Devnet, client: Client, body: dict[str, Any], tmp_path: Path, sent: bool
+) -> None:
+    key, dying = {"idempotency-key": "k"}, Dying(net.network)
+    dying.sent = sent
+    with served(tmp_path, dying) as http, pytest.raises(Killed):
+        http.post("/v1/tasks", json=body, headers=key)
+    with served(tmp_path, Lonely(net.network)) as http:
+        (waiting,) = http.get("/v1/tasks").json()["tasks"]
+        task = http.post("/v1/tasks", json=body, headers=key).json()["task"]
+        assert task == waiting["task"] and posts(client, task) == 1
+        assert http.post("/v1/tasks", json=body, headers=key).json()["task"] == task
+        assert len(http.get("/v1/tasks").json()["tasks"]) == 1 == posts(client, task)
+        assert http.post(f"/v1/tasks/{task}/cancel").json()["state"] == "cancelled"
+
+
+@pytest.mark.slow
+def test_a_budget_holds_over_restarts_and_what_comes_back_can_be_spent_again(
+    net: Devnet, body: dict[str, Any], tmp_path: Path
+) -> None:
+    with served(tmp_path, Lonely(net.network)) as http:
+        escrow = int(http.post("/v1/quotes", json=body).json()["escrow"])
+    budget = from_wei(escrow * 3 // 2)
+    with served(tmp_path, Lonely(net.network), budget=budget) as http:
+        task = http.post("/v1/tasks", json=body).json()["task"]
+    with served(tmp_path, Lonely(net.network), budget=budget) as http:
+        refused = http.post("/v1/tasks", json=body)
+        assert refused.status_code == 402 and refused.json()["code"] == "BudgetSpent"
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert http.post(f"/v1/tasks/{task}/cancel").json()["state"] == "cancelled"
+        again = http.post("/v1/tasks", json=body)
+        assert again.status_code == 202
+        http.post(f"/v1/tasks/{again.json()['task']}/cancel")
