@@ -19,27 +19,40 @@ class Alarm(StrEnum):
     QUEUED = "queued"
 
 
+#: What its owner can do about each.
+FIXES: Mapping[Alarm, str] = {
+    Alarm.PAUSED: "Nothing here: it accepts again when EigenLayer goes on, which says why it does not.",
+    Alarm.DELAYS: "Shorter tasks go on. If every task is refused, finish what was accepted and `operator leave`.",
+    Alarm.SLASHED: "If another operator set did it, look there before you stake more with `operator up --stake`.",
+    Alarm.SEATS: "Stake more with `operator up --stake`, or let them go: a seat that is pruned costs nothing.",
+    Alarm.DEALLOCATING: "If you want it here, `operator up` allocates it again after that block.",
+    Alarm.QUEUED: "If it is not to be missed here, deposit as much with `operator up --stake`.",
+}
+#: Those that keep it from tasks, or from seats.
+HINDERING = frozenset({Alarm.PAUSED, Alarm.DELAYS, Alarm.SEATS})
+
+
 def alarms_of(policy: Policy, standing: Standing) -> Mapping[Alarm, str]:
     """What is not as usual, and what follows from it."""
     found: dict[Alarm, str] = {}
-    p = policy.parameters
-    if standing.paused:
+    p, backing = policy.parameters, standing.backing
+    if backing.paused:
         found[Alarm.PAUSED] = "EigenLayer has paused slashing: nothing is accepted until that is over"
     if economics.lifetime(p, p.max_exec) > standing.delay:
         most = _longest(policy, standing.delay)
         accepted = f"tasks of more than {most} blocks are refused" if most else "every task is refused"
         found[Alarm.DELAYS] = f"EigenLayer holds stake for {standing.delay} blocks only: {accepted}"
-    if standing.magnitude < WAD:
-        lost = (WAD - standing.magnitude) / WAD
+    if backing.magnitude < WAD:
+        lost = (WAD - backing.magnitude) / WAD
         found[Alarm.SLASHED] = f"{lost:.6%} of what was delegated at first is slashed, by this operator set or another"
-    if standing.member and standing.lasting < standing.seats * standing.seat_stake:
-        covered = standing.lasting // standing.seat_stake
+    if standing.member and backing.lasting < standing.seats * backing.seat_stake:
+        covered = backing.lasting // backing.seat_stake
         found[Alarm.SEATS] = f"the stake covers {covered} of {standing.seats} seats: anybody may prune the others"
-    if standing.deallocating and standing.gone_by > standing.block:
-        part = standing.deallocating / WAD
-        found[Alarm.DEALLOCATING] = f"{part:.6%} of the stake leaves the operator set in block {standing.gone_by}"
-    if standing.queued:
-        found[Alarm.QUEUED] = f"{standing.queued} wei of stake wait to be withdrawn: no task can lock them any more"
+    if backing.deallocating and backing.gone_by > standing.block:
+        part = backing.deallocating / WAD
+        found[Alarm.DEALLOCATING] = f"{part:.6%} of the stake leaves the operator set in block {backing.gone_by}"
+    if backing.queued:
+        found[Alarm.QUEUED] = f"{backing.queued} wei of stake wait to be withdrawn: no task can lock them any more"
     return found
 
 

@@ -1,4 +1,4 @@
-"""`eigentensor operator`: up, run, status, drain, leave. Nothing heavy is imported before a verb runs."""
+"""`eigentensor operator`: bench, up, run, status, drain, leave. Nothing heavy is imported before a verb runs."""
 
 import time
 from typing import Annotated
@@ -6,12 +6,76 @@ from typing import Annotated
 import typer
 
 from eigentensor_operator import owner
-from eigentensor_operator.options import AsJson, DataDir, Keystore, Network, PasswordFile, head, say, show
+from eigentensor_operator.options import (
+    AsJson,
+    DataDir,
+    Keystore,
+    MinPrice,
+    Network,
+    PasswordFile,
+    PricePerHour,
+    head,
+    say,
+    show,
+)
 
 app = typer.Typer(
     help="Execute strangers' programs for money.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 app.command()(owner.up)
+
+
+@app.command()
+def bench(
+    network: Network = None,
+    data_dir: DataDir = None,
+    device: Annotated[str | None, typer.Option("--device", help="CPU (the default), CPU:LLVM, CL or CUDA.")] = None,
+    price_per_hour: PricePerHour = None,
+    margin: Annotated[str | None, typer.Option("--margin", help="Asked beyond the costs: 0.1 for a tenth.")] = None,
+    interest: Annotated[str | None, typer.Option("--interest", help="What locked tokens cost a year: 0.03.")] = None,
+    disputed: Annotated[
+        str | None, typer.Option("--disputed", help="Part of right results that somebody challenges: 0.01.")
+    ] = None,
+    min_price: MinPrice = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Keep speed and prices where `run` and `up` read them.")
+    ] = False,
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Measure without the sandbox.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure this machine, and say what tasks must pay for it: computing, gas, games, what they lock, and a margin."""
+    asked = {
+        "device": device, "price_per_hour": price_per_hour, "margin": margin, "interest": interest,
+        "disputed": disputed, "min_price": min_price,
+    }  # fmt: skip
+    from eigentensor.chain import Network as NetworkFile
+    from eigentensor.chain import Reader
+    from eigentensor_operator.bench import measure
+    from eigentensor_operator.config import Settings, write_file
+    from eigentensor_operator.device import Device
+    from eigentensor_operator.quoting import prices, speed
+
+    settings = Settings.load(network=network, data_dir=data_dir, unsafe_no_sandbox=unsafe_no_sandbox or None, **asked)
+    found = NetworkFile.load(settings.network)
+    chain = Reader(found)
+    chain.check()
+    head(found.name, "none")
+    machine = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
+    say("holds the device to the reference")
+    machine.check()
+    measured = measure(machine, found.gateway_url, say)
+    made = prices(measured, found, settings, chain.gas_price())
+    kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
+    if write:
+        write_file(settings.data_dir, kept)
+    if as_json:
+        show("eigentensor.operator-bench/1", made.to_json() | {"settings": kept, "written": write})
+        return
+    for line in made.lines():
+        typer.echo(line)
+    say(f"kept in {settings.data_dir / 'operator.toml'}" if write else "--write keeps this for `run` and `up`")
 
 
 @app.command()
@@ -24,10 +88,8 @@ def run(
     device: Annotated[
         str | None, typer.Option("--device", help="Executes programs: CPU (the default), CPU:LLVM, CL or CUDA.")
     ] = None,
-    min_price: Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay.")] = None,
-    price_per_giga: Annotated[
-        str | None, typer.Option("--price-per-giga", help="Tokens for 10^9 instruction evaluations.")
-    ] = None,
+    min_price: MinPrice = None,
+    price_per_hour: PricePerHour = None,
     max_memory: Annotated[int | None, typer.Option("--max-memory", help="Bytes that a task may need.")] = None,
     capacity: Annotated[int | None, typer.Option("--capacity", help="Tasks accepted and not yet committed.")] = None,
     verify: Annotated[

@@ -16,6 +16,7 @@ from eigentensor import merkle
 from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.errors import ConfigError
 from eigentensor_operator.policy import Policy
+from eigentensor_operator.pricing import Pricing
 
 
 def _address(text: str) -> str:
@@ -72,7 +73,11 @@ class Settings(BaseSettings):
     unsafe_no_sandbox: bool = False
 
     min_price: Tokens = "0"
-    price_per_giga: Tokens = "0"
+    price_per_hour: Tokens = "0.001"
+    margin: Tokens = "0.1"
+    interest: Tokens = "0.03"
+    disputed: Tokens = "0.01"
+    coin_price: Tokens = "1"
     max_operations: int = Field(10**15, gt=0)
     max_memory: int = Field(8 << 30, gt=0)
     capacity: int = Field(4, gt=0)
@@ -117,14 +122,24 @@ class Settings(BaseSettings):
         """The hot signer, from the keystore. Raises ConfigError."""
         return load_account(self.keystore, self.password_file)
 
+    def pricing(self, decimals: int) -> Pricing:
+        """Of a market whose token has so many decimals."""
+        return Pricing(
+            min_price=to_wei(self.min_price, decimals),
+            price_per_hour=to_wei(self.price_per_hour, decimals),
+            margin=to_wei(self.margin),
+            interest=to_wei(self.interest),
+            disputed=to_wei(self.disputed),
+            coin_price=to_wei(self.coin_price, decimals),
+        )
+
     def policy(self, operator: str, network: Network) -> Policy:
         return Policy(
             operator=operator,
             alone=merkle.operators_root([bytes.fromhex(operator[2:])]),
             parameters=network.deployment.parameters,
             domain=network.deployment.domain,
-            min_price=to_wei(self.min_price, network.deployment.token_decimals),
-            price_per_giga=to_wei(self.price_per_giga, network.deployment.token_decimals),
+            pricing=self.pricing(network.deployment.token_decimals),
             max_operations=self.max_operations,
             max_memory=self.max_memory,
             capacity=self.capacity,

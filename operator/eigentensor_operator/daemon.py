@@ -13,7 +13,7 @@ from eigentensor import chain as c
 from eigentensor.chain import Chain, Head, State
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
-from eigentensor_operator.alarms import Alarm, alarms_of
+from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
 from eigentensor_operator.case import SENT, URGENT, Role, Step
 from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
@@ -53,7 +53,7 @@ class Daemon:
         self._ended: Counter[State] = Counter()
         self._short: frozenset[Turn] = frozenset()
         self._capped = False
-        self._alarms: Mapping[Alarm, str] = {}
+        self.alarms: Mapping[Alarm, str] = {}
         self._paced = 0
         self._told = {line.case.uuid: line.state for line in store.summary()}  # what was logged and counted already
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
@@ -69,6 +69,11 @@ class Daemon:
             | {Step.EXECUTE: Lane("device", 1)}
         )
         self.chain_pulse, self.gateway_pulse = Pulse(SILENCE), Pulse(SILENCE)
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether a clock is short, or gas costs more than its moves may pay."""
+        return bool(self._short) or self._capped
 
     def stop(self) -> None:
         """Safe to call from a signal handler or another thread."""
@@ -164,7 +169,7 @@ class Daemon:
 
     def _standing(self, block: int) -> Standing:
         m, last = self._metrics, self.operator.standing
-        standing = standing_of(self._chain, self.operator.policy, block, last)
+        standing = standing_of(self._chain, self.operator.policy, block, self._chain.address, last)
         token = self._chain.deployment.token_symbol
         m.balance.labels(AVS, token).set(standing.balance)
         m.collateral.labels(AVS, token).set(standing.collateral)
@@ -201,12 +206,12 @@ class Daemon:
         assert standing is not None
         found = alarms_of(self.operator.policy, standing)
         for alarm, text in found.items():
-            if self._alarms.get(alarm) != text:
+            if self.alarms.get(alarm) != text:
                 say = self._log.warning if alarm in (Alarm.QUEUED, Alarm.DEALLOCATING) else self._log.error
-                say("stake alarm", alarm=alarm.value, what=text)
-        for alarm in self._alarms.keys() - found.keys():
+                say("stake alarm", alarm=alarm.value, what=text, fix=FIXES[alarm])
+        for alarm in self.alarms.keys() - found.keys():
             self._log.info("stake alarm is over", alarm=alarm.value)
-        self._alarms = found
+        self.alarms = found
         for alarm in Alarm:
             self._metrics.alarms.labels(AVS, alarm).set(alarm in found)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import Call, Goal, Situation, Status, Step, Survey, from_wei, message_of, sendable
+from eigentensor.chain import Call, Findings, Goal, Status, Step, Survey, from_wei, message_of, sendable
 from eigentensor.errors import ChainError, ConfigError, InsufficientFunds
 from eigentensor_operator.config import read_file, write_file
 
@@ -70,8 +70,8 @@ class Plan:
         return words | {"until_block": step.until or None, "until": until, "calls": calls}
 
 
-def plan_of(chain: Survey, situation: Situation, signer: str, steps: Sequence[Step]) -> Plan:
-    return Plan(situation.owner, signer, situation.block, chain.block_seconds(), datetime.now(UTC), tuple(steps))
+def plan_of(chain: Survey, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
+    return Plan(findings.owner, signer, findings.block, chain.block_seconds(), datetime.now(UTC), tuple(steps))
 
 
 def written(chain: Survey, call: Call) -> dict[str, str]:
@@ -113,20 +113,20 @@ def check_market(chain: Survey) -> None:
         )
 
 
-def check_funds(chain: Survey, situation: Situation, goal: Goal) -> None:
+def check_funds(chain: Survey, findings: Findings, goal: Goal) -> None:
     """Raises InsufficientFunds, which names what is missing where: gas of both keys, tokens for all steps together."""
-    symbol, decimals, owner = chain.deployment.token_symbol, chain.deployment.token_decimals, situation.owner
+    symbol, decimals, owner = chain.deployment.token_symbol, chain.deployment.token_decimals, findings.owner
     for who, account, gas in (("owner", owner, _GAS), ("signer", goal.signer, 1)):
         if chain.ether_of(account) < (needed := gas * chain.gas_price()):
             raise InsufficientFunds(
                 f"the {who} {account} has no gas",
                 fix=f"Send {from_wei(needed)} of the chain's coin there, then run this again.",
             )
-    held = situation.balance + situation.collateral
-    missing = max(0, goal.stake - situation.stake) + max(0, goal.collateral - held)
-    if situation.tokens < missing:
+    held = findings.balance + findings.collateral
+    missing = max(0, goal.stake - findings.stake) + max(0, goal.collateral - held)
+    if findings.tokens < missing:
         raise InsufficientFunds(
-            f"the owner {owner} has {from_wei(situation.tokens, decimals)} {symbol}; "
+            f"the owner {owner} has {from_wei(findings.tokens, decimals)} {symbol}; "
             f"stake and collateral need {from_wei(missing, decimals)}",
             fix="Send the rest there, or ask for less with --stake and --collateral, then run this again.",
         )

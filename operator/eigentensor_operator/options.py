@@ -14,6 +14,10 @@ Keystore = Annotated[
 ]
 PasswordFile = Annotated[Path | None, typer.Option("--password-file", help="File with the keystore's password.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Journals, blobs and results of this operator.")]
+MinPrice = Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay, whatever it costs.")]
+PricePerHour = Annotated[
+    str | None, typer.Option("--price-per-hour", help="Tokens that an hour of this machine has to bring.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
 
 

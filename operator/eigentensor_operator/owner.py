@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor_operator.options import AsJson, DataDir, Keystore, Network, PasswordFile, say
+from eigentensor_operator.options import AsJson, DataDir, Keystore, MinPrice, Network, PasswordFile, PricePerHour, say
 
 if TYPE_CHECKING:
-    from eigentensor.chain import Situation, Step
+    from eigentensor.chain import Findings, Step
 
 Owner = Annotated[
     str | None, typer.Option("--owner", help="The owner, if its key is elsewhere: prints what it is to send.")
@@ -41,10 +41,8 @@ def up(
     seats: Annotated[
         int | None, typer.Option("--seats", min=0, help="To be drawn from as a verifier; by default all it can have.")
     ] = None,
-    min_price: Annotated[str | None, typer.Option("--min-price", help="Tokens that a task must pay.")] = None,
-    price_per_giga: Annotated[
-        str | None, typer.Option("--price-per-giga", help="Tokens for 10^9 instruction evaluations.")
-    ] = None,
+    min_price: MinPrice = None,
+    price_per_hour: PricePerHour = None,
     metadata: Annotated[str, typer.Option("--metadata", help="URI of what EigenLayer shows about the operator.")] = "",
     device: Annotated[
         str | None, typer.Option("--device", help="Hold this device of this machine to the reference first.")
@@ -65,21 +63,21 @@ def up(
     from eigentensor_operator import onboarding
     from eigentensor_operator.config import Settings, checked_address
     from eigentensor_operator.device import Device
-    from eigentensor_operator.session import opened
+    from eigentensor_operator.owner_account import opened
 
     settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
-    wanted = {"min_price": min_price, "price_per_giga": price_per_giga}
+    wanted = {"min_price": min_price, "price_per_hour": price_per_hour}
     Settings.load(data_dir=data_dir, **wanted)  # amounts that are none are refused before anything is sent
     if device is not None:
         Device(settings.max_memory, settings.unsafe_no_sandbox, device).check()
         say(f"the device {device} computes as the reference does")
-    with opened(settings, owner) as session:
-        chain, decimals = session.chain, session.chain.deployment.token_decimals
+    with opened(settings, owner) as account:
+        chain, decimals = account.chain, account.chain.deployment.token_decimals
         staked, part = to_wei(stake, decimals), None if allocation is None else to_wei(allocation)
         if part is not None and not 0 < part <= WAD:
             raise ConfigError(f"--allocation: {allocation} is not a part of the stake", fix="Write 0.5 for half of it.")
         goal = Goal(
-            signer=checked_address(signer, "--signer") or session.owner,
+            signer=checked_address(signer, "--signer") or account.owner,
             stake=staked,
             collateral=to_wei(collateral, decimals),
             collateral_cap=to_wei(cap or collateral, decimals),
@@ -89,19 +87,19 @@ def up(
             metadata=metadata,
         )
         onboarding.check_market(chain)
-        if not dry_run and not session.is_cold:
-            session.settle()
-            onboarding.check_funds(chain, chain.situation(session.owner), goal)
-        kept = onboarding.prices(settings.data_dir, wanted, write=not dry_run and not session.is_cold)
+        if not dry_run and not account.is_cold:
+            account.settle()
+            onboarding.check_funds(chain, chain.findings(account.owner), goal)
+        kept = onboarding.prices(settings.data_dir, wanted, write=not dry_run and not account.is_cold)
 
-        def planned(situation: "Situation") -> "Sequence[Step]":
-            return joining(situation, goal, chain.deployment)
+        def planned(findings: "Findings") -> "Sequence[Step]":
+            return joining(findings, goal, chain.deployment)
 
-        plan = session.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
-        session.tell(plan, safe, as_json=as_json)
+        plan = account.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
+        account.tell(plan, safe, as_json=as_json)
         if plan.complete and not as_json:
-            say(f"next    eigentensor operator run --address {session.owner} --keystore KEYSTORE_OF_THE_SIGNER")
-    raise typer.Exit(plan.exit_code if not dry_run and not session.is_cold else 0)
+            say(f"next    eigentensor operator run --address {account.owner} --keystore KEYSTORE_OF_THE_SIGNER")
+    raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)
 
 
 def leave(
@@ -125,19 +123,19 @@ def leave(
     """
     from eigentensor.chain import leaving
     from eigentensor_operator.config import Settings
+    from eigentensor_operator.owner_account import opened
     from eigentensor_operator.report import unfinished
-    from eigentensor_operator.session import opened
 
     settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
     if settings.journal.exists() and not dry_run:
         settings.drain_file.touch()
         say("the daemon of this data folder accepts nothing more")
-    with opened(settings, owner) as session:
+    with opened(settings, owner) as account:
 
-        def planned(situation: "Situation") -> "Sequence[Step]":
+        def planned(findings: "Findings") -> "Sequence[Step]":
             left = len(unfinished(settings))
-            return leaving(situation, session.chain.deployment, withdraw=withdraw, unfinished=left)
+            return leaving(findings, account.chain.deployment, withdraw=withdraw, unfinished=left)
 
-        plan = session.follow(planned, "", [], dry_run=dry_run, wait=wait)
-        session.tell(plan, safe, as_json=as_json)
-    raise typer.Exit(plan.exit_code if not dry_run and not session.is_cold else 0)
+        plan = account.follow(planned, "", [], dry_run=dry_run, wait=wait)
+        account.tell(plan, safe, as_json=as_json)
+    raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)

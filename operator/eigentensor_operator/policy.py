@@ -1,16 +1,18 @@
 """Which orders an operator takes: pure, and every no has a reason that can be published."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from eigentensor import economics
 from eigentensor.chain import NONE, Domain, Order
 from eigentensor.economics import Parameters
 from eigentensor.program.cost import Needs
+from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 
 SEMANTICS = 1
 ROUNDING = 2  # wei of stake: a lock is rounded up to shares, what is free is rounded down
+_DIGITS = 3  # of a price that is published
 
 
 class Code(StrEnum):
@@ -59,13 +61,12 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """An operator's terms and the machine's measured abilities. Prices are wei, times are blocks unless named."""
+    """An operator's terms and the machine's measured abilities. Times are blocks unless named."""
 
     operator: str
     parameters: Parameters
     domain: Domain
-    min_price: int = 0
-    price_per_giga: int = 0  # wei for 10^9 instruction evaluations
+    pricing: Pricing = field(default_factory=Pricing)
     max_operations: int = 10**15
     max_memory: int = 8 << 30
     capacity: int = 4  # tasks accepted and not yet committed
@@ -78,22 +79,42 @@ class Policy:
     keep: int = 64  # blocks after which no reorg is expected
     alone: bytes = NONE  # root of the list that admits this operator and nobody else
 
-    def price(self, needs: Needs) -> int:
-        """The least that the operator asks for."""
-        return max(self.min_price, -(-needs.operations * self.price_per_giga // 10**9))
+    def seconds(self, needs: Needs) -> float:
+        """In which an execution is expected to end."""
+        return self.startup_seconds + needs.operations / self.operations_per_second
+
+    def conditions(self, needs: Needs, gas_price: int) -> Conditions:
+        return Conditions(self.seconds(needs), gas_price, self.block_seconds)
 
     def blocks(self, needs: Needs) -> int:
         """Blocks in which an execution is expected to end, transactions not counted."""
-        return math.ceil((self.startup_seconds + needs.operations / self.operations_per_second) / self.block_seconds)
+        return math.ceil(self.seconds(needs) / self.block_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What EigenLayer said in the block `asked` of all that backs an operator: wei, but WAD for parts.
+
+    `queued` waits to be withdrawn, `deallocating` (WAD) goes in the block `gone_by`, and `lasting` stays slashable when
+    that is through. Slashes by whatever operator set have left `magnitude` (WAD). `paused`: nobody is slashed now.
+    """
+
+    asked: int = 0
+    seat_stake: int = 1
+    lasting: int = 0
+    queued: int = 0
+    deallocating: int = 0
+    gone_by: int = 0
+    magnitude: int = economics.WAD
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the chain says of this operator at the head `block`: money and stake in wei, the stake's `delay` in blocks.
 
-    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`. `queued`
-    waits to be withdrawn, `deallocating` (WAD) goes in the block `gone_by`, `lasting` stays when that is through.
-    Slashes by whatever operator set have left `magnitude` (WAD). From `seat_stake` on it is as of the block `asked`.
+    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`. `gas_price`
+    is in wei of the chain's coin.
     """
 
     block: int
@@ -107,14 +128,8 @@ class Standing:
     stake_cap: int
     seats: int
     other_seats: int
-    seat_stake: int = 1
-    lasting: int = 0
-    queued: int = 0
-    deallocating: int = 0
-    gone_by: int = 0
-    magnitude: int = economics.WAD
-    paused: bool = False  # EigenLayer refuses slashes
-    asked: int = 0
+    gas_price: int = 0
+    backing: Backing = field(default_factory=Backing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +161,8 @@ def refuse_order(policy: Policy, order: Order) -> Reason | None:
         return Reason(Code.SEMANTICS, str(order.semantics), str(SEMANTICS))
     if order.operators not in (NONE, policy.alone):  # the market asks for a proof, and other lists are not published
         return Reason(Code.ADMISSION, "an order for everybody, or for this operator alone", order.operators.hex())
-    if order.max_price < policy.min_price:
-        return Reason(Code.PRICE, f"{policy.min_price} wei", f"{order.max_price} wei")
+    if order.max_price < policy.pricing.min_price:
+        return Reason(Code.PRICE, f"{policy.pricing.min_price} wei", f"{order.max_price} wei")
     if order.exec <= policy.reserve:
         return Reason(Code.EXEC, f"{policy.reserve + 1} blocks", f"{order.exec} blocks")
     return None
@@ -155,8 +170,6 @@ def refuse_order(policy: Policy, order: Order) -> Reason | None:
 
 def refuse_needs(policy: Policy, order: Order, needs: Needs) -> Reason | None:
     """Why the work can never suit this operator: known once the program is."""
-    if policy.price(needs) > order.max_price:
-        return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{order.max_price} wei")
     if policy.blocks(needs) + policy.reserve > order.exec:
         return Reason(Code.EXEC, f"{policy.blocks(needs) + policy.reserve} blocks", f"{order.exec} blocks")
     return refuse_size(policy, needs)
@@ -178,7 +191,7 @@ def refuse_now(policy: Policy, order: Order, standing: Standing, promised: Claim
         return Reason(Code.DEADLINE, f"acceptance in block {order.accept_by}", f"block {block}")
     if not standing.member:
         return Reason(Code.MEMBERSHIP, "a member of the operator set", "not a member", lasting=False)
-    if standing.paused:  # what this operator promises could not be taken from it
+    if standing.backing.paused:  # what this operator promises could not be taken from it
         return Reason(Code.CORE, "an EigenLayer that can slash", "slashing is paused", lasting=False)
     lifetime = economics.lifetime(policy.parameters, order.exec)
     if lifetime > standing.delay:
@@ -204,17 +217,36 @@ def refuse_deposit(standing: Standing, amount: int, promised: Claims) -> Reason 
 
 
 def refuse_price(policy: Policy, order: Order, standing: Standing, needs: Needs) -> Reason | None:
-    """Why the price is too low at this head, though it may rise."""
-    price = price_at(order, standing.block + 1)
-    if price < policy.price(needs):
-        return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{price} wei", lasting=False)
-    return None
+    """Why the price is too low at this head. It lasts if the order's highest is, were gas for nothing."""
+    conditions, price = policy.conditions(needs, standing.gas_price), price_at(order, standing.block + 1)
+    if _pays(policy, order, conditions, price):
+        return None
+    least = price_policy(policy.pricing, policy.parameters, order, conditions)
+    needed = "a price that bears what it locks: there is none" if least is None else f"{readable(least.price)} wei"
+    lasting = not _pays(policy, order, replace(conditions, gas_price=0), order.max_price)
+    return Reason(Code.PRICE, needed, f"{order.max_price if lasting else price} wei", lasting)
 
 
-def refuse_check(policy: Policy, order: Order, needs: Needs, blocks: int) -> Reason | None:
-    """Why a check is not worth its fee, or cannot be done in the `blocks` that are left for the answer."""
-    if policy.price(needs) > order.check_fee:
-        return Reason(Code.PRICE, f"{policy.price(needs)} wei", f"{order.check_fee} wei")
+def _pays(policy: Policy, order: Order, conditions: Conditions, price: int) -> bool:
+    costs = task_costs(policy.pricing, policy.parameters, order, conditions, price)
+    return price >= asking(policy.pricing, costs)
+
+
+def readable(amount: int) -> int:
+    """The next higher amount of few digits."""
+    unit: int = 10 ** max(0, len(str(amount)) - _DIGITS)
+    return -(-amount // unit) * unit
+
+
+def refuse_check(
+    policy: Policy, order: Order, standing: Standing, needs: Needs, price: int, blocks: int
+) -> Reason | None:
+    """Why a check of what was accepted at `price` is not worth its fee, or cannot be done in the `blocks` that are left
+    for the answer."""
+    conditions = policy.conditions(needs, standing.gas_price)
+    costs = check_costs(policy.pricing, policy.parameters, order, conditions, price)
+    if (asked := asking(policy.pricing, costs)) > order.check_fee:
+        return Reason(Code.PRICE, f"{readable(asked)} wei", f"{order.check_fee} wei")
     if (needed := policy.blocks(needs) + policy.reserve) > blocks:
         return Reason(Code.EXEC, f"{needed} blocks", f"{blocks} blocks")
     return refuse_size(policy, needs)

@@ -1,14 +1,13 @@
 """What the chain shows, in the machine's words."""
 
 from dataclasses import replace
-from typing import Any
 
 from eigentensor import chain as c
 from eigentensor import economics
 from eigentensor.chain import State
 from eigentensor_operator.case import INCIDENTS, Fact
 from eigentensor_operator.events import Noted, Seen
-from eigentensor_operator.policy import Policy, Standing
+from eigentensor_operator.policy import Backing, Policy, Standing
 
 
 def seen_of(event: c.Event) -> Seen | Noted | None:
@@ -44,33 +43,42 @@ _ENDS: dict[type[c.Event], State] = {
 
 
 ASK = 8  #: blocks after which EigenLayer is asked again
-_ASKED = ("seat_stake", "lasting", "queued", "deallocating", "gone_by", "magnitude", "paused", "asked")
 
 
-def standing_of(chain: c.Chain, policy: Policy, block: int, last: Standing | None = None) -> Standing:
-    """Where the operator stands at the head `block`. Raises ChainError.
+def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:
+    """Where the operator stands at the head `block`, if `signer` acts for it. Raises ChainError.
 
-    What EigenLayer says of the stake as a whole is taken from `last` if it was asked less than ASK blocks ago.
+    What EigenLayer says of all that backs it is taken from `last` where that was asked less than ASK blocks ago and
+    the operator has the same seats, as the same member or stranger.
     """
     operator, delay = policy.operator, chain.stake_delay()
     account = chain.balance_of(operator)
-    signer, cap, stake_cap = chain.signer_of(operator)
+    named, cap, stake_cap = chain.signer_of(operator)
     end = block + min(delay, economics.lifetime(policy.parameters, policy.parameters.max_exec))
     shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
     rate = chain.worth_of(economics.WAD)
     free, locked, most = (amount * rate // economics.WAD for amount in shares)
     standing = Standing(
         block, account.balance, account.collateral, cap, delay,
-        member=chain.is_member(operator) and signer == chain.address,
+        member=chain.is_member(operator) and named == signer,
         stake=free, locked=locked, stake_cap=most,
-        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator),
+        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator), gas_price=chain.gas_price(),
     )  # fmt: skip
-    if last is not None and last.asked <= block < last.asked + ASK:
-        known: dict[str, Any] = {name: getattr(last, name) for name in _ASKED}
-        return replace(standing, **known)
+    same = last is not None and (last.seats, last.member) == (standing.seats, standing.member)
+    if last is not None and same and last.backing.asked <= block < last.backing.asked + ASK:
+        return replace(standing, backing=last.backing)
+    return replace(standing, backing=_backing_of(chain, operator, block))
+
+
+def _backing_of(chain: c.Reader, operator: str, block: int) -> Backing:
     deallocating, gone_by = chain.deallocation_of(operator)
-    return replace(
-        standing, seat_stake=chain.seat_stake(), lasting=chain.lasting_stake(operator),
-        queued=chain.queued_stake(operator), deallocating=deallocating, gone_by=gone_by,
-        magnitude=chain.magnitude_of(operator), paused=chain.is_slashing_paused(), asked=block,
-    )  # fmt: skip
+    return Backing(
+        asked=block,
+        seat_stake=chain.seat_stake(),
+        lasting=chain.lasting_stake(operator),
+        queued=chain.queued_stake(operator),
+        deallocating=deallocating,
+        gone_by=gone_by,
+        magnitude=chain.magnitude_of(operator),
+        paused=chain.is_slashing_paused(),
+    )

@@ -1,12 +1,14 @@
 """What `status` shows: money from the chain, tasks from the journal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from eigentensor.chain import Network, Reader, from_wei
 from eigentensor.errors import ConfigError
+from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
 from eigentensor_operator.config import Settings
+from eigentensor_operator.reading import standing_of
 from eigentensor_operator.store import Line, Store
 
 _WORDS = ("network", "operator", "symbol", "signer", "member", "draining", "seats", "other_seats")
@@ -34,12 +36,14 @@ class Report:
     signer: str
     member: bool
     draining: bool
+    alarms: Mapping[Alarm, str]
     tasks: tuple[Line, ...]
 
     def to_json(self) -> dict[str, Any]:
         amounts = {name: str(getattr(self, name)) for name in _AMOUNTS}
         words = {name: getattr(self, name) for name in _WORDS}
-        return words | amounts | {"tasks": [_task(line) for line in self.tasks]}
+        alarms = [{"alarm": a.value, "what": what, "fix": FIXES[a]} for a, what in self.alarms.items()]
+        return words | amounts | {"alarms": alarms, "tasks": [_task(line) for line in self.tasks]}
 
     def lines(self) -> Iterator[str]:
         yield f"{'member':<16}{'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
@@ -47,6 +51,9 @@ class Report:
         for name in _AMOUNTS:
             yield f"{_NAMES.get(name, name):<16}{from_wei(getattr(self, name))} {self.symbol}"
         yield f"{'seats':<16}{self.seats} of {self.seats + self.other_seats}"
+        for alarm, what in self.alarms.items():
+            yield f"{'alarm':<16}{alarm}: {what}"
+            yield f"{'':<16}{FIXES[alarm]}"
         for line in self.tasks:
             why = f"  {line.case.dropped.code}: {line.case.dropped.offered}" if line.case.dropped else ""
             games = f"  plays game {', '.join(map(str, line.games))}" if line.games else ""
@@ -60,27 +67,29 @@ def report_of(settings: Settings, network: Network) -> Report:
         raise ConfigError("which operator?", fix="Set --address or EIGENTENSOR_OPERATOR_ADDRESS.")
     chain = Reader(network)
     chain.check()
-    account = chain.balance_of(operator)
-    signer, cap, stake_cap = chain.signer_of(operator)
+    signer, *_ = chain.signer_of(operator)
+    policy = settings.policy(operator, network)
+    standing = standing_of(chain, policy, chain.block_number(), signer)
     tasks = [line for line in _lines(settings) if line.role]
     return Report(
-        network.name,
-        operator,
-        network.deployment.token_symbol,
-        account.balance,
-        account.collateral,
-        cap,
-        sum(line.bond for line in tasks),
-        chain.stake_of(operator),
-        chain.worth_of(chain.free_stake(operator, chain.block_number() + chain.stake_delay())),
-        chain.worth_of(chain.locked_stake(operator)),
-        chain.worth_of(stake_cap),
-        chain.seats_of(operator),
-        chain.other_seats(operator),
-        signer,
-        chain.is_member(operator),
-        settings.drain_file.exists(),
-        tuple(tasks),
+        network=network.name,
+        operator=operator,
+        symbol=network.deployment.token_symbol,
+        balance=standing.balance,
+        collateral=standing.collateral,
+        cap=standing.cap,
+        bonds=sum(line.bond for line in tasks),
+        stake=chain.stake_of(operator),
+        free=standing.stake,
+        locked=standing.locked,
+        stake_cap=standing.stake_cap,
+        seats=standing.seats,
+        other_seats=standing.other_seats,
+        signer=signer,
+        member=standing.member,
+        draining=settings.drain_file.exists(),
+        alarms=alarms_of(policy, standing),
+        tasks=tuple(tasks),
     )
 
 

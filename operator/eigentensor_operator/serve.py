@@ -13,6 +13,7 @@ from eigentensor.chain.fees import GWEI
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor_operator.alarms import HINDERING
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
 from eigentensor_operator.data import Shelf
@@ -76,10 +77,14 @@ def serve(settings: Settings) -> None:
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:
     trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
+    backed = Status.DOWN if HINDERING & daemon.alarms.keys() else Status.UP
+    in_time = Status.DOWN if daemon.is_pressed else Status.UP
     return [
         Service("chain-rpc", "Chain", "Reads events, sends transactions", daemon.chain_pulse.status),
         Service("blob-store", "Gateway", "Inputs in, results out", daemon.gateway_pulse.status, vital=False),
         Service("device-0", f"Device {device}", "Executes programs", trusted),
+        Service("stake", "Stake", "; ".join(daemon.alarms.values()) or "Backs tasks and seats", backed, vital=False),
+        Service("clocks", "Clocks", "Moves and demanded leaves in time", in_time, vital=False),
     ]
 
 

@@ -11,7 +11,7 @@ from eigentensor.program.cost import Needs
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed
-from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.policy import Code, Reason, Standing
 from eigentensor_operator.state import Operator
 from eigentensor_operator.taking import may_download
 
@@ -75,13 +75,13 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
         return Step.ANSWER
     if case.needs is None:
         return Step.INSPECT if may_download(operator) else None
-    return _prepare(operator, case, case.needs, candidacy.rank)
+    return _prepare(operator, case, case.needs, standing, candidacy.rank)
 
 
-def _prepare(operator: Operator, case: Case, needs: Needs, rank: int) -> Step | Reason | None:
+def _prepare(operator: Operator, case: Case, needs: Needs, standing: Standing, rank: int) -> Step | Reason | None:
     """The work of an answer, behind what was promised. Those whom enough others precede wait as long as they can."""
     policy, left = operator.policy, case.check_by(operator.policy) - operator.head
-    no = rules.refuse_check(policy, case.order, needs, left)
+    no = rules.refuse_check(policy, case.order, standing, needs, case.price, left)
     if no is not None:
         return no
     spare = left - policy.blocks(needs) - policy.reserve

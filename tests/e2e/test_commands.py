@@ -149,6 +149,7 @@ def test_explain_says_what_each_operator_says(
     said = call_json("task", "explain", open_task)
     assert said["schema"] == "eigentensor.explanation/1"
     assert {party.address for party in operators} <= {o["operator"] for o in said["operators"]}
+    assert said["helps"]
 
 
 def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:

@@ -34,7 +34,7 @@ def look(operator: Chain, order: Order) -> Look:
     policy = Policy(operator.address, operator.deployment.parameters, operator.deployment.domain)
 
     def look() -> tuple[dict[Alarm, str], Reason | None]:
-        standing = standing_of(operator, policy, operator.block_number())
+        standing = standing_of(operator, policy, operator.block_number(), operator.address)
         return dict(alarms_of(policy, standing)), rules.refuse_now(policy, order, standing, Claims())
 
     return look

@@ -11,9 +11,9 @@ from eth_account.signers.local import LocalAccount
 from core_messages import core
 from eigentensor.chain import (
     Chain,
+    Findings,
     Goal,
     Network,
-    Situation,
     Status,
     Step,
     Survey,
@@ -54,11 +54,11 @@ class Newcomer:
     def goal(self) -> Goal:
         return Goal(anvil_account(8).address, STAKE, WAD, WAD, STAKE, 2)
 
-    def plan(self, situation: Situation) -> Sequence[Step]:
-        return joining(situation, self.goal, self.network.deployment)
+    def plan(self, findings: Findings) -> Sequence[Step]:
+        return joining(findings, self.goal, self.network.deployment)
 
-    def exit(self, situation: Situation) -> Sequence[Step]:
-        return leaving(situation, self.network.deployment, withdraw=True)
+    def exit(self, findings: Findings) -> Sequence[Step]:
+        return leaving(findings, self.network.deployment, withdraw=True)
 
     def chain(self) -> Chain:
         return Chain(self.network, self.account, self.journal, deadline=20)
@@ -92,7 +92,7 @@ def test_a_newcomer_joins_by_one_message_for_each_missing_thing(newcomer: Newcom
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}
     with newcomer.chain() as chain:
         assert chain.transaction_count(chain.address) == MESSAGES
-        s = chain.situation(chain.address)
+        s = chain.findings(chain.address)
         assert (s.stake, s.balance, s.seats, s.magnitude, s.is_member) == (STAKE, WAD, 2, WAD, True)
         assert (s.signer, s.caps) == (newcomer.goal.signer, (WAD, STAKE))
         carry_out(chain, newcomer.plan)
@@ -126,13 +126,13 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}
     with newcomer.chain() as chain:
         assert chain.transaction_count(chain.address) == MESSAGES
-        s = chain.situation(chain.address)
+        s = chain.findings(chain.address)
         assert (s.stake, s.balance, s.seats) == (STAKE, WAD, 2)
 
 
 def test_a_plan_for_a_key_that_is_elsewhere_is_simulated_as_a_whole(newcomer: Newcomer, anvil: Anvil) -> None:
     survey, owner = Survey(newcomer.network), newcomer.account.address
-    calls = [call for step in sendable(newcomer.plan(survey.situation(owner))) for call in step.calls]
+    calls = [call for step in sendable(newcomer.plan(survey.findings(owner))) for call in step.calls]
     messages = [message_of(survey, call) for call in calls]
     assert len(messages) == MESSAGES - 1  # seats need the allocation
     assert rehearse(survey, owner, messages)
@@ -141,7 +141,7 @@ def test_a_plan_for_a_key_that_is_elsewhere_is_simulated_as_a_whole(newcomer: Ne
     anvil.rpc("anvil_impersonateAccount", owner)
     for message in messages:
         anvil.rpc("eth_sendTransaction", {"from": owner, "to": message.to, "data": "0x" + message.data.hex()})
-    steps = newcomer.plan(survey.situation(owner))
+    steps = newcomer.plan(survey.findings(owner))
     assert [step.name for step in steps if step.status is not Status.DONE] == ["seats"]
     assert rehearse(survey, owner, [message_of(survey, call) for call in steps[-1].calls])
 
@@ -168,7 +168,7 @@ def test_an_operator_with_an_allocation_delay_waits_for_its_block(newcomer: Newc
     with newcomer.chain() as chain:
         core(chain, "delegation_manager", "registerAsOperator", NOBODY, 50, "")
         steps = {step.name: step for step in carry_out(chain, newcomer.plan)}
-        until = chain.situation(chain.address).effect_block
+        until = chain.findings(chain.address).effect_block
         assert [(name, step.until) for name, step in steps.items() if step.status is Status.WAITING] == [
             ("allocation", until), ("seats", until),
         ]  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_paused_core_says_so_and_the_next_run_goes_on(newcomer: Newcomer, chai
 @pytest.mark.slow
 def test_a_message_that_changes_nothing_is_not_repeated_for_ever(newcomer: Newcomer) -> None:
     with newcomer.chain() as chain:
-        first = newcomer.plan(chain.situation(chain.address))
+        first = newcomer.plan(chain.findings(chain.address))
         with pytest.raises(ChainError, match="nothing has changed"):
             carry_out(chain, lambda _: first[1:2])
 
@@ -233,7 +233,7 @@ def test_whoever_left_comes_back_when_its_membership_answers_no_more(newcomer: N
     with newcomer.chain() as chain:
         carry_out(chain, lambda s: leaving(s, chain.deployment, withdraw=False))
         left = chain.block_number()
-        again = {step.name: step for step in newcomer.plan(chain.situation(chain.address))}
+        again = {step.name: step for step in newcomer.plan(chain.findings(chain.address))}
         back = again["operator set"]
         assert back.status is Status.WAITING and left < back.until <= left + 1001
         anvil.mine_past(max(step.until for step in again.values()))
@@ -243,7 +243,7 @@ def test_whoever_left_comes_back_when_its_membership_answers_no_more(newcomer: N
 def test_tasks_keep_the_signer_and_the_balance(newcomer: Newcomer) -> None:
     newcomer.join()
     survey = Survey(newcomer.network)
-    s = replace(survey.situation(newcomer.account.address), locked=5, locked_until=9_000, collateral=7)
+    s = replace(survey.findings(newcomer.account.address), locked=5, locked_until=9_000, collateral=7)
     steps = {step.name: step for step in newcomer.exit(s)}
     assert [(steps[name].status, steps[name].until) for name in ("tasks", "balance", "signer")] == [
         (Status.WAITING, 9_000)

@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,13 +19,26 @@ from core_messages import core
 from eigentensor import economics, reference
 from eigentensor.chain import Chain, Committed, State, anvil_account, to_wei
 from eigentensor.errors import InsufficientFunds
+from eigentensor.graph import GraphBuilder
 from eigentensor.store import LocalStore
 from eigentensor.testing.localnet import DEPLOYER, join
 from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.orders import Work
+from eigentensor_client.screen import short
+from eigentensor_client.verbs.show import Show
 from eigentensor_operator.cli import app
-from operator_daemons import BLOCK_TIME, TERMS, example_with_everything, pass_draw, pass_window, start, work_of
+from operator_daemons import (
+    BLOCK_TIME,
+    TERMS,
+    example_with_everything,
+    pass_draw,
+    pass_window,
+    start,
+    wait_for,
+    work_of,
+)
 
 Run = Callable[..., str]
 STEPS = ("inspect", "fetch", "accepted", "execute", "committed", "revealed", "upload", "final")
@@ -82,6 +98,13 @@ def run(net: Devnet, party: Party, monkeypatch: pytest.MonkeyPatch) -> Run:
         return result.stdout
 
     return invoke
+
+
+def large_work() -> Work:
+    """More than a million evaluations."""
+    graph = GraphBuilder()
+    a = graph.input("a", (64, 64))
+    return Work(graph.compile(a @ a @ a @ a @ a).program, {"a": np.ones((64, 64), np.float32)})
 
 
 def sent_by(net: Devnet, party: Party) -> int:
@@ -186,8 +209,29 @@ def test_a_draining_operator_says_so_to_whoever_asks_why(
     client.cancel(task)
 
 
+def test_orders_too_cheap_too_large_and_too_short_are_told_what_would_help(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    work = work_of(example)
+    terms = replace(TERMS, max_price=to_wei("0.0001")), TERMS, replace(TERMS, exec=3)
+    tasks = [client.post([one], asked)[0] for one, asked in zip((work, large_work(), work), terms, strict=True)]
+    running = start(net, party, "decline", max_operations=str(10**6))
+    wait_for(running, "decline", 3)
+    helps = []
+    for task in tasks:
+        said = client.explain(task)
+        said["operators"] = [o for o in said["operators"] if o["operator"] == party.address]
+        helps += Show(net.network).helps(task, said)
+    who = f"({short(party.address)})"
+    price = re.fullmatch(r"would accept at a price of (0\.000\d+) TETH: a higher --max-price (.*)", helps[0])
+    assert price is not None and price[2] == who and float(price[1]) > 0.0002
+    assert helps[1:] == [f"a smaller task: at most 1000000 operations {who}", f"--exec 4 or more {who}"]
+    for task in tasks:
+        client.cancel(task)
+
+
 def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
-    net: Devnet, party: Party, client: Client, example: Example, tmp_path: Path
+    net: Devnet, party: Party, client: Client, example: Example, run: Run, tmp_path: Path
 ) -> None:
     with Chain(net.network, anvil_account(DEPLOYER), tmp_path / "pauser.sqlite") as pauser:
         core(pauser, "allocation_manager", "pause", 2)
@@ -196,38 +240,12 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
         running.wait_ready()
         told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
         assert (told["reason"], told["offered"]) == ("core", "slashing is paused")
+        (alarm,) = json.loads(run("status", "--json"))["alarms"]
+        assert alarm["alarm"] == "paused" and alarm["fix"]
+        assert f"alarm           paused: {alarm['what']}" in run("status")
         assert '"event": "stake alarm"' in running.log.read_text() and '"alarm": "paused"' in running.log.read_text()
         core(pauser, "allocation_manager", "unpause", 0)
     client.cancel(task)
-
-
-ANNOUNCED = (
-    "registerAsOperator for operator", "approve for stake", "depositIntoStrategy for stake",
-    "modifyAllocations for allocation", "registerForOperatorSets for operator set", "setSigner for signer",
-    "approve for collateral", "deposit for collateral", "enlist for seats",
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_an_owner_killed_at_every_message_sends_each_once(net: Devnet) -> None:
-    newcomer = net.party("killed")
-    environment = net.environment(newcomer.folder, {
-        "EIGENTENSOR_OPERATOR_DATA_DIR": newcomer.folder,
-        "EIGENTENSOR_OPERATOR_KEYSTORE": newcomer.folder / "owner.json",
-        "EIGENTENSOR_OPERATOR_PASSWORD_FILE": newcomer.folder / "password",
-    })  # fmt: skip
-    verb = ["operator", "up", "--signer", newcomer.signer.address, "--stake", "10", "--collateral", "10"]
-    command = [sys.executable, "-m", "eigentensor_client", *verb]
-    for line in ANNOUNCED:
-        running = net.processes.start("up", command, environment, ready=line)
-        running.wait_ready()
-        running.kill()
-    net.processes.start("up", command, environment)
-    net.processes.finish("up")
-    assert net.anvil.web3.eth.get_transaction_count(newcomer.address) == len(ANNOUNCED)
-    with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
-        s = chain.situation(newcomer.address)
-        assert (s.stake, s.balance, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
 
 
 def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
 from eigentensor_operator.verifying import candidacy_of
 from operator_stories import (
@@ -435,7 +436,7 @@ def test_whom_others_precede_does_nothing_once_they_answered() -> None:
 @pytest.mark.parametrize(
     ("code", "policy", "needs"),
     [
-        (Code.PRICE, {"price_per_giga": 100 * WAD}, NEEDS),
+        (Code.PRICE, {"pricing": Pricing(price_per_hour=360 * WAD)}, NEEDS),
         (Code.EXEC, {}, Needs(27 * 1_000_000, 1)),
         (Code.WORK, {"max_operations": 10}, NEEDS),
         (Code.MEMORY, {"max_memory": 10}, NEEDS),

@@ -11,6 +11,7 @@ from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
 from operator_stories import (
     ME,
@@ -307,7 +308,7 @@ def test_a_draining_operator_finishes_what_it_accepted_and_takes_nothing_more() 
 
 
 def test_a_rising_price_is_waited_for() -> None:
-    story = Story(Operator(replace(POLICY, price_per_giga=10 * WAD)))
+    story = Story(Operator(replace(POLICY, pricing=Pricing(price_per_hour=36 * WAD))))
     story.posted(min_price=0, max_price=2 * WAD // 100, ramp_start=10, ramp_length=20)
     assert story.head(10) == (Do(Step.INSPECT, TASK),)
     assert story.tell(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
@@ -316,7 +317,7 @@ def test_a_rising_price_is_waited_for() -> None:
 
 
 def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
-    story = Story(Operator(replace(POLICY, min_price=WAD)))
+    story = Story(Operator(replace(POLICY, pricing=Pricing(min_price=WAD))))
     story.posted()
     assert story.head(10) == (Do(Step.DECLINE, TASK),)
 
@@ -326,7 +327,7 @@ def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
     [
         (Code.SEMANTICS, {"semantics": 2}, {}, {}),
         (Code.ADMISSION, {"operators": b"\1" * 32}, {}, {}),
-        (Code.PRICE, {}, {"min_price": WAD}, {}),
+        (Code.PRICE, {}, {"pricing": Pricing(min_price=WAD)}, {}),
         (Code.EXEC, {"exec": 3}, {}, {}),
         (Code.MEMBERSHIP, {}, {}, {"member": False}),
         (Code.LIFETIME, {}, {}, {"delay": 100}),
@@ -338,7 +339,7 @@ def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
         (Code.STAKE_CAP, {}, {}, {"locked": 10 * WAD}),
         (Code.WORK, {}, {"max_operations": 10}, {}),
         (Code.MEMORY, {}, {"max_memory": 10}, {}),
-        (Code.PRICE, {}, {"price_per_giga": 100 * WAD}, {}),
+        (Code.PRICE, {}, {"pricing": Pricing(price_per_hour=360 * WAD)}, {}),
         (Code.EXEC, {}, {"operations_per_second": 1e4}, {}),
     ],
 )
@@ -358,7 +359,7 @@ def test_every_refusal_is_published_once_with_what_is_needed_and_what_is_offered
 
 
 def test_a_refusal_that_could_not_be_published_is_published_later() -> None:
-    story = Story(Operator(replace(POLICY, min_price=WAD)))
+    story = Story(Operator(replace(POLICY, pricing=Pricing(min_price=WAD))))
     story.posted()
     assert story.head(10) == (Do(Step.DECLINE, TASK),)
     away = Reason(Code.DATA, "the gateway", "unreachable", lasting=False)
@@ -416,7 +417,7 @@ def test_a_cancelled_order_is_let_go() -> None:
 
 
 def test_an_old_order_that_nobody_took_is_forgotten() -> None:
-    story = Story(Operator(replace(POLICY, min_price=WAD)))
+    story = Story(Operator(replace(POLICY, pricing=Pricing(min_price=WAD))))
     story.posted()
     story.head(10)
     story.head(101 + POLICY.keep)

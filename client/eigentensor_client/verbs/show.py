@@ -31,21 +31,10 @@ from eigentensor_client.amounts import amount
 from eigentensor_client.files import write_tensors
 from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
+from eigentensor_client.remedies import best, remedy_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, waits_for
-
-_HELP = {
-    "price": "a higher --max-price",
-    "exec": "more blocks for the execution: --exec",
-    "deadline": "more time for the acceptance: --accept-within",
-    "busy": "patience: operators are busy with other tasks",
-    "silent": "patience: some operators have said nothing yet",
-    "seats": "patience: too few others are enlisted to check it",
-    "stake": "less at stake: a higher --check, or a lower --value-at-risk or --max-price",
-    "data": "upload the program and its tensors again: post the order anew",
-}
-
 
 #: What other events, or the screens about games, tell in words.
 _UNTOLD = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
@@ -138,7 +127,7 @@ class Show:
         if task.state is State.OPEN:
             now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
             rows.append(["price", f"{now} now, at most {most}"])
-            return [facts(rows), *self._opinions(said)]
+            return [facts(rows), *self._opinions(task, said)]
         if task.seed_block:
             rows.append(["draw", _draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
@@ -162,16 +151,25 @@ class Show:
             windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond of {bond}"])
         return windows
 
-    def _opinions(self, said: dict[str, Any]) -> list[str | Table]:
+    def _opinions(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
         def read(text: str | None) -> str:
             return self.amount(int(found[1])) if (found := _WEI.fullmatch(text or "")) else text or "–"
 
         rows = [[short(o["operator"]), o["reason"], read(o["needed"]), read(o["offered"])] for o in said["operators"]]
         if not rows:
             return ["operators  none has joined this market"]
-        reasons = {o["reason"] for o in said["operators"]}
-        helps = [["helps", _HELP[reason]] for reason in sorted(reasons & _HELP.keys())]
-        return [table(("operator", "says", "needed", "offered"), rows), *([facts(helps)] if helps else [])]
+        shown = table(("operator", "says", "needed", "offered"), rows)
+        helps = "; or ".join(self.helps(task, said))
+        return [shown, *([facts([["helps", helps]])] if helps else [])]
+
+    def helps(self, task: TaskView, said: dict[str, Any]) -> list[str]:
+        """What would make operators take a task, what most ask for first; nothing unless it is open."""
+        if task.state is not State.OPEN:
+            return []
+        p = self._deployment.parameters
+        found = {o["operator"]: remedy_of(o, task.order, p, self.amount) for o in said["operators"]}
+        ranked = best({name: remedy for name, remedy in found.items() if remedy is not None})
+        return [f"{remedy.text} ({_operators(names)})" for remedy, names in ranked]
 
     def plan(self, plan: Plan) -> dict[str, Any]:
         """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""
@@ -239,6 +237,10 @@ def _draw(task: TaskView) -> str:
 
 def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
+
+
+def _operators(names: list[str]) -> str:
+    return short(names[0]) if len(names) == 1 else f"{len(names)} operators"
 
 
 def _place(event: TaskEvent) -> dict[str, Any]:

@@ -52,7 +52,7 @@ from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leav
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Receipt, Sender
-from eigentensor.chain.situation import Situation, Survey, Withdrawal
+from eigentensor.chain.survey import Findings, Survey, Withdrawal
 from eigentensor.chain.transcript import transcript
 from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
@@ -74,14 +74,14 @@ from eigentensor.chain.views import (
 __all__ = [
     "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Call", "Cancelled", "Cause",
     "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline",
-    "Demanded", "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "GameEnded",
-    "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network", "Note",
-    "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted", "Reader",
-    "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Situation",
-    "Slashed", "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent", "Tokens",
-    "Unlocked", "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei", "joining",
-    "leaving", "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account", "sendable",
-    "settle", "sign_order", "to_wei", "transcript",
+    "Demanded", "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "Findings",
+    "GameEnded", "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network",
+    "Note", "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted",
+    "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed",
+    "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent", "Tokens", "Unlocked",
+    "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei", "joining", "leaving",
+    "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account", "sendable", "settle",
+    "sign_order", "to_wei", "transcript",
 ]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack

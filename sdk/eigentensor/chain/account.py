@@ -11,7 +11,7 @@ from eigentensor.chain.journal import Journal
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.network import Network, state_folder
 from eigentensor.chain.sender import Message, Receipt, Sender
-from eigentensor.chain.situation import Survey
+from eigentensor.chain.survey import Survey
 
 
 class Account(Survey):

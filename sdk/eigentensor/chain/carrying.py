@@ -14,7 +14,7 @@ from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.node import Node
 from eigentensor.chain.onboarding import Call, Status, Step
 from eigentensor.chain.sender import Message
-from eigentensor.chain.situation import Situation
+from eigentensor.chain.survey import Findings
 from eigentensor.errors import ChainError
 
 _POLL = 0.1
@@ -22,7 +22,7 @@ _UNKNOWN_METHOD = -32601
 
 
 def carry_out(
-    chain: Chain, plan: Callable[[Situation], Sequence[Step]], tell: Callable[[Step, Call], None] = lambda *_: None
+    chain: Chain, plan: Callable[[Findings], Sequence[Step]], tell: Callable[[Step, Call], None] = lambda *_: None
 ) -> Sequence[Step]:
     """Sends all that the plan says can be sent now, and returns what it says then. `tell` is called before a message.
 
@@ -31,7 +31,7 @@ def carry_out(
     settle(chain)
     before: Call | None = None
     while True:
-        steps = plan(chain.situation(chain.address))
+        steps = plan(chain.findings(chain.address))
         ready = sendable(steps)
         if not ready:
             return steps

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from eigentensor.chain.network import Deployment
-from eigentensor.chain.situation import Situation, Withdrawal
+from eigentensor.chain.survey import Findings, Withdrawal
 from eigentensor.chain.units import from_wei
 
 #: Wei that a strategy may take by rounding when it turns tokens into shares.
@@ -61,7 +61,7 @@ class Goal:
     metadata: str = ""
 
 
-def joining(s: Situation, goal: Goal, d: Deployment) -> tuple[Step, ...]:
+def joining(s: Findings, goal: Goal, d: Deployment) -> tuple[Step, ...]:
     """What makes the owner an operator of the market that has what the goal says."""
     allocation = _allocation(s, goal, d)
     membership = _membership(s, d)
@@ -76,7 +76,7 @@ def joining(s: Situation, goal: Goal, d: Deployment) -> tuple[Step, ...]:
     )
 
 
-def leaving(s: Situation, d: Deployment, *, withdraw: bool, unfinished: int = 0) -> tuple[Step, ...]:
+def leaving(s: Findings, d: Deployment, *, withdraw: bool, unfinished: int = 0) -> tuple[Step, ...]:
     """What ends it, as early as each part can: the signer stays until no task needs it. With `withdraw` the stake
     comes back to the owner, else it stays in EigenLayer, free for other operator sets. `unfinished` tasks are known
     to the daemon of this machine."""
@@ -88,7 +88,7 @@ def leaving(s: Situation, d: Deployment, *, withdraw: bool, unfinished: int = 0)
 # ---- Joining ----
 
 
-def _operator(s: Situation, goal: Goal) -> Step:
+def _operator(s: Findings, goal: Goal) -> Step:
     name, what = "operator", "become an operator of EigenLayer; there is no way back"
     if s.is_operator:
         return Step(name, what, Status.DONE)
@@ -99,7 +99,7 @@ def _operator(s: Situation, goal: Goal) -> Step:
     return Step(name, what, Status.TODO, (call,))
 
 
-def _stake(s: Situation, goal: Goal, d: Deployment) -> Step:
+def _stake(s: Findings, goal: Goal, d: Deployment) -> Step:
     name, what = "stake", f"have {_amount(d, goal.stake)} of stake"
     missing = goal.stake - s.stake
     if missing <= _ROUNDING:
@@ -112,7 +112,7 @@ def _stake(s: Situation, goal: Goal, d: Deployment) -> Step:
     return _paying(s, Step(name, what, Status.TODO, calls), missing, d)
 
 
-def _allocation(s: Situation, goal: Goal, d: Deployment) -> Step:
+def _allocation(s: Findings, goal: Goal, d: Deployment) -> Step:
     name, target = "allocation", s.magnitude + max(s.pending, 0) + s.allocatable
     if goal.magnitude is not None:
         target = goal.magnitude
@@ -132,7 +132,7 @@ def _allocation(s: Situation, goal: Goal, d: Deployment) -> Step:
     return Step(name, what, Status.TODO, (_allocate(s, target, d),))
 
 
-def _membership(s: Situation, d: Deployment) -> Step:
+def _membership(s: Findings, d: Deployment) -> Step:
     name, what = "operator set", "join the market's operator set, which puts that stake at risk"
     if s.is_member:
         return Step(name, what, Status.DONE)
@@ -142,7 +142,7 @@ def _membership(s: Situation, d: Deployment) -> Step:
     return Step(name, what, Status.TODO, (Call("AllocationManager", "registerForOperatorSets", arguments),))
 
 
-def _signer(s: Situation, goal: Goal, d: Deployment) -> Step:
+def _signer(s: Findings, goal: Goal, d: Deployment) -> Step:
     what = f"let {goal.signer} hold at most {_amount(d, goal.collateral_cap)} of collateral in tasks"
     caps = (goal.collateral_cap, goal.stake_cap)
     if (s.signer, s.caps) == (goal.signer, caps):
@@ -150,7 +150,7 @@ def _signer(s: Situation, goal: Goal, d: Deployment) -> Step:
     return Step("signer", what, Status.TODO, (Call("ServiceManager", "setSigner", (goal.signer, *caps)),))
 
 
-def _collateral(s: Situation, goal: Goal, d: Deployment) -> Step:
+def _collateral(s: Findings, goal: Goal, d: Deployment) -> Step:
     name, what = "collateral", f"have {_amount(d, goal.collateral)} in the market"
     missing = goal.collateral - s.balance - s.collateral
     if missing <= 0:
@@ -161,7 +161,7 @@ def _collateral(s: Situation, goal: Goal, d: Deployment) -> Step:
     return _paying(s, Step(name, what, Status.TODO, calls), missing, d)
 
 
-def _seats(s: Situation, goal: Goal, before: tuple[Step, ...]) -> Step:
+def _seats(s: Findings, goal: Goal, before: tuple[Step, ...]) -> Step:
     what = f"take {goal.seats} seats among the verifiers"
     if s.seats >= goal.seats:
         return Step("seats", what, Status.DONE)
@@ -175,7 +175,7 @@ def _seats(s: Situation, goal: Goal, before: tuple[Step, ...]) -> Step:
     return Step("seats", what, Status.BLOCKED, why=f"the stake covers {covered}: have more of it, or ask for fewer")
 
 
-def _paying(s: Situation, step: Step, amount: int, d: Deployment) -> Step:
+def _paying(s: Findings, step: Step, amount: int, d: Deployment) -> Step:
     if s.tokens >= amount:
         return step
     why = f"{s.owner} has {_amount(d, s.tokens)} and needs {_amount(d, amount)}"
@@ -185,7 +185,7 @@ def _paying(s: Situation, step: Step, amount: int, d: Deployment) -> Step:
 # ---- Leaving ----
 
 
-def _departure(s: Situation, d: Deployment) -> Step:
+def _departure(s: Findings, d: Deployment) -> Step:
     name, what = "operator set", "leave the market's operator set; its seats go with it"
     if not s.is_member:
         return Step(name, what, Status.DONE)
@@ -193,7 +193,7 @@ def _departure(s: Situation, d: Deployment) -> Step:
     return Step(name, what, Status.TODO, (Call("AllocationManager", "deregisterFromOperatorSets", (arguments,)),))
 
 
-def _tasks(s: Situation, d: Deployment, unfinished: int) -> Step:
+def _tasks(s: Findings, d: Deployment, unfinished: int) -> Step:
     name, what = "tasks", "end what was accepted and answered; its daemon must run until then"
     if not s.locked and not s.collateral and not unfinished:
         return Step(name, what, Status.DONE)
@@ -201,7 +201,7 @@ def _tasks(s: Situation, d: Deployment, unfinished: int) -> Step:
     return Step(name, what, Status.WAITING, until=s.locked_until, why=why)
 
 
-def _deallocation(s: Situation, d: Deployment) -> Step:
+def _deallocation(s: Findings, d: Deployment) -> Step:
     name, what = "allocation", "take the stake from the market's operator set"
     if s.effect_block > s.block:
         return Step(name, what, Status.WAITING, until=s.effect_block, why="until then it can be slashed")
@@ -210,7 +210,7 @@ def _deallocation(s: Situation, d: Deployment) -> Step:
     return Step(name, what, Status.TODO, (_allocate(s, 0, d),))
 
 
-def _balance(s: Situation, tasks: Step, d: Deployment) -> Step:
+def _balance(s: Findings, tasks: Step, d: Deployment) -> Step:
     name, what = "balance", "take what is in the market"
     if tasks.status is not Status.DONE:
         return Step(name, what, Status.WAITING, until=tasks.until, why="for the tasks, which may need it")
@@ -220,7 +220,7 @@ def _balance(s: Situation, tasks: Step, d: Deployment) -> Step:
     return Step(name, f"{what}: {_amount(d, s.balance)}", Status.TODO, (call,))
 
 
-def _dismissal(s: Situation, tasks: Step) -> Step:
+def _dismissal(s: Findings, tasks: Step) -> Step:
     name, what = "signer", "dismiss the signer"
     if int(s.signer, 16) == 0:
         return Step(name, what, Status.DONE)
@@ -229,7 +229,7 @@ def _dismissal(s: Situation, tasks: Step) -> Step:
     return Step(name, what, Status.TODO, (Call("ServiceManager", "setSigner", (_NOBODY, 0, 0)),))
 
 
-def _queue(s: Situation, d: Deployment) -> Step:
+def _queue(s: Findings, d: Deployment) -> Step:
     name, what = "stake", "ask EigenLayer for the stake"
     if not s.deposit_shares or not s.withdrawable:
         return Step(name, what, Status.DONE)
@@ -238,7 +238,7 @@ def _queue(s: Situation, d: Deployment) -> Step:
     return Step(name, f"{what}: {_amount(d, s.withdrawable)}", Status.TODO, (call,))
 
 
-def _withdrawal(s: Situation, d: Deployment) -> Step:
+def _withdrawal(s: Findings, d: Deployment) -> Step:
     name, what = "withdrawal", "take the stake out of EigenLayer"
     due = [w for w in s.withdrawals if w.due <= s.block + 1]
     if due:
@@ -258,7 +258,7 @@ def _complete(withdrawal: Withdrawal, d: Deployment) -> Call:
     return Call("DelegationManager", "completeQueuedWithdrawal", (withdrawal.fields, [d.token], True))
 
 
-def _allocate(s: Situation, magnitude: int, d: Deployment) -> Call:
+def _allocate(s: Findings, magnitude: int, d: Deployment) -> Call:
     params = [(s.operator_set, [d.strategy], [magnitude])]
     return Call("AllocationManager", "modifyAllocations", (s.owner, params))
 

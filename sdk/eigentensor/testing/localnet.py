@@ -178,7 +178,7 @@ def join(
     with TemporaryDirectory() as journals, Chain(network, account, Path(journals) / "journal.sqlite") as chain:
         chain.mint(chain.address, stake + collateral)
         goal = Goal(signer or chain.address, stake, collateral, most, most, seats)
-        steps = carry_out(chain, lambda situation: joining(situation, goal, chain.deployment))
+        steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
         if missing := [step.name for step in steps if step.status is not Status.DONE]:
             raise ChainError(f"{chain.address} could not join: {', '.join(missing)}")
 

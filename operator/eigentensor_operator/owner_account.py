@@ -6,17 +6,17 @@ from pathlib import Path
 
 import typer
 
-from eigentensor.chain import Call, Chain, Network, Situation, Step, Survey, carry_out, message_of, rehearse, sendable
+from eigentensor.chain import Call, Chain, Findings, Network, Step, Survey, carry_out, message_of, rehearse, sendable
 from eigentensor.chain import settle as settle_chain
 from eigentensor.errors import ConfigError
 from eigentensor_operator.config import Settings, checked_address
 from eigentensor_operator.onboarding import Plan, alone, batch, plan_of, wait_for, write_batch, written
 from eigentensor_operator.options import head, say, show
 
-Planned = Callable[[Situation], Sequence[Step]]
+Planned = Callable[[Findings], Sequence[Step]]
 
 
-class Session:
+class OwnerAccount:
     """`chain` is a `Chain` where the owner's key is here."""
 
     def __init__(self, chain: Survey, owner: str, poll: float) -> None:
@@ -41,12 +41,12 @@ class Session:
         chain = self.chain
         while True:
             if dry_run or not isinstance(chain, Chain):
-                steps = planned(chain.situation(self.owner))
+                steps = planned(chain.findings(self.owner))
                 self._rehearse(steps)
             else:
                 steps = carry_out(chain, planned, _announce)
-            situation = chain.situation(self.owner)
-            plan = plan_of(chain, situation, signer, (*steps, *more))
+            findings = chain.findings(self.owner)
+            plan = plan_of(chain, findings, signer, (*steps, *more))
             if dry_run or self.is_cold or not wait or plan.exit_code != 9:
                 return plan
             for line in plan.lines():
@@ -80,7 +80,17 @@ def _announce(step: Step, call: Call) -> None:
 
 
 @contextmanager
-def opened(settings: Settings, owner: str | None) -> Iterator[Session]:
+def _resumable() -> Iterator[None]:
+    """Says how an interrupted plan goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted: run the same again. What was sent is waited for, and nothing is sent twice")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def opened(settings: Settings, owner: str | None) -> Iterator[OwnerAccount]:
     """The owner of the settings' keystore, or one whose key is elsewhere. Raises ConfigError, ChainError."""
     network = Network.load(settings.network)
     if owner is not None:
@@ -90,9 +100,10 @@ def opened(settings: Settings, owner: str | None) -> Iterator[Session]:
         survey.check()
         address = checked_address(owner, "--owner")
         head(network.name, address)
-        yield Session(survey, address, settings.poll_seconds)
+        yield OwnerAccount(survey, address, settings.poll_seconds)
         return
     account = settings.account()
     head(network.name, account.address)
-    with alone(settings.data_dir), Chain(network, account, settings.data_dir / "owner-transactions.sqlite") as chain:
-        yield Session(chain, account.address, settings.poll_seconds)
+    sent = settings.data_dir / "owner-transactions.sqlite"
+    with _resumable(), alone(settings.data_dir), Chain(network, account, sent) as chain:
+        yield OwnerAccount(chain, account.address, settings.poll_seconds)

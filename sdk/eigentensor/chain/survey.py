@@ -21,7 +21,7 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class Findings:
     """At the head `block`. Amounts in wei of the market's token (`deposit_shares` in shares), parts in WAD, times in
     blocks. Blocks that are none are 0."""
 
@@ -60,7 +60,7 @@ class Situation:
 class Survey(Reader):
     """One market, seen from one account."""
 
-    def situation(self, owner: str) -> Situation:
+    def findings(self, owner: str) -> Findings:
         """All at once, at the newest block."""
         d, me = self.deployment, self._address(owner)
         strategy, block = self._address(d.strategy), self.block_number()
@@ -77,7 +77,7 @@ class Survey(Reader):
         is_member = self.is_member(me)
         deallocation_delay = self._call(allocation, "DEALLOCATION_DELAY")
         answers = self._call(allocation, "isOperatorSlashable", me, operator_set)
-        return Situation(
+        return Findings(
             block=block,
             owner=me,
             operator_set=operator_set,

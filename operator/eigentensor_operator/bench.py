@@ -1,0 +1,157 @@
+"""How fast this machine does an operator's work: small programs, compiled, confined and rechecked as strangers' are."""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.bound import Bound
+from eigentensor.errors import StoreError
+from eigentensor.graph import GraphBuilder
+from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.program import Role
+from eigentensor.program.cost import Needs, needs_of
+from eigentensor.store import GatewayClient, LocalStore, save_safetensors
+from eigentensor_operator.device import Device
+
+T = TypeVar("T")
+RUNS = 3
+MIB = 1 << 20
+BLOB = 16 * MIB  # bytes
+LIMIT = 300.0  # seconds of one execution
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A program, and the seconds of an execution that is neither its fastest nor its slowest."""
+
+    program: str
+    needs: Needs
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`startup_seconds` is what an execution of next to nothing takes; `store` and `gateway` are bytes per second of a
+    blob that is hashed and kept here, and that is fetched and verified (None: no gateway took it)."""
+
+    device: str
+    startup_seconds: float
+    timings: tuple[Timing, ...]
+    store: float
+    gateway: float | None
+
+    @property
+    def operations_per_second(self) -> float:
+        """Instruction evaluations beyond the startup, of the slowest kind of program."""
+        return min(rate_of(timing, self.startup_seconds) for timing in self.timings)
+
+
+def rate_of(timing: Timing, startup: float) -> float:
+    """Evaluations per second; a tenth of the time is computing at least, however short it was."""
+    return timing.needs.operations / max(timing.seconds - startup, timing.seconds / 10)
+
+
+def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = lambda _: None) -> Measured:
+    """Everything, one after the other; `gateway` is its URL, `tell` hears what is measured. Raises ExecutionError."""
+    timings = []
+    with tempfile.TemporaryDirectory(prefix="eigentensor-bench-") as name:
+        folder = Path(name)
+        for title, make in PROGRAMS.items():
+            tell(f"measures {title}")
+            timings.append(_time(device, title, make(), folder))
+        tell("measures blobs")
+        blob = np.random.default_rng(0).bytes(BLOB)
+        LocalStore(folder / "store").put(blob[:MIB])  # hashing is compiled when it is first needed
+        store, root = _rate(lambda: LocalStore(folder / "store").put(blob))
+        fetched = None if gateway is None else _fetched(gateway, LocalStore(folder / "store"), root, folder)
+    return Measured(device.name, timings[0].seconds, tuple(timings[1:]), store, fetched)
+
+
+def _time(device: Device, title: str, graph: GraphProgram, folder: Path) -> Timing:
+    program, random = graph.program, np.random.default_rng(0)
+    named = program.named(Role.INPUT).items()
+    tensors = {name: random.standard_normal(buffer.shape, dtype=np.float32) for name, buffer in named}
+    files = []
+    for part, arrays in (("inputs", tensors), ("weights", dict(graph.weights))):
+        if arrays:
+            files.append(folder / f"{title}-{part}.safetensors")
+            save_safetensors(files[-1], arrays)
+    bound = Bound(program, tuple(files), {**tensors, **graph.weights}, {}, 1)
+    device.compile(program)
+    taken = []
+    for run in range(RUNS):
+        begun = time.perf_counter()
+        device.execute(bound, LIMIT, run.to_bytes(32, "big"))
+        taken.append(time.perf_counter() - begun)
+    return Timing(title, needs_of(program, 1), median(taken))
+
+
+def _fetched(url: str, store: LocalStore, root: str, folder: Path) -> float | None:
+    """Gives the gateway the blob, and fetches it into an empty store."""
+    empty = LocalStore(folder / "fetched")
+    try:
+        with GatewayClient(url, store, attempts=1) as giving, GatewayClient(url, empty) as taking:
+            giving.upload(root)
+            return _rate(lambda: taking.fetch(root))[0]
+    except StoreError:
+        return None
+
+
+def _rate(work: Callable[[], T]) -> tuple[float, T]:
+    begun = time.perf_counter()
+    done = work()
+    return BLOB / (time.perf_counter() - begun), done
+
+
+# ---- What strangers may send: sums of products, of windows, element by element, by softmax ----
+
+
+def _nothing() -> GraphProgram:
+    b = GraphBuilder()
+    return b.compile(b.input("x", 1) + 1.0)
+
+
+def _product() -> GraphProgram:
+    b = GraphBuilder()
+    return b.compile(b.input("x", (1024, 1024)) @ b.weight("w", _weights(1024, 1024)))
+
+
+def _network() -> GraphProgram:
+    b = GraphBuilder()
+    x = b.input("x", (1024, 784))
+    for layer, (rows, columns) in enumerate(((784, 512), (512, 512), (512, 10))):
+        x = (x @ b.weight(f"w{layer}", _weights(rows, columns))).relu()
+    return b.compile(x)
+
+
+def _attention() -> GraphProgram:
+    b = GraphBuilder()
+    q, k, v = (b.input(name, (8, 512, 64)) for name in "qkv")
+    return b.compile(((q @ k.swapaxes(1, 2)) * 0.125).softmax() @ v)
+
+
+def _elements() -> GraphProgram:
+    b = GraphBuilder()
+    x = b.input("x", (4096, 4096))
+    return b.compile((x * x + 1.0).sqrt().sum(axis=1))
+
+
+def _weights(rows: int, columns: int) -> NDArray[np.float32]:
+    return np.random.default_rng(rows).standard_normal((rows, columns), dtype=np.float32) / np.float32(rows)
+
+
+#: The first is the startup.
+PROGRAMS: Mapping[str, Callable[[], GraphProgram]] = {
+    "nothing": _nothing,
+    "product": _product,
+    "network": _network,
+    "attention": _attention,
+    "elements": _elements,
+}

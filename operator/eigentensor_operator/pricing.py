@@ -1,0 +1,118 @@
+"""What a task costs an operator, and what it asks for it: pure, in whole wei, rounded up."""
+
+import math
+from dataclasses import dataclass
+
+from eigentensor import economics
+from eigentensor.chain import Order
+from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.situation import GAS_ACCEPT, GAS_ANSWER, GAS_COMMIT, GAS_DEFEND
+
+YEAR = 31_557_600  # seconds
+HIGHEST = 1 << 96  # no price is as high
+_ROUNDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What an operator reckons with. Amounts in wei of the market's token, rates in WAD."""
+
+    min_price: int = 0
+    price_per_hour: int = 0  # what an hour of this machine has to bring
+    margin: int = 0  # what is asked beyond the costs, as a part of them
+    interest: int = 0  # what locked tokens could earn elsewhere in a year, as a part of them
+    disputed: int = 0  # the part of right results that somebody challenges nevertheless
+    coin_price: int = WAD  # of one of the chain's coins, which pays for gas
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a task is taken: how long it computes, what a unit of gas costs (wei of the coin), how fast blocks
+    come."""
+
+    seconds: float
+    gas_price: int
+    block_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of one task, or of one check, in wei of the market's token."""
+
+    computing: int
+    gas: int
+    games: int
+    lock: int
+
+    @property
+    def total(self) -> int:
+        return self.computing + self.gas + self.games + self.lock
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The least price, in wei, and the costs that it bears."""
+
+    price: int
+    costs: Costs
+
+
+def price_policy(r: Pricing, p: Parameters, order: Order, c: Conditions) -> Quote | None:
+    """The least price for which an operator takes an order under conditions `c`; None: there is none.
+
+    P = max(min_price, (1 + margin)·(computing + gas + games + lock(P))), the least fixed point, where
+      computing = price_per_hour · seconds / 3600
+      gas       = (accept + commit + reveal)·g                g: a unit of gas in tokens; contracts/README.md, "Gas"
+      games     = disputed · max(0, longest game·g + computing − G_DEF)
+      lock(P)   = interest · (END − accept) / year · (s(P) + K(P))
+    What a lost challenge pays its executor is G_DEF + 2P ("Who pays whom"); 2P is left out, so that the costs of a
+    right result grow with P. s and K are locked for END − accept at most, by the formulas of `economics.terms`. A seed
+    that nobody else records and a task that nobody else ends cost gas that is not reckoned with.
+    """
+    price = r.min_price
+    for _ in range(_ROUNDS):
+        costs = task_costs(r, p, order, c, price)
+        asked = asking(r, costs)
+        if asked <= price:
+            return Quote(price, costs)
+        if asked >= HIGHEST:
+            return None
+        price = asked
+    return None
+
+
+def asking(r: Pricing, costs: Costs) -> int:
+    """What is asked where these are the costs."""
+    return max(r.min_price, _ceil(costs.total * (WAD + r.margin), WAD))
+
+
+def task_costs(r: Pricing, p: Parameters, order: Order, c: Conditions, price: int) -> Costs:
+    """What it costs to execute an order right, accepted at `price`."""
+    computing, gas = _computing(r, c), _gas(r, c, GAS_ACCEPT + GAS_COMMIT)
+    game = max(0, _gas(r, c, GAS_DEFEND) + computing - p.g_def)
+    held = economics.stake(p, price, order.value_at_risk, order.check_rate, order.verifiers)
+    held += economics.collateral(p, price, order.verifiers, order.check_fee)
+    return Costs(computing, gas, _ceil(game * r.disputed, WAD), _lock(r, c, economics.lifetime(p, order.exec), held))
+
+
+def check_costs(r: Pricing, p: Parameters, order: Order, c: Conditions, price: int) -> Costs:
+    """What it costs to check an order that was accepted at `price`: answer, reveal and settle, and the bond."""
+    lock = _lock(r, c, economics.lifetime(p, order.exec), economics.bond(p, price))
+    return Costs(_computing(r, c), _gas(r, c, GAS_ANSWER), 0, lock)
+
+
+def _computing(r: Pricing, c: Conditions) -> int:
+    return _ceil(r.price_per_hour * math.ceil(c.seconds * 1e9), 3600 * 10**9)
+
+
+def _gas(r: Pricing, c: Conditions, gas: int) -> int:
+    return _ceil(gas * c.gas_price * r.coin_price, WAD)
+
+
+def _lock(r: Pricing, c: Conditions, blocks: int, held: int) -> int:
+    milliseconds = blocks * math.ceil(c.block_seconds * 1000)
+    return _ceil(held * r.interest * milliseconds, WAD * YEAR * 1000)
+
+
+def _ceil(whole: int, parts: int) -> int:
+    return -(-whole // parts)

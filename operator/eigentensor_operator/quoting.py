@@ -1,0 +1,141 @@
+"""What a measured machine asks for in a market, as people and programs read it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eigentensor import economics
+from eigentensor.chain import NONE, Network, Order, from_wei
+from eigentensor.chain.fees import GWEI
+from eigentensor.economics import WAD, Parameters
+from eigentensor_operator.bench import Measured, Timing, rate_of
+from eigentensor_operator.config import Settings
+from eigentensor_operator.policy import SEMANTICS, readable
+from eigentensor_operator.pricing import Conditions, Pricing, Quote, price_policy
+
+_NOBODY = "0x" + "00" * 20
+_RATE = WAD // 5
+_HEAD = ("program", "evaluations", "seconds", "per second", "computing", "gas", "games", "lock", "price")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured program, the blocks that its order has for the execution, and what it has to pay (None: no price)."""
+
+    timing: Timing
+    exec: int
+    quote: Quote | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of one machine in one market, while gas costs `gas_price` wei of the coin."""
+
+    measured: Measured
+    network: Network
+    pricing: Pricing
+    gas_price: int
+    rows: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of `eigentensor.operator-bench/1`: amounts in wei as decimal strings, times in seconds."""
+        m = self.measured
+        return {
+            "device": m.device,
+            "startup_seconds": m.startup_seconds,
+            "operations_per_second": m.operations_per_second,
+            "store_bytes_per_second": m.store,
+            "gateway_bytes_per_second": m.gateway,
+            "gas_price": str(self.gas_price),
+            "pricing": {name: str(value) for name, value in asdict(self.pricing).items()},
+            "programs": [self._row(row) for row in self.rows],
+        }
+
+    def _row(self, row: Row) -> dict[str, Any]:
+        t, quote = row.timing, row.quote
+        costs = {name: str(value) for name, value in asdict(quote.costs).items()} if quote else None
+        return {
+            "program": t.program,
+            "operations": t.needs.operations,
+            "memory": t.needs.memory,
+            "seconds": t.seconds,
+            "operations_per_second": rate_of(t, self.measured.startup_seconds),
+            "exec": row.exec,
+            "costs": costs,
+            "price": str(quote.price) if quote else None,
+        }
+
+    def lines(self) -> Iterator[str]:
+        m, deployment = self.measured, self.network.deployment
+        symbol, decimals = deployment.token_symbol, deployment.token_decimals
+        gateway = "the gateway took none" if m.gateway is None else f"{_short(m.gateway)}B/s fetched and verified"
+        yield f"device    {m.device}, {m.operations_per_second:.3g} evaluations per second by its slowest program here"
+        yield f"startup   {m.startup_seconds:.3g} s of every execution, with sandbox and recheck"
+        yield f"blobs     {_short(m.store)}B/s hashed and kept; {gateway}"
+        yield f"gas       {self.gas_price / GWEI:.3g} gwei"
+        yield ""
+
+        def amount(wei: int) -> str:
+            return from_wei(readable(wei), decimals)
+
+        table: list[tuple[str, ...]] = [_HEAD]
+        for row in self.rows:
+            t, quote = row.timing, row.quote
+            speed = (f"{t.needs.operations:,}", f"{t.seconds:.3g}", _short(rate_of(t, m.startup_seconds)))
+            costs = tuple(amount(wei) for wei in asdict(quote.costs).values()) if quote else ("–",) * 4
+            table.append((t.program, *speed, *costs, amount(quote.price) if quote else "none"))
+        yield from _columns(table)
+        r = self.pricing
+        yield f"in {symbol}, of an order that one verifier checks with {_RATE / WAD:.0%} and that puts no more at risk:"
+        yield f"computing at {from_wei(r.price_per_hour, decimals)} an hour, gas, games about {from_wei(r.disputed)} of"
+        yield f"all results, {from_wei(r.interest)} a year on what it locks, and {from_wei(r.margin)} of it all on top"
+
+
+def prices(measured: Measured, network: Network, settings: Settings, gas_price: int) -> Prices:
+    """What the machine asks for each measured program, by the seconds that it took."""
+    p, rows = network.deployment.parameters, []
+    pricing = settings.pricing(network.deployment.token_decimals)
+    for timing in measured.timings:
+        exec_ = min(p.max_exec, math.ceil(timing.seconds / settings.block_seconds) + settings.reserve)
+        conditions = Conditions(timing.seconds, gas_price, settings.block_seconds)
+        rows.append(Row(timing, exec_, _quote(pricing, p, exec_, conditions)))
+    return Prices(measured, network, pricing, gas_price, tuple(rows))
+
+
+def speed(measured: Measured) -> dict[str, str]:
+    """What the daemon is to expect of this machine, as settings: not faster than it was measured."""
+    power = 10 ** int(math.log10(measured.operations_per_second) - 2)
+    operations = int(measured.operations_per_second // power * power)
+    startup = math.ceil(measured.startup_seconds * 100) / 100
+    return {"operations_per_second": str(operations), "startup_seconds": str(startup)}
+
+
+def _quote(pricing: Pricing, p: Parameters, exec_: int, c: Conditions) -> Quote | None:
+    """For an order whose fee for a check is the least that goes with its price."""
+    quote = price_policy(pricing, p, ordinary(p, exec_, 0), c)
+    return quote and price_policy(pricing, p, ordinary(p, exec_, quote.price), c)
+
+
+def ordinary(p: Parameters, exec_: int, price: int) -> Order:
+    """An order as many are: one task in five checked by one verifier, at the least fee, nothing more at risk."""
+    return Order(
+        client=_NOBODY, nonce=0, semantics=SEMANTICS, program=NONE, inputs=NONE, weights=NONE, states=NONE,
+        variables=NONE, repeat=1, min_price=price, max_price=price, ramp_start=0, ramp_length=0,
+        check_fee=economics.check_fee_bound(p, price), check_rate=max(_RATE, p.check_floor), verifiers=1,
+        value_at_risk=0, exec=exec_, accept_by=0, operators=NONE,
+    )  # fmt: skip
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        numbers = (text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))
+        yield "  ".join((first.ljust(widths[0]), *numbers))
+
+
+def _short(number: float) -> str:
+    """With a prefix of the SI."""
+    power = min(4, max(0, int(math.log10(max(number, 1)) // 3)))
+    return f"{number / 1000**power:.3g} {' kMGT'[power]}".rstrip()
