@@ -5,6 +5,7 @@ python client/examples/language_model.py write "A program" " and an operator" --
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -29,13 +30,14 @@ from language.writing import writing
 
 README = Path(__file__).parents[2] / "README.md"
 FILE = Path("language_model.safetensors")
+TOKENIZER, MODEL = Path("language_model.tokenizer.json"), Path("language_model.json")
 BATCH = Batch(rows=4, length=192)
 STEPS = 400
 TERMS = Terms(to_wei("0.05"), exec=60)
 
 
 def train(steps: int = STEPS) -> None:
-    """Writes FILE: the weights, and the merges of the tokenizer."""
+    """Writes FILE: the weights, and the merges of the tokenizer; and what `eigentensor deploy` wants of a chat app."""
     text = README.read_text()
     pairs = byte_pairs.trained(text, SMALL.vocabulary)
     tokens = np.array([END, *pairs.encode(text), END], np.int32)
@@ -45,6 +47,8 @@ def train(steps: int = STEPS) -> None:
 
     weights = taught(drawn(SMALL), BATCH, tokens, steps, tell)
     save_file({"merges": np.array(pairs.merges, np.int32), **weights}, FILE)
+    TOKENIZER.write_bytes(pairs.to_bytes())
+    MODEL.write_text(json.dumps({"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": str(TOKENIZER)}) + "\n")
 
 
 def load() -> tuple[GraphProgram, BytePairs]:

@@ -11,7 +11,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from eigentensor.web import problems
 from eigentensor.web.limits import BodyLimit
-from eigentensor_client.serving import blob_routes, documents, limits, task_routes
+from eigentensor_client.serving import apps_routes, blob_routes, documents, limits, openai_routes, task_routes
+from eigentensor_client.serving.apps_deployed import Deployed
+from eigentensor_client.serving.openai_errors import OpenAIErrors
 from eigentensor_client.serving.service import Service
 
 _CORS_HEADERS = ["authorization", "content-type", "idempotency-key", "prefer", "last-event-id"]
@@ -30,10 +32,14 @@ def create_app(service: Service) -> FastAPI:
     problems.install(app)
     for routes in (task_routes, blob_routes):
         app.include_router(routes.router(service))
+    deployed = Deployed(service)
+    app.include_router(apps_routes.router(deployed))
     app.include_router(_service(service))
     documents.install(app)
+    openai_routes.include(app, deployed)
     app.add_middleware(BodyLimit, limit=lambda scope: settings.max_body)
     limits.install(app, service.tokens, settings.rate, settings.origins, service.metrics)
+    app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
     if settings.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=_CORS_HEADERS

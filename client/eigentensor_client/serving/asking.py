@@ -4,7 +4,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,12 +16,13 @@ from starlette.exceptions import HTTPException
 from eigentensor.program import Role
 from eigentensor.store import parse_name
 from eigentensor_client.serving.backend import Ask, Outcome
-from eigentensor_client.serving.bodies import TaskBody, outputs_as_json, tensors_in, tensors_of
+from eigentensor_client.serving.bodies import Body, TaskBody, outputs_as_json, tensors_in, tensors_of
 from eigentensor_client.serving.book import Job
 from eigentensor_client.serving.service import Service, caller_of
 
 TENSORS = "application/octet-stream"
 _TENSOR_TYPES = (TENSORS, "application/vnd.safetensors", "application/safetensors")
+Read = TypeVar("Read", bound=Body)
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -51,7 +52,7 @@ def is_tensors(request: Request) -> bool:
     return False
 
 
-def read_body(model: type[TaskBody], data: bytes) -> TaskBody:
+def read_body(model: type[Read], data: bytes) -> Read:
     """Raises RequestValidationError."""
     try:
         return model.model_validate_json(data)

@@ -87,6 +87,14 @@ class TermsBody(Body):
         )
 
 
+class AppBody(Body):
+    """What an app is asked; its own description has the schema of its inputs."""
+
+    inputs: dict[str, TensorLike] = Field(default_factory=dict)
+    variables: dict[str, Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]] = Field(default_factory=dict)
+    repeat: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
+
+
 class TaskBody(Body):
     """A program and what it is given. `wait` is what the answer waits for; `checked` is checked with certainty."""
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from eigentensor.errors import BindingError
 from eigentensor.web.problems import MEDIA_TYPE
-from eigentensor_client.serving.bodies import ExecuteBody, TaskBody
+from eigentensor_client.serving.bodies import AppBody, Body, ExecuteBody, TaskBody
 
 _REF = "#/components/schemas/{model}"
 _FILE = {"schema": {"type": "string", "format": "binary"}}
@@ -24,7 +24,7 @@ RESULT: dict[str, Any] = {
 _ACCEPTED = {HTTPStatus.ACCEPTED: {"description": "It goes on: where to ask", "content": {"application/json": _OBJECT}}}
 
 
-def executes(model: type[TaskBody]) -> dict[str, Any]:
+def executes(model: type[Body]) -> dict[str, Any]:
     """Of a route that takes a task and answers with its result, or with 202."""
     return {"openapi_extra": _body(model), "responses": RESULT["responses"] | _ACCEPTED}
 
@@ -42,7 +42,7 @@ def variable(word: str) -> tuple[str, int]:
         raise BindingError(f"cannot read variable {word!r}", fix="Write NAME:NUMBER.") from None
 
 
-def _body(model: type[TaskBody]) -> dict[str, Any]:
+def _body(model: type[Body]) -> dict[str, Any]:
     content = {
         "application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}},
         "application/octet-stream": _FILE,
@@ -58,7 +58,7 @@ def install(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = generate()
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            for model in (TaskBody, ExecuteBody):
+            for model in (TaskBody, ExecuteBody, AppBody):
                 _add(schemas, model)
             schemas["Problem"] = _PROBLEM
             document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -66,7 +66,7 @@ def install(app: FastAPI) -> None:
             for path in document["paths"].values():
                 for operation in path.values():
                     operation["responses"].pop("422", None)
-                    operation["responses"]["default"] = _REFUSAL
+                    operation["responses"].setdefault("default", _REFUSAL)
         return app.openapi_schema  # type: ignore[return-value]
 
     app.openapi = complete  # type: ignore[method-assign]

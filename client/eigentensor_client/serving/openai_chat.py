@@ -1,7 +1,6 @@
 """`/v1/chat/completions`, decided: a request becomes tokens and a way to draw more, tokens become an answer. Pure."""
 
 import codecs
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -82,8 +81,11 @@ class Wanted:
     stops: tuple[str, ...]
 
 
-def read(request: ChatRequest, chat: Chat, pairs: BytePairs, context: int) -> Wanted:
-    """Raises Unsupported for a parameter that would not be honoured, BindingError for a text without room."""
+def read(request: ChatRequest, chat: Chat, pairs: BytePairs, context: int, chance: int) -> Wanted:
+    """`chance` is the seed of a request that has none.
+
+    Raises Unsupported for a parameter that would not be honoured, BindingError for what is no text.
+    """
     for name, value in (request.model_extra or {}).items():
         harmless = value is None or name in _ABOUT_THE_CALLER or any(_same(value, v) for v in _HARMLESS.get(name, ()))
         if not harmless:
@@ -101,7 +103,7 @@ def read(request: ChatRequest, chat: Chat, pairs: BytePairs, context: int) -> Wa
             fix="Send a shorter text, or ask for fewer tokens.",
         )
     temperature = 1.0 if request.temperature is None else request.temperature
-    seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed % SEEDS
+    seed = (chance if request.seed is None else request.seed) % SEEDS
     return Wanted(given, most, Sampling(temperature, request.min_p or 0.0, seed), stops)
 
 
@@ -146,12 +148,17 @@ class Answer:
     def _take(self, token: int) -> None:
         self.tokens += 1
         is_last = token == self.end or self.tokens == self.most
-        self._held += self._decoder.decode(b"" if token == self.end else self.pairs.strings[token], is_last)
-        found = [place for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        self._held += self._decoder.decode(self._bytes(token), is_last)
+        found = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
         if found:
-            self._held = self._held[: min(found)]
+            self._held = self._held[: min(found)[1]]  # the stop that was complete first
         if found or is_last:
             self.finish = "stop" if found or token == self.end else "length"
+
+    def _bytes(self, token: int) -> bytes:
+        if token == self.end:
+            return b""
+        return self.pairs.strings[token] if 0 <= token < self.pairs.size else "\ufffd".encode()
 
     def _open(self) -> int:
         """How many of the last characters may belong to a stop that is not complete."""

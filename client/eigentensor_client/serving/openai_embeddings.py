@@ -65,8 +65,8 @@ def _tokens(text: str | list[int], pairs: BytePairs) -> list[int]:
         raise Unsupported("input", "has half of a surrogate pair", fix="Send valid Unicode.") from None
 
 
-def batches(rows: Sequence[Sequence[int]], program: Program) -> Iterator[tuple[int, Tensors]]:
-    """The inputs of as few executions as there can be, each with how many of its rows are texts."""
+def batches(rows: Sequence[Sequence[int]], program: Program) -> Iterator[Tensors]:
+    """The inputs of as few executions as there can be, each of as many texts as the encoder has rows."""
     most, length = Embeddings.shape(program)
     for start in range(0, len(rows), most):
         part = rows[start : start + most]
@@ -75,7 +75,7 @@ def batches(rows: Sequence[Sequence[int]], program: Program) -> Iterator[tuple[i
             tokens[number, : len(row)] = row
             mask[number, : len(row)] = 1
         inputs: Tensors = {"tokens": tokens, "mask": mask}
-        yield len(part), {name: inputs[name] for name in program.named(Role.INPUT)}
+        yield {name: inputs[name] for name in program.named(Role.INPUT)}
 
 
 def pooled(output: Values, rows: Sequence[Sequence[int]], model: Embeddings) -> Values:

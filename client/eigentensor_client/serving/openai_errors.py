@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,6 +11,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from eigentensor.errors import BindingError
 
 PATHS = ("/v1/chat/", "/v1/embeddings", "/v1/models")
+#: What OpenAPI says of refusals on these routes.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "Refused",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["error"],
+                    "properties": {"error": {"type": "object", "required": ["message", "type", "param", "code"]}},
+                }
+            }
+        },
+    }
+}
+_CODES = {"AppNotFound": "model_not_found", "Unauthorized": "invalid_api_key", "BudgetSpent": "insufficient_quota"}
 _TYPES = {401: "authentication_error", 402: "insufficient_quota", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -30,8 +47,8 @@ def error_object(status: int, message: str, code: str | None, parameter: str | N
 def of_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     """The same of an RFC 9457 problem of this service; its other fields stand beside `error`."""
     message = " ".join(str(problem[name]) for name in ("detail", "fix") if problem.get(name))
-    body = error_object(int(problem["status"]), message, problem.get("code"), problem.get("parameter"))
-    return {**problem, **body}
+    code = problem.get("code")
+    return {**problem, **error_object(int(problem["status"]), message, _CODES.get(str(code), code))}
 
 
 class OpenAIErrors:
@@ -69,5 +86,7 @@ async def _send_error(held: list[Message], send: Send) -> None:
     headers = MutableHeaders(raw=start["headers"])
     headers["content-type"] = "application/json"
     headers["content-length"] = str(len(body))
+    if start["status"] != HTTPStatus.TOO_MANY_REQUESTS:
+        headers["x-should-retry"] = "false"  # by itself a client would pay for the same once more
     await send(start)
     await send({"type": "http.response.body", "body": body})

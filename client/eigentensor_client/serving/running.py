@@ -63,7 +63,7 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
         price = to_wei(settings.max_price, decimals)
         yield Service(
                 settings, backend, book, changes, tokens, client.store, Metrics(), price, decimals,
-                client.network.name, client.address,
+                client.network.name, client.address, deployment.domain,
             )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from eigentensor.chain import Domain
 from eigentensor.store import LocalStore
 from eigentensor_client.orders import Terms
 from eigentensor_client.serving.backend import Backend
@@ -30,6 +31,7 @@ class Service:
     decimals: int
     network: str
     account: str | None
+    domain: Domain | None = None  # the market that is paid in
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

@@ -1,0 +1,95 @@
+"""Apps over HTTP: what is deployed, what it takes, a page for people, and its answers."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.chain.units import from_wei
+from eigentensor.program import Role
+from eigentensor_client.serving import apps_page, apps_schema, asking, documents
+from eigentensor_client.serving.apps import App
+from eigentensor_client.serving.apps_deployed import Deployed
+from eigentensor_client.serving.backend import Ask
+from eigentensor_client.serving.bodies import AppBody, tensors_in, tensors_of
+
+Name = Annotated[str, Path(max_length=63, description="an app's name")]
+Version = Annotated[int, Path(ge=1, lt=1 << 31)]
+Variables = Annotated[list[str] | None, Query(max_length=64, description="with a safetensors body: NAME:NUMBER")]
+Repeat = Annotated[int | None, Query(ge=1, lt=1 << 32)]
+
+
+def router(deployed: Deployed) -> APIRouter:
+    routes = APIRouter(prefix="/v1/apps", tags=["apps"])
+
+    @routes.get("")
+    def list_apps() -> dict[str, Any]:
+        """Every app, in the version that is served."""
+        return {"schema": "eigentensor.apps/1", "apps": [app.to_json() for app in deployed.apps.list()]}
+
+    @routes.get("/{name}")
+    def read_app(name: Name) -> dict[str, Any]:
+        """The served version of an app: what it takes as a JSON Schema, an example, what it gives."""
+        return _described(deployed, deployed.app(name))
+
+    @routes.get("/{name}/versions/{version}")
+    def read_version(name: Name, version: Version) -> dict[str, Any]:
+        """The same of any version."""
+        return _described(deployed, deployed.app(name, version))
+
+    @routes.get("/{name}/docs", response_class=HTMLResponse)
+    def read_page(name: Name, request: Request) -> HTMLResponse:
+        """The same for people, with a form to try it."""
+        app = deployed.app(name)
+        program, versions = deployed.program(app), deployed.apps.versions(name)
+        said = _described(deployed, app)
+        url = str(request.base_url).rstrip("/")
+        text = apps_page.page(app, program, versions, said["example"], url, _price(deployed, app))
+        return HTMLResponse(text, headers=apps_page.HEADERS)
+
+    @routes.post("/{name}", **documents.executes(AppBody))
+    async def ask_app(name: Name, request: Request, variable: Variables = None, repeat: Repeat = None) -> Response:
+        """Executes an app: JSON for JSON, safetensors for safetensors."""
+        return await _answered(deployed, request, name, None, variable, repeat)
+
+    @routes.post("/{name}/versions/{version}", **documents.executes(AppBody))
+    async def ask_version(
+        name: Name, version: Version, request: Request, variable: Variables = None, repeat: Repeat = None
+    ) -> Response:
+        """Executes one version of an app."""
+        return await _answered(deployed, request, name, version, variable, repeat)
+
+    return routes
+
+
+async def _answered(
+    deployed: Deployed, request: Request, name: str, version: int | None, variable: list[str] | None, repeat: int | None
+) -> Response:
+    given = dict(documents.variable(word) for word in variable or ())
+    has_tensors, data = asking.is_tensors(request), await request.body()
+
+    def ask() -> Ask:
+        app = deployed.app(name, version)
+        program = deployed.program(app)
+        if has_tensors:
+            return deployed.ask(app, program, tensors_in(data), given, repeat or 1)
+        body = asking.read_body(AppBody, data)
+        return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
+
+    wanted = await run_in_threadpool(ask)
+    job = await asking.asked(deployed.service, request, wanted)
+    return await asking.answer(deployed.service, request, job, wanted.stage)
+
+
+def _described(deployed: Deployed, app: App) -> dict[str, Any]:
+    versions, served = deployed.apps.versions(app.name), deployed.apps.get(app.name).version
+    return apps_schema.described(app, deployed.program(app), versions, served)
+
+
+def _price(deployed: Deployed, app: App) -> str:
+    if app.terms is None or deployed.service.domain is None:
+        return "executed by this machine: nothing is paid, nobody checks"
+    most = from_wei(app.terms.max_price, deployed.service.decimals)
+    a_day = "" if app.budget is None else f"; at most {from_wei(app.budget, deployed.service.decimals)} a day"
+    return f"a paid task for at most {most} tokens and its verifiers{a_day}; answered when it is {app.stage}"

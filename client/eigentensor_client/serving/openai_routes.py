@@ -1,0 +1,104 @@
+"""`/v1/chat/completions`, `/v1/embeddings` and `/v1/models`, for OpenAI's clients as they are."""
+
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.errors import ExecutionError, NotYet
+from eigentensor_client.serving import asking, openai_embeddings
+from eigentensor_client.serving.apps import App
+from eigentensor_client.serving.apps_deployed import Deployed
+from eigentensor_client.serving.apps_models import OUTPUT, Chat, Embeddings
+from eigentensor_client.serving.openai_chat import ChatRequest
+from eigentensor_client.serving.openai_completion import Completion, proofs
+from eigentensor_client.serving.openai_embeddings import EmbeddingsRequest
+from eigentensor_client.serving.openai_errors import REFUSALS, Unsupported, error_object
+from eigentensor_client.serving.openai_texts import Writers
+from eigentensor_client.serving.service import caller_of
+
+_OBJECT = {"schema": {"type": "object"}}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The answer", "content": {"application/json": _OBJECT, "text/event-stream": {}}}
+}
+
+
+def include(app: FastAPI, deployed: Deployed) -> None:
+    """Adds the routes to a service."""
+    app.include_router(_router(deployed))
+
+    @app.exception_handler(Unsupported)
+    async def unsupported(_: Request, error: Unsupported) -> JSONResponse:
+        message = " ".join(filter(None, (error.what, error.fix)))
+        body = error_object(HTTPStatus.BAD_REQUEST, message, "unsupported_value", error.parameter)
+        return JSONResponse(body, HTTPStatus.BAD_REQUEST)
+
+
+def _router(deployed: Deployed) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["openai"], responses=REFUSALS)
+    writers = Writers(deployed)
+
+    @routes.get("/models")
+    def list_models() -> dict[str, Any]:
+        """Every app that is a model."""
+        return {"object": "list", "data": [_model(app) for app in deployed.apps.list() if app.model]}
+
+    @routes.get("/models/{model}")
+    def read_model(model: Annotated[str, Path(max_length=80)]) -> dict[str, Any]:
+        """A model: NAME, or NAME@VERSION."""
+        return _model(deployed.model(model, (Chat, Embeddings)))
+
+    @routes.post("/chat/completions", responses=_STREAM)
+    async def complete(body: ChatRequest, request: Request) -> Response:
+        """A chat app's answer. With a seed it is the same whenever it is asked for, on every device."""
+        app = await run_in_threadpool(deployed.model, body.model, (Chat,))
+        completion = await run_in_threadpool(Completion, deployed, app, body, request.headers.get("idempotency-key"))
+        pieces = completion.pieces(writers, caller_of(request))
+        first = await anext(pieces)  # what is wrong is known before an answer begins
+        if body.stream:
+            events = completion.events(first, pieces)
+            return StreamingResponse(events, headers=completion.headers(), media_type="text/event-stream")
+        async for _ in pieces:
+            pass
+        return JSONResponse(completion.whole(), headers=completion.headers())
+
+    @routes.post("/embeddings")
+    async def embed(body: EmbeddingsRequest, request: Request) -> Response:
+        """A vector for each text, with as few tasks as the encoder's rows allow."""
+        app = await run_in_threadpool(deployed.model, body.model, (Embeddings,))
+        return await _embedded(deployed, app, body, request)
+
+    return routes
+
+
+async def _embedded(deployed: Deployed, app: App, body: EmbeddingsRequest, request: Request) -> Response:
+    assert isinstance(app.model, Embeddings)
+    service, program, pairs = deployed.service, deployed.program(app), deployed.tokenizer(app)
+    rows = await run_in_threadpool(openai_embeddings.read, body, pairs, Embeddings.shape(program)[1])
+    caller, key = caller_of(request), request.headers.get("idempotency-key")
+    jobs, vectors = [], []
+    for number, inputs in enumerate(openai_embeddings.batches(rows, program)):
+        ask = deployed.ask(app, program, inputs)
+        jobs.append(await run_in_threadpool(service.backend.ask, ask, caller, key and f"{key}.{number}"))
+    most = Embeddings.shape(program)[0]
+    for number, job in enumerate(jobs):
+        if not await asking.finished(service, job, app.stage, service.settings.patience):
+            raise NotYet(f"task {job.task} is not {app.stage} yet", fix=f"GET /v1/tasks/{job.task} says how it stands.")
+        outcome = await run_in_threadpool(service.backend.result, job)
+        part = rows[number * most : (number + 1) * most]
+        vectors.append(openai_embeddings.pooled(outcome.outputs[OUTPUT], part, app.model))
+    every = np.concatenate(vectors)
+    if not np.isfinite(every).all():
+        raise ExecutionError("the encoder's output has elements that are no numbers", fix="Choose other texts.")
+    said = openai_embeddings.answer(body.model, every, sum(map(len, rows)), body.encoding_format)
+    content = {**said, "eigentensor": {"tasks": proofs(deployed, jobs)}}
+    return JSONResponse(content, headers=service.headers(jobs[-1]))
+
+
+def _model(app: App) -> dict[str, Any]:
+    created = int(datetime.fromisoformat(app.created).timestamp())
+    return {"id": app.name, "object": "model", "created": created, "owned_by": "eigentensor"}

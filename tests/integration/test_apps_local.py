@@ -1,0 +1,222 @@
+"""Apps behind `eigentensor serve --local`, and what OpenAI's own client makes of them."""
+
+import base64
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import uvicorn
+from tinygrad import Tensor
+
+import language_model
+from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.store import save_safetensors
+from eigentensor_client import byte_pairs
+from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.apps import Apps
+from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
+from eigentensor_client.serving.running import assembled, listening_at
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.writing import Sampling, Text
+from language.decoder import Shape, drawn
+from language.writing import writing
+
+PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
+TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
+BIAS = np.array([1, -2, 0.5, 4], np.float32)
+
+
+@pytest.fixture(scope="module")
+def apps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
+    home = tmp_path_factory.mktemp("apps")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EIGENTENSOR_CACHE_DIR", str(home / "blobs"))
+        yield Apps(home / "data")
+
+
+@pytest.fixture(scope="module")
+def url(apps: Apps) -> Iterator[str]:
+    """A service on this machine, as `serve --local` runs it."""
+    settings = Settings(local=True, data=apps.root.parent, rate=1e6, port=0)
+    with assembled(settings) as service, listening_at(settings) as listening:
+        server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def added(apps: Apps) -> str:
+    """x · 2 + bias, twice: the second version has no bias."""
+    for bias in (BIAS, 0 * BIAS):
+        context = TensorContext()
+        x, b = context.add_graph_input("x", (4,)), context.add_weight("bias", Tensor(bias))
+        graph = context.compile_to_graph(x * 2 + b)
+        save_safetensors(path := apps.root.parent / "bias.safetensors", dict(graph.weights))
+        deploy_local(apps, "added", read_parts(graph.program, str(path), None, None, apps))
+    return "added"
+
+
+@pytest.fixture(scope="module")
+def chat_graph() -> GraphProgram:
+    graph, random = writing(drawn(TINY)), np.random.default_rng(3)
+    weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
+    return GraphProgram(graph.program, weights, graph.states)
+
+
+@pytest.fixture(scope="module")
+def page(apps: Apps, chat_graph: GraphProgram) -> str:
+    folder = apps.root.parent
+    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
+    (folder / "chat.json").write_text(
+        '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenizer.json", "step": 3}'
+    )
+    for word, tensors in (("weights", chat_graph.weights), ("states", chat_graph.states)):
+        save_safetensors(folder / word, dict(tensors))
+    parts = read_parts(chat_graph.program, str(folder / "weights"), str(folder / "states"), folder / "chat.json", apps)
+    return deploy_local(apps, "page", parts).name
+
+
+@pytest.fixture
+def ai(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        yield client
+
+
+def test_an_app_says_what_it_takes_and_answers_its_own_example(url: str, added: str) -> None:
+    said = httpx.get(f"{url}/v1/apps/{added}").json()
+    assert (said["version"], said["versions"], said["served"]) == (2, [1, 2], 2)
+    assert said["outputs"][0] == {"name": "output", "dtype": "float32", "shape": [4]}
+    answer = httpx.post(f"{url}/v1/apps/{added}", json=said["example"])
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["eigentensor-state"] == "local"
+    assert "eigentensor-receipt" not in answer.headers
+    assert [app["name"] for app in httpx.get(f"{url}/v1/apps").json()["apps"]].count(added) == 1
+
+
+def test_any_version_answers_and_what_is_served_changes_at_once(url: str, added: str, apps: Apps) -> None:
+    def asked(path: str) -> list[float]:
+        answer = httpx.post(f"{url}/v1/apps/{path}", json={"inputs": {"x": [1, 2, 3, 4]}})
+        tensor = answer.json()["tensor"]
+        data = np.frombuffer(base64.b64decode(tensor["data"]), tensor["dtype"])
+        return [float(value) for value in data]
+
+    doubled = [2.0, 4.0, 6.0, 8.0]
+    assert asked(added) == asked(f"{added}/versions/2") == doubled
+    assert asked(f"{added}/versions/1") == (np.array(doubled) + BIAS).tolist()
+    apps.rollback(added)
+    assert asked(added) == (np.array(doubled) + BIAS).tolist()
+    apps.rollback(added, 2)
+    assert asked(added) == doubled
+
+
+def test_wrong_requests_to_an_app_are_problems(url: str, added: str) -> None:
+    for path, body, status, code in (
+        ("nothing", {"inputs": {}}, 404, "AppNotFound"),
+        (f"{added}/versions/9", {"inputs": {}}, 404, "AppNotFound"),
+        (added, {"inputs": {"x": [1, 2]}}, 422, "BindingError"),
+        (added, {"inputs": {}}, 422, "BindingError"),
+        (added, {"x": [1, 2, 3, 4]}, 400, "BadRequest"),
+    ):
+        answer = httpx.post(f"{url}/v1/apps/{path}", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+
+
+def test_the_page_of_an_app_may_fetch_nothing_from_elsewhere(url: str, added: str) -> None:
+    answer = httpx.get(f"{url}/v1/apps/{added}/docs")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert f"{url}/v1/apps/{added}" in answer.text
+    assert "nothing is paid" in answer.text
+
+
+def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_graph: GraphProgram) -> None:
+    for sampling in (Sampling(), Sampling(1.2, least=0.1, seed=5), Sampling(0.7, seed=(1 << 64) - 1)):
+        text = Text(PAIRS, TINY.context, language_model.here(chat_graph))
+        expected = text.write("a task", 10, sampling).removeprefix("a task")
+        asked = {
+            "model": page, "messages": [{"role": "user", "content": "a task"}], "max_tokens": 10,
+            "temperature": sampling.temperature, "seed": sampling.seed, "extra_body": {"min_p": sampling.least},
+        }  # fmt: skip
+        whole = ai.chat.completions.create(**asked)
+        [choice] = whole.choices
+        assert expected.startswith(choice.message.content)
+        assert (choice.finish_reason, choice.message.content) in (
+            ("length", expected),
+            ("stop", choice.message.content),
+        )
+        assert whole.usage.prompt_tokens == len(PAIRS.encode("a task"))
+        assert whole.usage.completion_tokens == 10 or choice.finish_reason == "stop"
+        assert whole.model_extra["eigentensor"]["seed"] == sampling.seed
+        pieces = list(ai.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in pieces if chunk.choices)
+        assert (said, pieces[-1].usage) == (choice.message.content, whole.usage)
+        assert pieces[-2].choices[0].finish_reason == choice.finish_reason
+        stop = choice.message.content[3:5]
+        stopped = ai.chat.completions.create(**asked, stop=[stop]).choices[0]
+        assert (stopped.finish_reason, stop in stopped.message.content) == ("stop", False)
+
+
+def test_without_a_seed_answers_differ_and_say_which_seed_repeats_them(ai: openai.OpenAI, page: str) -> None:
+    asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "max_tokens": 12}
+    first, second = (ai.chat.completions.create(**asked) for _ in range(2))
+    assert first.choices[0].message.content != second.choices[0].message.content
+    again = ai.chat.completions.create(**asked, seed=first.model_extra["eigentensor"]["seed"])
+    assert again.choices[0].message.content == first.choices[0].message.content
+    raw = ai.chat.completions.with_raw_response.create(**asked)
+    assert raw.headers["eigentensor-state"] == "local"
+    same = [ai.chat.completions.create(**asked, extra_headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert same[0].choices[0].message.content == same[1].choices[0].message.content
+
+
+def test_many_texts_at_once_do_not_mix(ai: openai.OpenAI, page: str) -> None:
+    def written(seed: int) -> str:
+        messages = [{"role": "user", "content": "a"}]
+        answer = ai.chat.completions.create(model=page, messages=messages, max_tokens=12, seed=seed)  # type: ignore[arg-type]
+        return answer.choices[0].message.content or ""
+
+    alone = [written(seed) for seed in range(8)]
+    together: dict[int, str] = {}
+    threads = [threading.Thread(target=lambda s=seed: together.update({s: written(s)})) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [together[seed] for seed in range(8)] == alone
+
+
+def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, added: str) -> None:
+    said = [{"role": "user", "content": "a"}]
+    for kind, code, more in (
+        (openai.NotFoundError, "model_not_found", {"model": "nothing", "messages": said}),
+        (openai.NotFoundError, "model_not_found", {"model": added, "messages": said}),
+        (openai.NotFoundError, "model_not_found", {"model": f"{page}@x", "messages": said}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "top_p": 0.5}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "max_tokens": 99}),
+        (openai.BadRequestError, "BadRequest", {"model": page, "messages": said, "temperature": 5}),
+    ):
+        with pytest.raises(kind) as refused:
+            ai.chat.completions.create(**more)
+        assert refused.value.code == code
+        assert refused.value.response.headers["content-type"] == "application/json"
+        assert refused.value.body["message"]
+    assert [refused.value.param, refused.value.type] == [None, "invalid_request_error"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        ai.chat.completions.create(model=page, messages=said, n=2)
+    assert refused.value.param == "n"
+
+
+def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, added: str) -> None:
+    assert page in [model.id for model in ai.models.list()]
+    assert added not in [model.id for model in ai.models.list()]
+    assert ai.models.retrieve(page).owned_by == "eigentensor"
+    with pytest.raises(openai.NotFoundError):
+        ai.models.retrieve(added)
