@@ -17,12 +17,13 @@ from eigentensor.runtime.memory import estimate_memory_requirements
 from models import Model
 
 Place = tuple[int | slice, ...]
-PATCH = (0, slice(None), slice(40, 48), slice(60, 68))
 CASES: tuple[tuple[Callable[[], Model], str, str, Place], ...] = (
     (models.causal, "a token at the end", "tokens", (0, 255)),
     (models.causal, "a token in the middle", "tokens", (0, 128)),
     (models.bert, "a token", "tokens", (0, 127)),
-    (models.resnet18, "a patch of 8 × 8", "images", PATCH),
+    (models.resnet18, "a patch of 8 × 8", "images", (0, slice(None), slice(40, 48), slice(60, 68))),
+    (lambda: models.resnet18(224), "16 × 16", "images", (0, slice(None), slice(80, 96), slice(120, 136))),
+    (lambda: models.resnet18(224), "all", "images", (slice(None),)),
     (models.digits, "one of the images", "images", (50,)),
 )
 

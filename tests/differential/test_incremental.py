@@ -1,6 +1,6 @@
 """Runs that compute only what changed: the bits of a full run, whatever changes, and no more work than there is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
@@ -15,15 +15,16 @@ from changes import with_changes
 from eigentensor import reference
 from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program import Buffer, Program, Result, Results, Role, recomputation
+from eigentensor.program import Body, Buffer, Program, Results, Role, recomputation
 from eigentensor.program.assemble import assemble
+from eigentensor.program.cost import body_cost
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Kind
 from eigentensor.program.ops import Op
 from eigentensor.program.restriction import Restricted
-from eigentensor.runtime import CompiledGraph, devices
-from eigentensor.runtime.incremental import Incremental, Rerun, memory_of
-from eigentensor.runtime.watch import Watch
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.incremental import Incremental, Rerun, memory_of, runs
+from eigentensor.runtime.tuning.measure import alone
 from eigentensor.testing.programs import generate
 from eigentensor.testing.trials import trial
 
@@ -31,25 +32,29 @@ F32, INDEX = DType.FLOAT32, DType.INDEX
 
 
 class ByReference:
-    """A program loaded so that the reference computes it: no kernel is compiled."""
+    """Computes calls by the reference: no kernel is compiled. A call takes a nanosecond for each evaluation."""
 
-    compiled = 0
+    def __init__(self, program: Program, buffers: Sequence[NDArray[Any]], *_: object) -> None:
+        self.program, self.buffers = program, buffers
 
-    def __init__(self, program: Program, **_: object) -> None:
-        self.program, self.bound = program, dict[int, NDArray[Any]]()
+    def seconds(self, body: Body) -> float:
+        return body_cost(body).evaluations / 1e9
 
-    def bind(self, arrays: Mapping[int, NDArray[Any]]) -> None:
-        self.bound = dict(arrays)
+    def calls(self, numbers: Sequence[int], values: Sequence[int]) -> None:
+        for number in numbers:
+            call = self.program.calls[number]
+            inputs, of = [self.buffers[b] for b in call.arguments], [values[v] for v in call.variables]
+            result = self._execute(alone(self.program.bodies[call.body]), inputs, of)
+            self.buffers[len(self.program.buffers) + number][...] = result
 
-    def run(self, arrays: Mapping[int, NDArray[Any]], values: Iterable[tuple[int, ...]], watch: Watch = ...) -> None:
-        everything = self.bound | dict(arrays)
-        given_ = {b.name: everything[n].reshape(b.shape) for n, b in enumerate(self.program.buffers) if b.name}
-        (of,) = values
-        variables = {v.name: value for v, value in zip(self.program.variables, of, strict=True)}
-        self.results = reference.execute(self.program, given_, variables)
+    def part(self, restricted: Restricted, inputs: Sequence[NDArray[Any]], values: tuple[int, ...]) -> NDArray[Any]:
+        return self._execute(restricted.program, inputs, values)
 
-    def read(self, result: Result) -> NDArray[Any]:
-        return self.results.outputs[result.name].copy()
+    alone = calls
+
+    def _execute(self, program: Program, inputs: Sequence[NDArray[Any]], values: Sequence[int]) -> NDArray[Any]:
+        tensors, variables = ({f"{n:02}": x for n, x in enumerate(of)} for of in (inputs, values))
+        return reference.execute(program, tensors, variables).outputs["output"]
 
 
 def same(found: Results, expected: Results) -> bool:
@@ -59,13 +64,13 @@ def same(found: Results, expected: Results) -> bool:
 
 @pytest.fixture
 def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute(_: Incremental, part: Restricted, inputs: Sequence[NDArray[Any]], values: tuple[int, ...]) -> object:
-        loaded = ByReference(part.program)
-        loaded.run(dict(enumerate(inputs)), [values])
-        return loaded.read(part.program.results[0])
+    monkeypatch.setattr(runs, "Processor", ByReference)
 
-    monkeypatch.setattr(devices, "load", lambda program, *_: ByReference(program))
-    monkeypatch.setattr(Incremental, "compute", compute)
+
+@pytest.fixture
+def small_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every box that has fewer elements than the result is computed alone, however few these are."""
+    monkeypatch.setattr(recomputation, "BOX", 0)
 
 
 def rerun(
@@ -76,14 +81,16 @@ def rerun(
     runs, found = Incremental(program, weights, **options), []
     for _ in range(times):
         variables = {v.name: random.randint(v.minimum, v.maximum) for v in program.variables}
+        most = min((1 + (v.maximum - variables[v.name]) // v.stride for v in program.variables if v.stride), default=3)
+        repeat = random.randint(1, min(most, program.max_repeat))
         opened = {name: array for name, array in tensors.items() if name not in weights}
-        found.append(runs.run(opened, variables))
-        assert same(found[-1], reference.execute(program, tensors, variables))
+        found.append(runs.run(opened, variables, repeat))
+        assert same(found[-1], reference.execute(program, tensors, variables, repeat))
         tensors = with_changes(random, program, tensors, random.choice((0, 1, 1, 2))) | weights
     return found
 
 
-@pytest.mark.usefixtures("by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 @pytest.mark.parametrize("spread", [recomputation.SPREAD, 9])
 def test_generated_programs_have_the_results_of_a_full_run_after_any_changes(
     spread: float, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +102,13 @@ def test_generated_programs_have_the_results_of_a_full_run_after_any_changes(
         found = rerun(Random(seed), example.program, example.tensors, 4)
         less += sum(r.computed.evaluations < r.of.evaluations for r in found)
     assert less > 12
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_generated_programs_have_the_results_of_a_full_run_where_all_calls_are_computed_whole() -> None:
+    for seed in range(25):
+        example = generate(seed)
+        rerun(Random(seed), example.program, example.tensors, 4)
 
 
 def test_kernels_of_boxes_give_the_bits_of_the_reference() -> None:
@@ -130,7 +144,7 @@ def masked_product(size: int, width: int) -> Program:
     return assemble([("output", lowered)], buffers, {(Kind.OUTPUT, "output"): ("output", (size, width))})
 
 
-@pytest.mark.usefixtures("by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     program, random = masked_product(16, 8), np.random.default_rng(0)
     tensors = {"x": random.standard_normal((16, 16), np.float32), "v": random.standard_normal((16, 8), np.float32)}
@@ -142,7 +156,7 @@ def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     assert again.computed.evaluations < again.of.evaluations / 3  # 4 rows of 16, and a look at the zeros
 
 
-@pytest.mark.usefixtures("by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -0.0, 1e-45, -1e-45, 3e38])
 def test_zeros_do_not_hide_infinities_nor_signs_of_zeros(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputation, "SPREAD", 9)
@@ -168,16 +182,16 @@ def changed_at(of: models.Model, name: str, *place: int) -> dict[str, NDArray[An
 
 
 def after_a_change(of: models.Model, inputs: Mapping[str, NDArray[Any]]) -> Rerun:
-    """The second of two runs, which has the bits of a full one."""
+    """The second of two runs, which has the bits of a first one."""
     graph = of.captured()
     runs = Incremental(graph.program, graph.weights)
     runs.run(of.inputs)
     again = runs.run(inputs)
-    assert same(again, CompiledGraph(graph.program, graph.weights).run(inputs))
+    assert same(again, Incremental(graph.program, graph.weights).run(inputs))
     return again
 
 
-@pytest.mark.usefixtures("by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_a_token_at_the_end_changes_a_row_of_a_causal_decoder() -> None:
     of = models.causal(1, 32, 2, 32, 50)
     again = after_a_change(of, changed_at(of, "tokens", 0, 31))
@@ -201,7 +215,7 @@ def test_a_token_changes_the_rows_after_it_in_every_layer() -> None:
     assert shares[0] < shares[1] < shares[2] < shares[3] == 1 and shares[4] == shares[0]
 
 
-@pytest.mark.usefixtures("by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_a_patch_of_one_image_changes_that_image() -> None:
     of = models.digits(24)
     inputs = changed_at(of, "images", 3, 0, 2, 2)
@@ -210,12 +224,12 @@ def test_a_patch_of_one_image_changes_that_image() -> None:
 
 
 @pytest.mark.slow
-def test_a_patch_that_spreads_through_a_deep_convolution_net_is_a_full_run() -> None:
+def test_a_patch_changes_windows_around_it_in_the_first_layers_of_a_deep_convolution_net() -> None:
     of = models.resnet18(112)
     inputs = {"images": of.inputs["images"].copy()}
     inputs["images"][:, :, 40:48, 60:68] = 0
     again = after_a_change(of, inputs)
-    assert again.computed == again.of
+    assert again.computed.calls == again.of.calls and again.computed.evaluations < again.of.evaluations * 0.8
 
 
 def small() -> tuple[Incremental, dict[str, NDArray[Any]]]:
@@ -226,7 +240,7 @@ def small() -> tuple[Incremental, dict[str, NDArray[Any]]]:
 @pytest.mark.usefixtures("by_reference")
 def test_nothing_is_computed_where_nothing_changed() -> None:
     runs, tensors = small()
-    assert runs.run(tensors).computed == runs.all == (1, runs.all.evaluations)
+    assert runs.run(tensors).computed == runs.outline.work == (1, runs.outline.work.evaluations)
     assert runs.run(tensors).computed == (0, 0)
 
 
@@ -253,7 +267,7 @@ def test_after_an_interrupted_run_the_next_is_full(stop: type[BaseException], mo
         raise stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "compute", interrupted)
+        patch.setattr(runs.processor, "calls", interrupted)
         with pytest.raises(stop):
             runs.run(tensors)
     again = runs.run(tensors)
@@ -282,7 +296,7 @@ def test_threads_get_the_results_of_what_they_gave() -> None:
 
 
 def test_too_much_memory_is_refused_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(devices, "load")
+    monkeypatch.delattr(runs, "Processor")
     program = masked_product(8, 4)
     with pytest.raises(LimitError, match="incremental runs of the program need"):
         Incremental(program, memory_limit=memory_of(program) - 1)

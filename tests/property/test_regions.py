@@ -100,4 +100,6 @@ def test_boxes_that_are_merged_or_rounded_cover_what_they_covered(seed: int) -> 
         assert not (mask & ~covered(shape, found)).any()
     assert len(merged(boxes)) <= 4
     for box in rounded(boxes, shape):
-        assert all(size in (1, 2, 4, 8, 16, extent) for size, extent in zip(extents_of_box(box), shape, strict=True))
+        *sizes, last = zip(extents_of_box(box), shape, strict=True)
+        assert all(size in (1, 2, 3, 4, 6, 8, 12, 16, extent) for size, extent in sizes)
+        assert last[0] in (1, 2, 4, 8, 16, last[1])

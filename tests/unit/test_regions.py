@@ -1,5 +1,6 @@
 """Exactly which elements can differ, for bodies of a line each."""
 
+from functools import partial, reduce
 from itertools import pairwise
 
 import pytest
@@ -100,6 +101,27 @@ def test_padding_reads_nothing() -> None:
     assert can_differ(padded, (ROW, COLUMN), (3, 3), (0, 0)) == (((3, 3), (1, 1)),)
 
 
+def test_a_window_over_padding_is_followed_along_each_axis() -> None:
+    step = Axis(3, 3, True)
+    row, column = plus(i, k), plus(j, counter(step))
+    element = plus(at(row, 5, column), number(-6))
+    limits = [(number(0), i), (i, number(5)), (number(0), row), (row, number(7)), (number(0), column)]
+    guard = reduce(partial(binary, Op.AND), (binary(Op.CMPLT, a, b) for a, b in [*limits, (column, number(6))]))
+    window = reduction(Op.REDUCE_ADD, (STEP, step), of("x", (6, 5), element, guard))
+    assert can_differ(window, (ROW, COLUMN), (2, 2), (3, 3)) == (((1, 3), (2, 4)),)
+    assert can_differ(window, (ROW, COLUMN), (5, 5), (0, 0)) == (((3, 4), (0, 1)),)
+
+
+def test_a_remainder_is_a_difference_where_a_guard_leaves_one_quotient() -> None:
+    two = Axis(2, 2, True)
+    place = plus(at(j, 2, counter(two)), number(8))
+    guard = binary(Op.CMPLT, number(0), plus(j, counter(two)))
+    strided = of("x", (6, 9), at(i, 9, binary(Op.FLOORMOD, place, number(9))), guard)
+    twice = reduction(Op.REDUCE_ADD, (two,), strided)
+    assert can_differ(twice, (ROW, COLUMN), (1, 1), (4, 4)) == (((1, 1), (2, 2)),)
+    assert can_differ(twice, (ROW, COLUMN), (1, 1), (0, 1)) == (((1, 1), (0, 1)),)
+
+
 def test_a_quotient_says_where_its_dividend_is() -> None:
     halves = of("x", (3,), binary(Op.FLOORDIV, i, number(2)))
     assert can_differ(halves, (ROW,), (1, 1)) == (((2, 3),),)
@@ -166,6 +188,8 @@ def test_boxes_become_one_where_that_has_no_more_elements() -> None:
     assert volume(((2, 4), (7, 7))) == 3
 
 
-def test_extents_are_rounded_to_powers_of_two_inside_the_tensor() -> None:
-    assert rounded([((9, 11), (3, 3))], (12, 40)) == (((8, 11), (3, 3)),)
+def test_extents_are_rounded_to_few_inside_the_tensor() -> None:
+    assert rounded([((9, 11), (3, 5))], (12, 40)) == (((9, 11), (3, 6)),)
+    assert rounded([((7, 11), (3, 3))], (12, 40)) == (((6, 11), (3, 3)),)
     assert rounded([((1, 9),)], (12,)) == (((0, 11),),)
+    assert rounded([((1, 9), (0, 0))], (20, 1)) == (((1, 12), (0, 0)),)

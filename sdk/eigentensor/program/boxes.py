@@ -53,18 +53,23 @@ def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:
 
 
 def rounded(boxes: Iterable[Box], shape: Shape) -> tuple[Box, ...]:
-    """Boxes of few different extents around these: powers of two or all of an axis; one if most is in them."""
-    found = {rounded_box(box, shape) for box in boxes}
-    return tuple(sorted(found)) if 2 * sum(map(volume, found)) <= prod(shape) else (whole_box(shape),)
+    """Boxes of few different extents around these."""
+    return tuple(sorted({rounded_box(box, shape) for box in boxes}))
 
 
 def rounded_box(box: Box, shape: Shape) -> Box:
-    return tuple(map(_rounded, box, shape))
+    """As long as a power of two along each axis, or as all of it, or, but for the last axis, half as much more: where
+    elements are neighbours in memory, other extents are slow."""
+    last = len(shape) - 1
+    return tuple(_rounded(*of, axis < last) for axis, of in enumerate(zip(box, shape, strict=True)))
 
 
-def _rounded(interval: Interval, extent: int) -> Interval:
+def _rounded(interval: Interval, extent: int, between: bool) -> Interval:
     low, high = interval
-    size = min(extent, 1 << (high - low).bit_length())
+    size = 1 << (high - low).bit_length()
+    if between and size * 3 // 4 > high - low:
+        size = size * 3 // 4
+    size = min(extent, size)
     start = min(low, extent - size)
     return start, start + size - 1
 

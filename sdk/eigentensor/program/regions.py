@@ -23,6 +23,8 @@ from eigentensor.program.structure import operands
 
 #: How often all facts are used again; each time they can only tell more.
 ROUNDS = 4
+#: How many multiples of a divisor are ruled out, one by one, from each end of where a dividend can be.
+PROBES = 4
 
 
 class Touch(NamedTuple):
@@ -93,10 +95,14 @@ class _Dependence:
         self.prover.run()
         self.facts = self._meanings()
         self.reached = self._reached()
+        self.read = {
+            n: [*known, *self._under_guard(i), *self._settled([*known, *self._under_guard(i)])]
+            for n, (i, known) in enumerate(zip(body.instructions, self.reached, strict=True))
+            if i.op is Op.LOAD and known is not None
+        }
         self.axes = {
-            n: self._along(n, shapes[i.a - 1])
-            for n, i in enumerate(body.instructions)
-            if i.op is Op.LOAD and self.reached[n] is not None
+            n: self._along(body.instructions[n], shapes[body.instructions[n].a - 1], facts)
+            for n, facts in self.read.items()
         }
 
     @staticmethod
@@ -112,8 +118,7 @@ class _Dependence:
                 continue
             if i.op is Op.LOAD:
                 for box in changed[i.a - 1]:
-                    facts = [*reached, *self._under_guard(i), *self._inside(n, box)]
-                    yield from self._solve(n, facts, values)
+                    yield from self._solve(n, [*self.read[n], *self._inside(n, box)], values)
             elif i.op is Op.VAR and moving[i.a]:
                 yield from self._solve(n, reached, values)
             elif i.op in COMPARISONS and self._moves(difference := self._counted(i) or Form(0), moving):
@@ -173,13 +178,40 @@ class _Dependence:
                 found += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
         return found
 
-    def _along(self, load: int, shape: Shape) -> list[_Axes]:
+    def _settled(self, known: Sequence[Fact]) -> list[Fact]:
+        """Quotients that can be but one number where some facts hold, and remainders that are a difference there."""
+        facts, found, box = [*known, *self.facts], list[Fact](), list(self.prover.box)
+        for n, i in enumerate(self.body.instructions):
+            if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or self.prover.forms[n] != Form(0, ((n, 1),)):
+                continue
+            value, (x, divisor) = self.prover.forms[n], (self.prover.forms[v] for v in i.values)
+            if divisor.terms or divisor.constant <= 0 or not _narrow(box, facts):
+                continue
+            quotient = self._quotient(x, divisor.constant, facts, box)
+            if quotient is not None:
+                meant = x.plus(Form(-quotient * divisor.constant)) if i.op is Op.FLOORMOD else Form(quotient)
+                more = at_most(value.plus(meant, -1), 0) + at_most(meant.plus(value, -1), 0)
+                facts += more
+                found += more
+        return found
+
+    def _quotient(self, x: Form, divisor: int, facts: Sequence[Fact], box: Sequence[Interval]) -> int | None:
+        """The quotient of a form, if no other can be; each that interval arithmetic allows is held to the facts."""
+        low, high = (end // divisor for end in x.interval(box))
+        for _ in range(PROBES):
+            if low < high and not _narrow(list(box), [*facts, *at_most(x, (low + 1) * divisor - 1)]):
+                low += 1
+            if low < high and not _narrow(list(box), [*facts, *at_most(x.times(-1), -high * divisor)]):
+                high -= 1
+        return low if low == high else None
+
+    def _along(self, load: Instruction, shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
         """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
-        i = self.body.instructions[load]
-        facts = [*(self.reached[load] or ()), *self._under_guard(i)]
-        if CONTRADICTION in facts:
+        if CONTRADICTION in known:
             return []
-        rest, found = self.prover.forms[i.b], list[_Axes]()
+        # what bounds a sum says more than what bounds its parts, and only a few facts are tried
+        facts = sorted(set(known), key=lambda fact: (-len(fact.terms), fact))
+        rest, found = self.prover.forms[load.b], list[_Axes]()
         for axis in range(len(shape)):
             stride = prod(shape[axis + 1 :])
             below = Form(rest.constant, tuple(t for t in rest.terms if t[1] % max(1, stride)))
