@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import Scope
 
 from eigentensor.merkle import PIECE
-from eigentensor.web import problems
+from eigentensor.web import documents, problems
 from eigentensor.web.limits import BodyLimit
 from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
 from eigentensor_aggregator.parts import Parts
@@ -26,6 +26,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(task_routes.router(parts))
     app.include_router(challenge_routes.router(parts))
     app.include_router(_service(parts))
+    documents.install(app)
     pieces_limit = _JSON_LIMIT + _PIECE_TEXT * (parts.settings.max_blob // PIECE + 1)
 
     def limit(scope: Scope) -> int:

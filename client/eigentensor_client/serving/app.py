@@ -9,10 +9,11 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from eigentensor.web import problems
+from eigentensor.web import documents, problems
 from eigentensor.web.limits import BodyLimit
-from eigentensor_client.serving import apps_routes, blob_routes, documents, limits, openai_routes, task_routes
+from eigentensor_client.serving import apps_routes, blob_routes, limits, openai_routes, task_routes
 from eigentensor_client.serving.apps_deployed import Deployed
+from eigentensor_client.serving.bodies import AppBody, ExecuteBody, TaskBody
 from eigentensor_client.serving.openai_errors import OpenAIErrors
 from eigentensor_client.serving.service import Service
 
@@ -35,7 +36,7 @@ def create_app(service: Service) -> FastAPI:
     deployed = Deployed(service)
     app.include_router(apps_routes.router(deployed))
     app.include_router(_service(service))
-    documents.install(app)
+    documents.install(app, (TaskBody, ExecuteBody, AppBody), tokens=True)
     openai_routes.include(app, deployed)
     app.add_middleware(BodyLimit, limit=lambda scope: settings.max_body)
     limits.install(app, service.tokens, settings.rate, settings.origins, service.metrics)
