@@ -22,13 +22,17 @@ import {Windows} from "./Windows.sol";
 
 /// @title Deploys the AVS and its market on the core that a network file names, and writes one JSON
 /// @notice NETWORK is a name in networks/ or a path, by default the one of this chain's id; DEPLOYMENT is where the JSON
-/// goes, by default deployments/NAME.json; GAS_PRICE (wei) turns amounts of gas into wei where the file has some.
+/// goes, by default deployments/NAME.json; GAS_PRICE (wei) turns amounts of gas into wei where the file has some;
+/// METADATA_URI is what EigenLayer shows about the AVS, by default the file's.
 /// A network without core, which must be a local chain, gets the stand-in and a token that anybody mints.
 /// Without --broadcast nothing is sent or written: everything is deployed and checked on a copy of the chain.
 contract Deploy is Script {
     error NoNetwork(uint256 chainId);
     error WrongChain(uint256 chainId, uint256 expected);
     error NoGasPrice();
+    /// @notice What EigenLayer shows about the AVS stands for ever: METADATA_URI, or `metadataURI` of the network file, is
+    /// to name it on every chain that is not local.
+    error NoMetadataURI();
 
     uint256 private constant LOCAL = 31_337;
 
@@ -52,7 +56,7 @@ contract Deploy is Script {
         (core, token) = coreOf(network, msg.sender);
         Delays memory delays = Checks.core(core, token, p);
         uint256 seat = vm.parseJsonUint(network, ".seat");
-        c = deploy(core, p, seat, vm.parseJsonString(network, ".metadataURI"), msg.sender);
+        c = deploy(core, p, seat, metadataOf(network, vm.envOr("METADATA_URI", string(""))), msg.sender);
         vm.stopBroadcast();
 
         check(core, c);
@@ -152,6 +156,12 @@ contract Deploy is Script {
             }
         }
         return abi.decode(abi.encode(values), (Parameters));
+    }
+
+    /// @notice What is `given`, or what the network file names. Reverts where neither is, but for a local chain.
+    function metadataOf(string memory network, string memory given) public view returns (string memory uri) {
+        uri = bytes(given).length == 0 ? vm.parseJsonString(network, ".metadataURI") : given;
+        if (bytes(uri).length == 0 && block.chainid != LOCAL) revert NoMetadataURI();
     }
 
     /// @dev The strategy is the network file's, or the factory's only one for the token.

@@ -66,7 +66,7 @@ def bench(
     say("holds the device to the reference")
     machine.check()
     measured = measure(machine, found.gateway_url, say)
-    made = prices(measured, found, settings, chain.gas_price())
+    made = prices(measured, found.deployment, settings, chain.gas_price())
     kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
     if write:
         write_file(settings.data_dir, kept)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Network, Order, from_wei
+from eigentensor.chain import NONE, Deployment, Order, from_wei
 from eigentensor.chain.fees import GWEI
 from eigentensor.economics import WAD, Parameters
 from eigentensor_operator.bench import Measured, Timing, rate_of
@@ -33,7 +33,7 @@ class Prices:
     """Of one machine in one market, while gas costs `gas_price` wei of the coin."""
 
     measured: Measured
-    network: Network
+    deployment: Deployment
     pricing: Pricing
     gas_price: int
     rows: tuple[Row, ...]
@@ -67,8 +67,7 @@ class Prices:
         }
 
     def lines(self) -> Iterator[str]:
-        m, deployment = self.measured, self.network.deployment
-        symbol, decimals = deployment.token_symbol, deployment.token_decimals
+        m, symbol, decimals = self.measured, self.deployment.token_symbol, self.deployment.token_decimals
         gateway = "the gateway took none" if m.gateway is None else f"{_short(m.gateway)}B/s fetched and verified"
         yield f"device    {m.device}, {m.operations_per_second:.3g} evaluations per second by its slowest program here"
         yield f"startup   {m.startup_seconds:.3g} s of every execution, with sandbox and recheck"
@@ -92,15 +91,15 @@ class Prices:
         yield f"all results, {from_wei(r.interest)} a year on what it locks, and {from_wei(r.margin)} of it all on top"
 
 
-def prices(measured: Measured, network: Network, settings: Settings, gas_price: int) -> Prices:
+def prices(measured: Measured, deployment: Deployment, settings: Settings, gas_price: int) -> Prices:
     """What the machine asks for each measured program, by the seconds that it took."""
-    p, rows = network.deployment.parameters, []
-    pricing = settings.pricing(network.deployment.token_decimals)
+    p, rows = deployment.parameters, []
+    pricing = settings.pricing(deployment.token_decimals)
     for timing in measured.timings:
         exec_ = min(p.max_exec, math.ceil(timing.seconds / settings.block_seconds) + settings.reserve)
         conditions = Conditions(timing.seconds, gas_price, settings.block_seconds)
         rows.append(Row(timing, exec_, _quote(pricing, p, exec_, conditions)))
-    return Prices(measured, network, pricing, gas_price, tuple(rows))
+    return Prices(measured, deployment, pricing, gas_price, tuple(rows))
 
 
 def speed(measured: Measured) -> dict[str, str]:
@@ -113,8 +112,10 @@ def speed(measured: Measured) -> dict[str, str]:
 
 def _quote(pricing: Pricing, p: Parameters, exec_: int, c: Conditions) -> Quote | None:
     """For an order whose fee for a check is the least that goes with its price."""
-    quote = price_policy(pricing, p, ordinary(p, exec_, 0), c)
-    return quote and price_policy(pricing, p, ordinary(p, exec_, quote.price), c)
+    price, quote = -1, price_policy(pricing, p, ordinary(p, exec_, 0), c)
+    while quote is not None and quote.price > price:
+        price, quote = quote.price, price_policy(pricing, p, ordinary(p, exec_, quote.price), c)
+    return quote
 
 
 def ordinary(p: Parameters, exec_: int, price: int) -> Order:

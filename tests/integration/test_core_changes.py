@@ -14,7 +14,7 @@ from eigentensor.testing.localnet import DEPLOYER, STAKE, Anvil
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
 from eigentensor_operator.policy import Claims, Code, Policy, Reason
-from eigentensor_operator.reading import standing_of
+from eigentensor_operator.reading import ASK, standing_of
 from market_life import Orders
 
 Look = Callable[[], tuple[dict[Alarm, str], Reason | None]]
@@ -29,9 +29,13 @@ def order(order_of: Orders) -> Order:
 
 
 @pytest.fixture
-def look(operator: Chain, order: Order) -> Look:
+def policy(operator: Chain) -> Policy:
+    return Policy(operator.address, operator.deployment.parameters, operator.deployment.domain)
+
+
+@pytest.fixture
+def look(operator: Chain, order: Order, policy: Policy) -> Look:
     """The operator's alarms, and why it would not take the order now."""
-    policy = Policy(operator.address, operator.deployment.parameters, operator.deployment.domain)
 
     def look() -> tuple[dict[Alarm, str], Reason | None]:
         standing = standing_of(operator, policy, operator.block_number(), operator.address)
@@ -42,6 +46,18 @@ def look(operator: Chain, order: Order) -> Look:
 
 def test_nothing_is_wrong_at_first(look: Look) -> None:
     assert look() == ({}, None)
+
+
+def test_the_core_is_asked_again_after_some_blocks_and_at_once_when_seats_or_membership_change(
+    operator: Chain, policy: Policy
+) -> None:
+    me, block = operator.address, operator.block_number()
+    first = standing_of(operator, policy, block, me)
+    assert standing_of(operator, policy, block + ASK - 1, me, first).backing is first.backing
+    assert standing_of(operator, policy, block + ASK, me, first).backing.asked == block + ASK
+    assert standing_of(operator, policy, block + 1, NOBODY, first).backing.asked == block + 1
+    operator.enlist(me, 1)
+    assert standing_of(operator, policy, block + 2, me, first).backing.asked == block + 2
 
 
 def test_a_queued_withdrawal_is_told_and_what_is_left_limits_what_is_accepted(operator: Chain, look: Look) -> None:

@@ -29,6 +29,7 @@ from eigentensor_client.orders import Work
 from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
 from eigentensor_operator.cli import app
+from eigentensor_operator.config import Settings
 from operator_daemons import (
     BLOCK_TIME,
     TERMS,
@@ -289,6 +290,20 @@ def test_status_is_one_versioned_object(party: Party, run: Run) -> None:
     assert status["schema"] == "eigentensor.operator/1"
     assert (status["operator"], status["signer"]) == (party.address, party.signer.address)
     assert status["member"] is True and status["cap"] == str(to_wei("10"))
+
+
+@pytest.mark.slow
+def test_bench_measures_this_machine_and_keeps_what_run_reads(net: Devnet, party: Party, run: Run) -> None:
+    said = json.loads(run("bench", "--write", "--price-per-hour", "0.01", "--json"))
+    assert said["schema"] == "eigentensor.operator-bench/1" and said["written"] is True
+    assert said["gateway_bytes_per_second"] > 0 and said["startup_seconds"] > 0
+    for row in said["programs"]:
+        costs = sum(map(int, row["costs"].values()))
+        assert row["operations_per_second"] > 0 and costs < int(row["price"]) < 2 * costs
+    settings = Settings.load(data_dir=party.folder)
+    assert settings.price_per_hour == "0.01"
+    assert 0 < settings.operations_per_second <= said["operations_per_second"]
+    (party.folder / "operator.toml").unlink()
 
 
 def test_without_bubblewrap_an_operator_does_not_start(net: Devnet, party: Party, tmp_path: Path) -> None:

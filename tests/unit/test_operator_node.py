@@ -1,13 +1,17 @@
 """The node API as EigenLayer specifies it, and metrics that exist before anything happened."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from eigentensor.errors import ConfigError
+from eigentensor_operator.alarms import FIXES, HINDERING, Alarm, alarms_of
 from eigentensor_operator.metrics import Metrics
 from eigentensor_operator.node import NodeServer, Pulse, Service, Status, health_of, node_app
+from eigentensor_operator.policy import Backing
+from operator_stories import POLICY, STANDING
 
 
 def service(id_: str, status: Status, vital: bool = True) -> Service:
@@ -100,6 +104,12 @@ def test_every_series_exists_at_zero(client: Client) -> None:
         'et_determinism_selftest_ok{avs_name="eigentensor"} 0.0',
     ):
         assert line in text
+
+
+def test_every_alarm_says_what_to_do() -> None:
+    assert FIXES.keys() == set(Alarm) and set(Alarm) > HINDERING
+    backing = Backing(10, 2, 1, queued=1, deallocating=1, gone_by=99, magnitude=1, paused=True)
+    assert alarms_of(POLICY, replace(STANDING, delay=1, backing=backing)).keys() == set(Alarm)
 
 
 def test_a_pulse_is_down_when_it_misses_or_was_never_there() -> None:

@@ -21,6 +21,7 @@ import {Delays as CoreDelays} from "../core/Types.sol";
 /// @title The deploy script on each network: stand-ins at the very addresses of its core
 contract DeployTest is Test {
     uint32 private constant SLASH_RESOLUTION = 50_400;
+    string private constant URI = "https://example.org/avs.json";
 
     Deploy private script;
     string private network;
@@ -31,6 +32,7 @@ contract DeployTest is Test {
         script = new Deploy();
         vm.etch(Headers.HISTORY, hex"00");
         vm.setEnv("GAS_PRICE", "2000000000");
+        vm.setEnv("METADATA_URI", URI);
     }
 
     function test_Run_DeploysOnSepolia() public {
@@ -113,6 +115,16 @@ contract DeployTest is Test {
         vm.mockCall(at.strategyManager, ask, abi.encode(false));
         vm.expectRevert(abi.encodeWithSelector(Checks.NotWhitelisted.selector, at.strategy));
         script.run();
+    }
+
+    function test_RevertWhen_NobodyNamesTheMetadataOfAPublicNetwork() public {
+        string memory silent = '{"metadataURI": ""}';
+        assertEq(script.metadataOf(silent, ""), "", "a local one needs none");
+        vm.chainId(1);
+        assertEq(script.metadataOf(silent, URI), URI, "given");
+        assertEq(script.metadataOf('{"metadataURI": "ipfs://x"}', ""), "ipfs://x", "the file's");
+        vm.expectRevert(Deploy.NoMetadataURI.selector);
+        script.metadataOf(silent, "");
     }
 
     function test_RevertWhen_NoNetworkHasThisChain() public {
