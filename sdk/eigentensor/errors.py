@@ -218,7 +218,9 @@ class NotMined(ChainError):
 
 
 class TaskError(EigenTensorError):
-    pass
+    """A task, or its order, is not in the state for what is asked of it."""
+
+    exit_code = 11
 
 
 class TermsRefused(TaskError):
