@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,14 +24,14 @@ class Bar(Protocol):
     def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
 
 
-def console(*, stderr: bool = False) -> "Console":
-    """Prints text as it is; tables are as wide as the terminal, and wide where there is none."""
+def console(*, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> "Console":
+    """Prints text as it is; tables are as wide as `width`, or the terminal, and wide where there is none."""
     from rich.console import Console
 
-    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 160
-    return Console(
-        stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=stderr and QUIET.get()
-    )
+    if width is None and not (file or (sys.stderr if stderr else sys.stdout)).isatty():
+        width = 160
+    quiet = stderr and QUIET.get()
+    return Console(file=file, stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=quiet)
 
 
 def short(name: str) -> str:

@@ -1,7 +1,7 @@
 """`eigentensor challenge`: the games about results, to look at, to play, and to be paid for."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,8 @@ from eigentensor_client.verbs.challenge_open import open_challenge
 from eigentensor_client.verbs.meeting import looking, paying
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from eigentensor.chain import Network
     from eigentensor.store import GatewayClient
     from eigentensor_client.client import Client
@@ -38,13 +40,16 @@ def list_games(
     """List the games about results, newest first."""
     with looking(network, json=json) as (screen, _, gateway):
         found = list(_all(gateway, **({} if task is None else {"task": task})))
+        screen.result("eigentensor.challenges/1", {"challenges": found}, games_table(found))
+
+
+def games_table(found: "Iterable[Game]") -> "Table":
     parties = ("task", "executor", "challenger")
     rows = [
         [str(game["game"]), *(short(game[name]) for name in parties), game["state"], str(game["opened"])]
         for game in found
     ]
-    columns = ("game", *parties, "state", "since block")
-    screen.result("eigentensor.challenges/1", {"challenges": found}, table(columns, rows))
+    return table(("game", *parties, "state", "since block"), rows)
 
 
 @app.command()

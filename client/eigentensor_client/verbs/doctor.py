@@ -1,13 +1,17 @@
 """`eigentensor doctor`: can this machine execute programs, and what does it lack?"""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eigentensor.errors import ExecutionError
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from eigentensor.runtime.doctor import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -21,7 +25,7 @@ def doctor(
 
     Exit code 7 if no device is admitted, or if results could not be rechecked in this process.
     """
-    from eigentensor.runtime.doctor import State, examine, may_serve
+    from eigentensor.runtime.doctor import examine, may_serve
 
     screen = Screen(as_json=json)
     findings = []
@@ -29,10 +33,17 @@ def doctor(
         for finding in examine(devices or ()):
             bar(f"{finding.state.value} {finding.what} {finding.name}".rstrip())
             findings.append(finding)
+    show_findings(screen, findings)
+    if not may_serve(findings):
+        raise typer.Exit(ExecutionError.exit_code)
+
+
+def show_findings(screen: Screen, findings: "Sequence[Finding]") -> None:
+    """`eigentensor.doctor/1`"""
+    from eigentensor.runtime.doctor import State
+
     rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
     fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]
     admitted = [f.name for f in findings if f.what == "device" and f.state is State.OK]
     fields = {"admitted": admitted, "findings": [asdict(f) for f in findings]}
     screen.result("eigentensor.doctor/1", fields, table(("", "what", "name", "found"), rows), *fixes)
-    if not may_serve(findings):
-        raise typer.Exit(ExecutionError.exit_code)

@@ -16,6 +16,7 @@ from eigentensor_client.verbs.meeting import paying
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from eigentensor_client.history import History
     from eigentensor_client.results import TaskResult
     from eigentensor_client.session import Session
 
@@ -51,7 +52,7 @@ def start(
         with session:
             for line in show.plan_lines(session.plan()):
                 screen.say(line)
-            _show(screen, session)
+            show_history(screen, session.history)
 
 
 @app.command()
@@ -101,7 +102,7 @@ def wait(
             session.wait(stage, timeout=timeout, tell=bar)
         if output is not None:
             write_tensors(output, session.result().outputs, session.program)
-        _show(screen, session)
+        show_history(screen, session.history)
 
 
 @app.command()
@@ -109,7 +110,7 @@ def show(file: File, network: options.NetworkName = None, json: options.Json = F
     """Show the steps of a session, and what became of their tasks."""
     with _resumed(network, file, json=json) as (screen, session):
         session.look()
-        _show(screen, session)
+        show_history(screen, session.history)
 
 
 @app.command()
@@ -140,7 +141,7 @@ def rewind(
     """Go back to where a step begins. What nobody has accepted yet is taken back; the rest stays paid."""
     with _resumed(network, file, json=json) as (screen, session):
         session.rewind(step)
-        _show(screen, session)
+        show_history(screen, session.history)
 
 
 @contextmanager
@@ -164,9 +165,8 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
     screen.result("eigentensor.step/1", fields, *lines)
 
 
-def _show(screen: Screen, session: "Session") -> None:
+def show_history(screen: Screen, history: "History") -> None:
     """`eigentensor.session/1`, as its file has it."""
-    history = session.history
     rows = [
         [str(n), short(history.task(s.order)), _said(s.asked.variables, s.order.repeat), short(s.states.hex()),
          "final" if s.final else "result"]
@@ -174,7 +174,9 @@ def _show(screen: Screen, session: "Session") -> None:
     ]  # fmt: skip
     if asked := history.under_way:
         task = history.task(asked.order)
-        rows.append([str(session.step), short(task), _said(asked.variables, asked.order.repeat), "–", "under way"])
+        rows.append(
+            [str(len(history.steps)), short(task), _said(asked.variables, asked.order.repeat), "–", "under way"]
+        )
     rows += [[str(void.step), short(void.task), "–", "–", f"void: {void.why}"] for void in history.void]
     head = facts([["program", history.program.hex()], ["states", history.next_states.hex()]])
     columns = ("step", "task", "variables", "states after", "is")

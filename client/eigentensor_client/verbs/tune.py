@@ -42,12 +42,17 @@ def tune(
             interrupted = True
             screen.say("interrupted: what was measured is kept")
         lines, known = session.lines(), database.count()
-        fields = {"device": device, "bodies": [_fields(line) for line in lines], **_totals(lines)}
-        fields |= {"database": str(database.path), "measurements": known}
-    count = f"{known:,} measurements in {database.path}"
-    screen.result("eigentensor.tuning/1", fields, _table(lines), _summary(lines), count)
+    show_tuning(screen, device, lines, known, database.path)
     if interrupted:
         raise typer.Exit(130)
+
+
+def show_tuning(screen: Screen, device: str, lines: list["Line"], known: int, database: Path) -> None:
+    """`eigentensor.tuning/1`: seconds, and how many measurements the database has."""
+    fields = {"device": device, "bodies": [_fields(line) for line in lines], **_totals(lines)}
+    fields |= {"database": str(database), "measurements": known}
+    count = f"{known:,} measurements in {database}"
+    screen.result("eigentensor.tuning/1", fields, _table(lines), _summary(lines), count)
 
 
 def _fields(line: "Line") -> dict[str, Any]:
