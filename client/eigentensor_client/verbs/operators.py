@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from eigentensor_client.screen import table
+from eigentensor_client.screen import short, table
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import looking
 
@@ -43,7 +43,7 @@ def _row(operator: Mapping[str, Any], deployment: "Deployment") -> list[str]:
     tasks = operator["tasks"]
     now = sum(tasks.values()) - sum(tasks.get(state, 0) for state in (DONE, *FAILED))
     return [
-        operator["operator"] if operator["member"] else f"{operator['operator']} (left)",
+        short(operator["operator"]) if operator["member"] else f"{short(operator['operator'])} (left)",
         tokens(operator["stake"]),
         tokens(operator["stake_cap"]),
         str(operator["seats"]),
