@@ -1,12 +1,17 @@
 """The command: quick to answer, data apart from talk, errors without tracebacks."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from eigentensor_client.cli import PARTS, VERBS, main
+from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, app, leaves, main
 
 HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx"}
 
@@ -23,11 +28,12 @@ def test_help_names_every_verb() -> None:
     assert all(f"  {name} " in done.stdout for name in (*VERBS, *PARTS))
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_no_help_imports_anything_heavy() -> None:
     code = (
-        "import sys; from eigentensor_client.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
+        "import sys; from eigentensor_client.cli import PARTS, VERBS, main\n"
+        "for words in ([], *([name] for name in (*VERBS, *PARTS))):\n"
+        "    try: main([*words, '--help'])\n"
+        "    except SystemExit: pass\n"
         "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -66,3 +72,100 @@ def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[s
     said = json.loads(out)
     assert code == 4
     assert (said["schema"], said["error"], said["exit_code"]) == ("eigentensor.error/1", "BlobNotFound", 4)
+
+
+def commands() -> dict[str, Any]:
+    """What the client's verbs and those below them are, by their words."""
+    group: Any = get_command(app)
+    found: dict[str, Any] = {}
+    for name in VERBS:
+        verb = group.get_command(None, name)
+        found |= {name if leaf is verb else f"{name} {leaf.name}": leaf for leaf in leaves(verb)}
+    return found
+
+
+#: Verbs without data of their own: a script, and what serves until it is told to stop.
+WITHOUT_DATA = {"completion", "serve"}
+
+
+def test_every_verb_has_json_and_can_be_quiet() -> None:
+    options = {words: {word for p in found.params for word in p.opts} for words, found in commands().items()}
+    assert not {words for words, has in options.items() if "--quiet" not in has}
+    assert {words for words, has in options.items() if "--json" not in has} == WITHOUT_DATA
+
+
+def test_a_part_keeps_its_verbs_beside_those_that_a_client_adds(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ADDED:
+        code, out, _ = main_in_process(capsys, name, "--help")
+        assert code == 0 and "  list " in out and "  up " in out
+
+
+def test_quiet_leaves_data_and_errors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("correct horse battery")
+    words = ["wallet", "new", str(tmp_path / "key.json"), "--password-file", str(password)]
+    code, out, err = main_in_process(capsys, *words, "-q")
+    assert (code, err) == (0, "") and "address" in out
+    code, out, err = main_in_process(capsys, *words, "-q")
+    assert (code, out) == (3, "") and "error  " in err
+
+
+def test_a_new_keystore_is_its_owners_alone_and_opens_with_its_password(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from eigentensor.chain import load_account
+
+    keystore, password = tmp_path / "key.json", tmp_path / "password"
+    password.write_text("short")
+    words = ["wallet", "new", str(keystore), "--password-file", str(password), "--json"]
+    code, out, _ = main_in_process(capsys, *words)
+    assert (code, json.loads(out)["error"], keystore.exists()) == (3, "ConfigError", False)
+    password.write_text("correct horse battery")
+    code, out, _ = main_in_process(capsys, *words)
+    said = json.loads(out)
+    assert (code, said["schema"]) == (0, "eigentensor.keystore/1")
+    assert load_account(keystore, password).address == said["address"]
+    assert stat.S_IMODE(keystore.stat().st_mode) == 0o600
+
+
+def test_nobody_is_asked_without_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = main_in_process(capsys, "wallet", "new", str(tmp_path / "key.json"))
+    assert code == 3 and "there is no terminal" in err
+
+
+def test_networks_are_listed_with_what_is_wrong_with_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code, out, _ = main_in_process(capsys, "network", "list")
+    assert code == 0 and "eigentensor devnet" in out
+    folder = tmp_path / "eigentensor" / "networks"
+    folder.mkdir(parents=True)
+    (folder / "broken.json").write_text("{}")
+    code, out, _ = main_in_process(capsys, "network", "list", "--json")
+    [found] = json.loads(out)["networks"]
+    assert (code, found["name"]) == (0, "broken") and "does not describe a network" in found["wrong"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    code, out, _ = main_in_process(capsys, "completion", shell)
+    assert code == 0 and COMPLETES in out
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("can", {"cancel"}),
+        ("c", {"cancel", "challenge", "completion"}),
+        ("task ex", {"explain"}),
+        ("plan --max", {"--max-price"}),
+    ],
+)
+def test_words_are_completed(words: str, completed: set[str]) -> None:
+    line = f"eigentensor {words}"
+    environment = {COMPLETES: "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words.split()))}
+    done = subprocess.run(
+        [sys.executable, "-m", "eigentensor_client"], capture_output=True, text=True, env=os.environ | environment
+    )
+    assert (done.returncode, set(done.stdout.split()), done.stderr) == (0, completed, "")

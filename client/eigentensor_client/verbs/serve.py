@@ -76,11 +76,14 @@ def list_tokens(data: Data = None, json: options.Json = False) -> None:
 
 
 @token.command("remove")
-def remove_token(name: Annotated[str, typer.Argument(help="Whose it was.")], data: Data = None) -> None:
+def remove_token(
+    name: Annotated[str, typer.Argument(help="Whose it was.")], data: Data = None, json: options.Json = False
+) -> None:
     """Make a token worthless, at once."""
     from eigentensor_client.serving.tokens import Tokens
 
     Tokens(_settings(data=data).tokens).remove(name)
+    Screen(as_json=json).result("eigentensor.token-removed/1", {"name": name}, f"the token of {name} is worthless now")
 
 
 def _settings(**given: Any) -> "Settings":
