@@ -9,21 +9,19 @@ import httpx
 import numpy as np
 import openai
 import pytest
-import uvicorn
 from tinygrad import Tensor
 
 import language_model
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
-from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
-from eigentensor_client.serving.running import assembled, listening_at
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
 from language.writing import writing
+from served import served
 
 PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
 TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
@@ -41,16 +39,8 @@ def apps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
 @pytest.fixture(scope="module")
 def url(apps: Apps) -> Iterator[str]:
     """A service on this machine, as `serve --local` runs it."""
-    settings = Settings(local=True, data=apps.root.parent, rate=1e6, port=0)
-    with assembled(settings) as service, listening_at(settings) as listening:
-        server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with served(Settings(local=True, data=apps.root.parent, rate=1e6, port=0)) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

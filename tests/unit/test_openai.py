@@ -164,6 +164,6 @@ def test_errors_have_the_types_of_openai() -> None:
         "message": "there is no app 'x' Look.",
         "type": "invalid_request_error",
         "param": None,
-        "code": "AppNotFound",
+        "code": "model_not_found",
     }
     assert of_problem(problem)["error"] == error

@@ -16,7 +16,8 @@ from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.serving.apps import App, Apps, Market
 from eigentensor_client.serving.apps_models import Chat, Model, read_model
-from eigentensor_client.transfer import Part, Tell, silent
+from eigentensor_client.sources import captured, is_captured, read_program
+from eigentensor_client.transfer import Keeper, Part, Tell, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,20 @@ def read_parts(program: Program, weights: str | None, states: str | None, model:
         found.fit(program, BytePairs.from_bytes(data))
         found = replace(found, tokenizer=apps.store.put(data))
     return Parts(program, _part(weights), _part(states), found)
+
+
+def read_named(
+    program: str, keeper: Keeper, weights: str | None, states: str | None, model: Path | None, apps: Apps
+) -> Parts:
+    """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states.
+
+    Raises CaptureError, ProgramError, too.
+    """
+    if not is_captured(program):
+        return read_parts(read_program(program, keeper), weights, states, model, apps)
+    graph, _ = captured(program, {}, None if weights is None else Path(weights))
+    parts = read_parts(graph.program, None, states, model, apps)
+    return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
 
 
 def deploy(

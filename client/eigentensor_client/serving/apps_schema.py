@@ -1,5 +1,6 @@
 """What an app takes and gives, for programs and for people: JSON Schema, an example, a curl line. Pure."""
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.program import Program, Role
+from eigentensor.program import Buffer, Program, Role
 from eigentensor_client.serving.apps import App
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_SHOWN = 64  # elements of an example that are written out
+_WRITTEN = 256  # elements of an example that are written out
+_PACKED = 256 << 10  # bytes of one that are packed
 
 
 def input_schema(program: Program) -> dict[str, Any]:
@@ -48,11 +50,15 @@ def tensor_schema(dtype: DType, shape: tuple[int, ...]) -> dict[str, Any]:
     return {"title": title, "anyOf": [nested, _object(packed)]}
 
 
-def example(program: Program) -> dict[str, Any]:
-    """A request that the schema admits: zeros, each variable at its least. Large tensors are left out of the lists."""
+def example(program: Program) -> dict[str, Any] | None:
+    """A request that the schema admits: zeros, each variable at its least. None where it would be a large one."""
     body: dict[str, Any] = {}
-    if inputs := program.named(Role.INPUT):
-        body["inputs"] = {name: np.zeros(b.shape, STORAGE[b.dtype]).tolist() for name, b in inputs.items()}
+    inputs = program.named(Role.INPUT)
+    if sum(b.elements * b.dtype.size for b in inputs.values()) > _PACKED:
+        return None
+    if inputs:
+        small = sum(b.elements for b in inputs.values()) <= _WRITTEN
+        body["inputs"] = {name: _zeros(buffer, packed=not small) for name, buffer in inputs.items()}
     if program.variables:
         body["variables"] = {v.name: v.minimum for v in program.variables}
     return body
@@ -68,14 +74,13 @@ def outputs(program: Program) -> list[dict[str, Any]]:
 
 def described(app: App, program: Program, versions: list[int], served: int) -> dict[str, Any]:
     """`eigentensor.app/1` as `serve` answers it: the app, its versions, what it takes and gives."""
-    small = sum(b.elements for b in program.named(Role.INPUT).values()) <= _SHOWN * _SHOWN
     return {
         "schema": "eigentensor.app/1",
         **app.to_json(),
         "served": served,
         "versions": versions,
         "input": input_schema(program),
-        "example": example(program) if small else None,
+        "example": example(program),
         "outputs": outputs(program),
         "url": f"/v1/apps/{app.name}",
         "docs": f"/v1/apps/{app.name}/docs",
@@ -97,6 +102,14 @@ def curl(url: str, body: Mapping[str, Any]) -> str:
     text = json.dumps(body)
     data = "@body.json" if len(text) > 300 or "'" in text else f"'{text}'"
     return f"curl {url} -H 'Content-Type: application/json' -d {data}"
+
+
+def _zeros(buffer: Buffer, *, packed: bool) -> Any:
+    zeros = np.zeros(buffer.shape, STORAGE[buffer.dtype])
+    if not packed:
+        return zeros.tolist()
+    data = base64.b64encode(zeros.tobytes()).decode()
+    return {"dtype": buffer.dtype.name.lower(), "shape": list(buffer.shape), "data": data}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

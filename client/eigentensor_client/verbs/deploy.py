@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.grouped import grouped
@@ -42,13 +41,15 @@ def run(
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
-    """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once."""
+    """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once.
+
+    ONNX models and Python files become programs first, with weights of their own.
+    """
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client
     from eigentensor_client.orders import check_stage, terms_for
     from eigentensor_client.serving.apps import Apps, serve_folder
-    from eigentensor_client.serving.apps_deploy import Here, deploy, deploy_local, read_parts
-    from eigentensor_client.sources import read_program
+    from eigentensor_client.serving.apps_deploy import Here, deploy, deploy_local, read_named
     from eigentensor_client.verbs.show import Show
     from eigentensor_client.verbs.work import read_terms
 
@@ -56,18 +57,13 @@ def run(
     check_stage(wait)
     if local:
         screen.head("none, on this machine", None)
-        parts = read_parts(read_program(program, Here(apps.store)), weights, states, model, apps)
+        parts = read_named(program, Here(apps.store), weights, states, model, apps)
         told, price = deploy_local(apps, name, parts), "nothing: this machine executes it"
     else:
-        if offer.max_price is None:
-            raise BindingError(
-                "a price is missing: an app's requests are paid tasks",
-                fix="Say --max-price, or --local for this machine alone.",
-            )
         with Client(network, store=apps.store) as client:
             screen.head(client.network.name, client.address)
             terms = terms_for(wait, read_terms(client.network, offer))
-            parts = read_parts(read_program(program, client.gateway), weights, states, model, apps)
+            parts = read_named(program, client.gateway, weights, states, model, apps)
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
                 told, plan = deploy(client, apps, name, parts, terms, wait, daily, bar)

@@ -1,0 +1,112 @@
+"""Deployed apps as paid tasks: each answer names its task, budgets hold, and a chat goes on from task to task."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import numpy as np
+import openai
+import pytest
+
+import language_model
+from eigentensor.capture import GraphProgram
+from eigentensor.chain import to_wei
+from eigentensor.receipt import Receipt
+from eigentensor.store import save_safetensors
+from eigentensor_client import byte_pairs
+from eigentensor_client.client import Client
+from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.orders import Terms, escrow
+from eigentensor_client.serving.apps import Apps
+from eigentensor_client.serving.apps_deploy import deploy, deploy_local, read_parts
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.writing import Sampling, Text
+from language.decoder import Shape, drawn
+from language.writing import writing
+from served import served
+
+pytestmark = pytest.mark.slow
+
+TERMS = Terms(to_wei("0.05"), exec=60, accept_within=100)
+
+
+@pytest.fixture(scope="module")
+def apps(home: Path) -> Apps:
+    return Apps(home / "serve")
+
+
+@pytest.fixture(scope="module")
+def deploying(net: Devnet, apps: Apps) -> Iterator[Client]:
+    with Client(net.network, store=apps.store) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def url(net: Devnet, apps: Apps, operators: list[Party]) -> Iterator[str]:
+    settings = Settings(data=apps.root.parent, port=0, budget="20")
+    with served(settings, Client(net.network)) as url:
+        yield url
+
+
+def test_an_app_answers_with_a_paid_task_and_its_receipt_within_its_budget(
+    url: str, apps: Apps, deploying: Client, graph: GraphProgram, tmp_path: Path
+) -> None:
+    save_safetensors(path := tmp_path / "w.safetensors", dict(graph.weights))
+    parts = read_parts(graph.program, str(path), None, None, apps)
+    once = escrow(deploying.network.deployment.parameters, replace(TERMS, check_rate=10**18))
+    checked = replace(TERMS, check_rate=10**18)
+    app, plan = deploy(deploying, apps, "small", parts, checked, "checked", budget=once)
+    assert plan.escrow == once
+    a, b = np.random.default_rng(5).standard_normal((2, 8, 16), dtype=np.float32)
+    body = {"inputs": {"a": a.tolist(), "b": b.T.tolist()}}
+    answer = httpx.post(f"{url}/v1/apps/small", json=body, timeout=300)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["eigentensor-state"].endswith("checked(1)")
+    assert 0 < int(answer.headers["eigentensor-price"]) <= TERMS.max_price
+    receipt = Receipt.from_bytes(httpx.get(url + answer.headers["eigentensor-receipt"], timeout=60).content)
+    assert receipt.task == answer.headers["eigentensor-task"]
+    again = httpx.post(f"{url}/v1/apps/small", json=body, timeout=300)
+    assert (again.status_code, again.json()["code"]) == (402, "BudgetSpent"), again.text
+    assert httpx.get(f"{url}/v1/apps/small").json()["version"] == app.version
+    assert "a paid task for at most 0.05" in httpx.get(f"{url}/v1/apps/small/docs").text
+
+
+def test_an_app_of_another_place_is_not_paid_for(url: str, apps: Apps, graph: GraphProgram, tmp_path: Path) -> None:
+    save_safetensors(path := tmp_path / "w.safetensors", dict(graph.weights))
+    deploy_local(apps, "here", read_parts(graph.program, str(path), None, None, apps))
+    answer = httpx.post(f"{url}/v1/apps/here", json={"inputs": {}})
+    assert answer.status_code == 501
+    assert "this machine alone" in answer.json()["detail"]
+
+
+def test_a_chat_in_paid_tasks_says_what_the_program_says_here(
+    url: str, apps: Apps, deploying: Client, tmp_path: Path
+) -> None:
+    pairs = byte_pairs.trained("a program, a task, a trace\n", 270)
+    shape = Shape(2, 24, 4, 2, 6, 32, pairs.size, context=150, window=5, full_every=2)
+    graph, sampling = writing(drawn(shape)), Sampling(0.9, least=0.01, seed=4)
+    (tmp_path / "tokenizer.json").write_bytes(pairs.to_bytes())
+    (tmp_path / "model.json").write_text(
+        '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenizer.json", "step": 12}'
+    )
+    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
+        save_safetensors(tmp_path / word, dict(tensors))
+    words = (str(tmp_path / "weights"), str(tmp_path / "states"), tmp_path / "model.json")
+    deploy(deploying, apps, "page", read_parts(graph.program, *words, apps), TERMS)
+    here = Text(pairs, shape.context, language_model.here(graph))
+    expected = here.write("a program", 24, sampling).removeprefix("a program")
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=600) as ai:
+        asked = {
+            "model": "page", "messages": [{"role": "user", "content": "a program"}], "max_tokens": 24,
+            "temperature": 0.9, "seed": 4, "extra_body": {"min_p": 0.01},
+        }  # fmt: skip
+        whole = ai.chat.completions.create(**asked)
+        said, tasks = whole.choices[0].message.content, whole.model_extra["eigentensor"]["tasks"]
+        assert expected.startswith(said)
+        assert len(tasks) == -(-whole.usage.completion_tokens // 12)
+        receipts = [Receipt.from_bytes(httpx.get(url + task["receipt"], timeout=60).content) for task in tasks]
+        assert [receipt.task for receipt in receipts] == [task["task"] for task in tasks]
+        chunks = list(ai.chat.completions.create(**asked, stream=True))
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == said
+        assert len(chunks[-1].model_extra["eigentensor"]["tasks"]) == len(tasks)

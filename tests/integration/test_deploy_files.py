@@ -1,0 +1,135 @@
+"""Container and service files say only what is there: sources, commands, settings."""
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eigentensor_client.cli import main
+from eigentensor_client.serving.settings import Settings as Serve
+from eigentensor_operator.config import Settings as Operator
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "client" / "deploy"
+UNITS = [FOLDER / "eigentensor-serve.service", ROOT / "operator" / "deploy" / "eigentensor-operator.service"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text())
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n", " ", (FOLDER / "Containerfile").read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(word, " ".join(rest.split())) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def understood(words: list[str]) -> bool:
+    """Whether the command knows these verbs and options."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    return not ended.value.code
+
+
+def settings(names: list[str]) -> set[str]:
+    """Those of a service's variables that set nothing."""
+    fields = {f"EIGENTENSOR_SERVE_{name}".upper() for name in Serve.model_fields}
+    fields |= {f"EIGENTENSOR_OPERATOR_{name}".upper() for name in Operator.model_fields}
+    general = {"EIGENTENSOR_NETWORK", "EIGENTENSOR_KEYSTORE", "EIGENTENSOR_PASSWORD_FILE"}
+    return {name for name in names if name.startswith("EIGENTENSOR_")} - fields - general
+
+
+@pytest.mark.parametrize("service", compose()["services"])
+def test_a_service_of_the_compose_file_is_a_command_that_there_is(service: str) -> None:
+    said = compose()["services"][service]
+    assert understood(said["command"])
+    assert not understood([*said["command"], "--nonsense"])
+    context = (FOLDER / said["build"]["context"]).resolve()
+    assert context == ROOT
+    assert (context / said["build"]["dockerfile"]).is_file()
+    assert settings(list(said.get("environment", {}))) == set()
+    volumes = {volume.partition(":")[0] for volume in said["volumes"]}
+    assert {name for name in volumes if not name.startswith(".")} <= compose()["volumes"].keys()
+    assert set(said.get("secrets", ())) <= compose()["secrets"].keys()
+    paths = [v for v in said.get("environment", {}).values() if v.startswith("/run/secrets/")]
+    assert {Path(path).name for path in paths} == set(said.get("secrets", ()))
+    mounted = {volume.split(":")[1] for volume in said["volumes"]} | set(paths)
+    assert all(word in mounted for word in said["command"] if word.startswith("/"))
+
+
+def test_ports_and_health_checks_are_those_of_the_services() -> None:
+    assert compose()["services"]["serve"]["ports"] == [
+        f"127.0.0.1:{(port := Serve.model_fields['port'].default)}:{port}"
+    ]
+    for service in ("serve", "aggregator"):
+        said = compose()["services"][service]
+        port = said["ports"][0].rpartition(":")[2]
+        code = said["healthcheck"]["test"][-1]
+        compile(code, service, "exec")
+        assert f":{port}/healthz" in code
+
+
+def test_the_image_is_made_of_what_the_repository_has() -> None:
+    copied = {
+        source
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from=")
+        for source in rest.split()[:-1]
+    }
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert all(any(path == source or path.startswith(f"{source}/") for path in tracked) for source in copied)
+    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {package.partition("/")[0] for package in packages} <= copied
+    assert {PROJECT["project"]["readme"], *PROJECT["project"]["license-files"], "requirements.lock"} <= copied
+
+
+def test_the_image_runs_the_command_as_somebody_without_rights() -> None:
+    said = dict(instructions())
+    (entry,) = json.loads(said["ENTRYPOINT"])
+    assert entry in PROJECT["project"]["scripts"]
+    assert understood([word for word in json.loads(said["CMD"]) if word != "--help"])
+    assert said["USER"].isdecimal() and said["USER"] in "".join(rest for _, rest in instructions() if "useradd" in rest)
+    installed = next(rest for word, rest in instructions() if word == "RUN" and "apt-get install" in rest)
+    needed = re.findall(r"missing\+=\(([\w-]+)\)", (ROOT / "scripts" / "setup").read_text())
+    for package in ("bubblewrap", "clang", "libllvm19"):
+        assert package in needed and f" {package} " in installed
+    stages = [rest.split(" AS ") for word, rest in instructions() if word == "FROM"]
+    assert all(f"--from={name[1]} " in "".join(rest for _, rest in instructions()) for name in stages[:-1])
+    assert {name[0] for name in stages} == {"docker.io/library/python:3.11-slim-trixie"}
+
+
+def lines_of(unit: Path) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (line.partition("=") for line in unit.read_text().splitlines())]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_starts_a_command_that_there_is_with_settings_that_there_are(unit: Path) -> None:
+    said = lines_of(unit)
+    program, *words = dict(said)["ExecStart"].split()
+    assert Path(program).name in PROJECT["project"]["scripts"]
+    assert understood(words)
+    variables = dict(value.split("=", 1) for name, value in said if name == "Environment")
+    assert settings(list(variables)) == set()
+    loaded = {value.partition(":")[0] for name, value in said if name == "LoadCredential"}
+    assert {value.removeprefix("%d/") for value in variables.values() if value.startswith("%d/")} == loaded
+    own = (f"/var/lib/{dict(said)['StateDirectory']}", f"/var/cache/{dict(said)['CacheDirectory']}")
+    assert all(value.startswith(own) for value in variables.values() if value.startswith("/"))
+    assert dict(said)["NoNewPrivileges"] == "yes" and dict(said)["ProtectSystem"] == "strict"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_finds_nothing_wrong_with_a_unit(unit: Path, tmp_path: Path) -> None:
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/opt/eigentensor/bin/eigentensor", "/bin/true"))
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
