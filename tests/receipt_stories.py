@@ -1,10 +1,13 @@
 """Tasks whose receipts tests look at, led on a local chain: one for each thing that a receipt can be about."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from eigentensor import merkle
-from eigentensor.chain import Chain
-from market_life import OTHER, Life
+from eigentensor.chain import Chain, Opening, anvil_account, commitment, order_uuid, sign_order
+from eigentensor.testing.localnet import pass_seed
+from game_table import CLIENT
+from market_life import OTHER, SALT, Life
 
 OUTPUTS, STATES = b"\5" * 32, b"\6" * 32
 #: What the executor commits to: the outputs root of these two.
@@ -32,12 +35,20 @@ def checked(life: Life, verifiers: Sequence[Chain]) -> None:
 
 
 def unanswered(life: Life, verifiers: Sequence[Chain]) -> None:
-    """Drawn, and nobody answered: final, unchecked."""
-    life.drawn(ROOT)
+    """One of two that went together, posted by somebody else; drawn, and nobody answered: final, unchecked."""
+    client, operator, domain = life.client, life.operator, life.client.deployment.domain
+    orders = [life.order, replace(life.order, nonce=99)]
+    uuids = [order_uuid(order, domain) for order in orders]
+    client.deposit(client.address, sum(order.escrow for order in orders))
+    operator.post_many(orders, [sign_order(order, domain, anvil_account(CLIENT)) for order in orders])
+    operator.accept_many(operator.address, orders)
+    hidden = [commitment(domain, uuid, operator.address, 0, ROOT, SALT) for uuid in uuids]
+    operator.commit_many(operator.address, uuids, hidden)
+    pass_seed(life.anvil, client, life.order, drawn=True)
     life.pass_checks()
-    life.reveal(life.operator, root=ROOT)
-    life.anvil.mine_past(life.client.deadline_of(life.task))
-    life.client.close(life.order)
+    operator.reveal_many(orders, [Opening(uuid, ROOT, SALT) for uuid in uuids])
+    life.anvil.mine_past(client.deadline_of(life.task))
+    client.close_many(orders)
 
 
 def contradicted(life: Life, verifiers: Sequence[Chain]) -> None:

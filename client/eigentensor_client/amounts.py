@@ -4,6 +4,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 
 from eigentensor.chain import Deployment, from_wei
+from eigentensor.receipt import Market
 
 #: Writes wei of one market for people.
 Amount = Callable[[int], str]
@@ -11,12 +12,12 @@ Amount = Callable[[int], str]
 DIGITS = 9  # of an amount that are shown
 
 
-def amount(wei: int, deployment: Deployment) -> str:
+def amount(wei: int, deployment: Deployment | Market) -> str:
     """Wei of the market's token in whole tokens, with its symbol."""
     return f"{number(wei, deployment)} {deployment.token_symbol}"
 
 
-def number(wei: int, deployment: Deployment) -> str:
+def number(wei: int, deployment: Deployment | Market) -> str:
     """Exact, unless nobody would read all of its digits."""
     exact = from_wei(wei, deployment.token_decimals)
     if len(exact.partition(".")[2]) <= DIGITS:

@@ -9,42 +9,27 @@ from functools import cached_property, partial
 from eigentensor import economics, rechecked
 from eigentensor.bound import Bound, fetch_bound
 from eigentensor.chain import Challenged, Order, State
-from eigentensor.dispute import refuse
 from eigentensor.errors import (
-    BlobNotFound,
     ChainError,
     ExecutorConvicted,
-    LimitError,
     NotChallengeable,
-    NotDisputable,
     NotYet,
     StoreError,
-    WrongResult,
 )
 from eigentensor.player import Player
-from eigentensor.program.cost import needs_of
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.confine import Limits
 from eigentensor.runtime.sandbox import available
 from eigentensor_client import stages, views
 from eigentensor_client.client import Client
-from eigentensor_client.differences import Difference, first_difference
 from eigentensor_client.games import Game
+from eigentensor_client.looking import Look, Means, look_again
 from eigentensor_client.results import TaskView
 from eigentensor_client.transfer import Tell, download, silent
 
 #: Gas of a challenger's transactions, from the figures in contracts/README.md: of `challenge` and `timeout` where the
 #: executor never moves; of a game through all phases, with a trace and a tensor that are opened in several moves.
 LEAST_GAS, MOST_GAS = 280_000, 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A result that was executed again: its outputs root, and what differs first, where the claimed bytes are known."""
-
-    agrees: bool
-    outputs_root: bytes
-    difference: Difference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,33 +114,11 @@ class Challenger:
     # ---- Looking ----
 
     def look(self, tell: Tell = silent) -> Look:
-        """Executes the task again, twice if it gives another result, and rechecks samples with the reference.
-
-        Raises NotDisputable, LimitError, what fetching and executing raise, WrongBits if this device cannot be trusted.
-        """
+        """Executes the task again. Raises what fetching and `look_again` raise."""
         tell("fetching what the order names")
-        bound = self._bound
-        self._check_size(bound)
-        tell("executing it again")
         seconds = max(60.0, (self.until - self.task.block) * self.chain.block_seconds())
-        root, results = rechecked.repeated(bound, self.claimed, self._limits(seconds), unsafe=self._unsafe)
-        if root == self.claimed:
-            return Look(True, root)
-        tell("comparing it with the executor's")
-        with suppress(BlobNotFound, WrongResult):
-            said = download(self.client.gateway, bound.program, self.claimed, tell)
-            return Look(False, root, first_difference(bound.program, bound.repeat, said, results))
-        return Look(False, root)
-
-    def _check_size(self, bound: Bound) -> None:
-        if (why := refuse(bound.program, bound.repeat)) is not None:
-            raise NotDisputable(why)
-        needed = needs_of(bound.program, bound.repeat).memory
-        if needed > self._memory:
-            raise LimitError(
-                f"its tensors take {needed:,} bytes, at most {self._memory:,} are allowed here",
-                fix="Allow more with --max-memory.",
-            )
+        means = Means(self._memory, seconds, self._unsafe)
+        return look_again(self._bound, self.claimed, self.client.gateway, means, tell)
 
     def stakes(self) -> Stakes:
         """What a challenge costs and brings now."""

@@ -33,6 +33,7 @@ VERBS = {
     "app": ("app", "app", "What is deployed: list, show, rollback, remove."),
     "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
     "serve": ("serve", "app", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),
+    "receipt": ("receipt", "app", "Files that prove what became of tasks: get, check."),
     "program": ("program", "app", "Program files: capture, import, check, show."),
     "optimise": ("optimise", "app", "Find the fastest program for a graph, within a tolerance, on this machine."),
     "economics": ("economics", "app", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),

@@ -12,8 +12,9 @@ from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
 
 if TYPE_CHECKING:
-    from eigentensor_client.challenging import Challenger, Look, Stakes
+    from eigentensor_client.challenging import Challenger, Stakes
     from eigentensor_client.games import Game, Here
+    from eigentensor_client.looking import Look
 
 EVENT = "eigentensor.challenging/1"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Challenge a wrong result without asking.")]

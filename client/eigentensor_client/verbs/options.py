@@ -27,6 +27,9 @@ Variables = Annotated[
 ]
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="How often the program's calls are executed.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")]
+ReceiptFile = Annotated[
+    Path | None, typer.Option("--receipt", metavar="FILE", help="Where to write the task's receipt.")
+]
 StatesOutput = Annotated[Path | None, typer.Option("--states-output", help="Where to write the new states.")]
 MaxPrice = Annotated[
     str | None,

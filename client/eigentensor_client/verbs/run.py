@@ -25,6 +25,7 @@ def run(
     offer: options.Offer,
     output: options.Output = None,
     states_output: options.StatesOutput = None,
+    receipt: options.ReceiptFile = None,
     wait: options.Wait = "final",
     timeout: options.Timeout = None,
     keep: Keep = False,
@@ -51,7 +52,7 @@ def run(
         for line in show.plan_lines(client.plan(work, terms)):
             screen.say(line)
         result = _paid(client, screen, work, terms, wait, timeout, own=own)
-        written = write_result(work.program, result, output, states_output)
+        written = write_result(work.program, result, output, states_output, receipt)
         screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
 
 

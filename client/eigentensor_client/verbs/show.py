@@ -27,6 +27,7 @@ from eigentensor.chain import (
 )
 from eigentensor.economics import WAD
 from eigentensor.program import Kind, Program
+from eigentensor_client import receipts
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import write_tensors
 from eigentensor_client.happened import words
@@ -203,14 +204,21 @@ class Show:
 
 
 def write_result(
-    program: Program, result: TaskResult, output: Path | None, states_output: Path | None = None
+    program: Program,
+    result: TaskResult,
+    output: Path | None,
+    states_output: Path | None = None,
+    receipt: Path | None = None,
 ) -> list[Table]:
-    """Writes outputs and new states where they are wanted; says where."""
+    """Writes outputs, new states and the receipt where they are wanted; says where."""
     lines = []
     for path, tensors, kind in ((output, result.outputs, Kind.OUTPUT), (states_output, result.states, Kind.STATE)):
         if path:
             write_tensors(path, tensors, program, kind)
             lines.append(facts([["written", str(path)]]))
+    if receipt:
+        receipts.write(receipt, result.receipt)
+        lines.append(facts([["receipt", str(receipt)]]))
     return lines
 
 

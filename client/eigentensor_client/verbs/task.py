@@ -35,6 +35,7 @@ def fetch(
     task: options.TaskName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the outputs.")],
     states_output: options.StatesOutput = None,
+    receipt: options.ReceiptFile = None,
     wait: options.Wait = "result",
     timeout: options.Timeout = None,
     network: options.NetworkName = None,
@@ -49,7 +50,8 @@ def fetch(
         with screen.work() as bar:
             found = client.wait(client.task(task), wait, timeout=timeout, tell=bar)
             result = client.deliver(found, bar)
-        written = write_result(client.program(found.order.program.hex()), result, output, states_output)
+        program = client.program(found.order.program.hex())
+        written = write_result(program, result, output, states_output, receipt)
         screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
 
 

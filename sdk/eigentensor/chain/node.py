@@ -98,13 +98,12 @@ class Node:
             except TransactionNotFound:
                 return None
 
-    def transaction(self, hash_: bytes) -> bytes | None:
-        """The signed bytes of a transaction that is in the chain. None if there is none, or its type is not known."""
+    def transaction(self, hash_: bytes) -> bytes:
+        """The signed bytes of a transaction that is in the chain. Raises ChainError if there is none, or it is of a
+        type that this version does not know."""
+        name = Web3.to_hex(hash_)
         with talking_to(self.network.rpc_url):
-            try:
-                return raw_of(self.web3.eth.get_transaction(Web3.to_hex(hash_)))
-            except TransactionNotFound:
-                return None
+            return raw_of(self.web3.eth.get_transaction(name))
 
     def finalized(self) -> int:
         """The newest block that the chain itself calls final; 0 where it calls none so."""

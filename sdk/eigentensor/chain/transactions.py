@@ -14,14 +14,20 @@ from eigentensor.errors import ChainError
 #: Bytes of a transaction that public pools take (128 KiB), and some for what carries it.
 MOST = 160 << 10
 
-# Fields in the order in which they are hashed, by type: of 2 EIP-1559, of 1 EIP-2930, of 0 EIP-155.
+# Fields in the order in which they are hashed, by type: of 4 EIP-7702, of 2 EIP-1559, of 1 EIP-2930, of 0 EIP-155.
 _FIELDS = {
+    4: (
+        "chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input", "accessList",
+        "authorizationList",
+    ),
     2: ("chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input", "accessList"),
     1: ("chainId", "nonce", "gasPrice", "gas", "to", "value", "input", "accessList"),
     0: ("nonce", "gasPrice", "gas", "to", "value", "input"),
-}
+}  # fmt: skip
+_LISTS = ("accessList", "authorizationList")
 _LEGACY = 0xC0  # the first byte of a transaction without a type is that of an RLP list
 _EIP155 = 35
+_UPDATE = "This chain has transactions that this version does not know: update it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +41,18 @@ class Transaction:
     chain_id: int | None
 
 
-def raw_of(transaction: Mapping[str, Any]) -> bytes | None:
-    """The bytes of a transaction as a node describes it; None for a type that is not known here."""
+def raw_of(transaction: Mapping[str, Any]) -> bytes:
+    """The bytes of a transaction as a node describes it. Raises ChainError for a type that is not known here."""
     kind = transaction.get("type", 0)
     if kind not in _FIELDS:
-        return None
+        raise ChainError(f"transaction 0x{bytes(transaction['hash']).hex()} is of type {kind}", fix=_UPDATE)
     fields = [_item(transaction[name]) for name in _FIELDS[kind]]
     fields += [_number(int(transaction["yParity" if kind else "v"]))]
     fields += [bytes(transaction[name]).lstrip(b"\0") for name in ("r", "s")]
     raw: bytes = (bytes((kind,)) if kind else b"") + rlp.encode(fields)
-    return raw if keccak(raw) == bytes(transaction["hash"]) else None
+    if keccak(raw) != bytes(transaction["hash"]):
+        raise ChainError(f"transaction 0x{bytes(transaction['hash']).hex()} does not hash to its name", fix=_UPDATE)
+    return raw
 
 
 def read_transaction(raw: bytes) -> Transaction:
@@ -67,7 +75,7 @@ def _read(raw: bytes) -> Transaction:
         raise ValueError("wrong number of fields")
     said = dict(zip(names, fields, strict=False))
     *signed, parity, r, s = fields
-    if not all(isinstance(field, bytes) for field in (parity, r, s, *(said[n] for n in names if n != "accessList"))):
+    if not all(isinstance(field, bytes) for field in (parity, r, s, *(said[n] for n in names if n not in _LISTS))):
         raise ValueError("a field is no string of bytes")
     v = int.from_bytes(parity, "big")
     chain_id: int | None = int.from_bytes(said.get("chainId", b""), "big")
@@ -87,7 +95,7 @@ def _read(raw: bytes) -> Transaction:
 
 
 def _item(value: Any) -> Any:
-    """A field as RLP takes it. An access list has pairs of an address and a list of storage keys."""
+    """A field as RLP takes it."""
     if value is None:
         return b""
     if isinstance(value, int):
@@ -95,8 +103,22 @@ def _item(value: Any) -> Any:
     if isinstance(value, str):
         return bytes.fromhex(value.removeprefix("0x"))
     if isinstance(value, Mapping):
-        return [_item(value["address"]), _item(value["storageKeys"])]
+        if "storageKeys" in value:
+            return [_item(value["address"]), _item(value["storageKeys"])]
+        numbers = [_number(_integer(value[name])) for name in ("yParity", "r", "s")]
+        return [
+            _number(_integer(value["chainId"])),
+            _item(value["address"]),
+            _number(_integer(value["nonce"])),
+            *numbers,
+        ]
     return bytes(value) if isinstance(value, bytes) else [_item(item) for item in value]
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "big")
+    return int(value, 16) if isinstance(value, str) else int(value)
 
 
 def _number(value: int) -> bytes:

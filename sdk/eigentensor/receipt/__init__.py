@@ -6,7 +6,8 @@ chain, `compare` holds one to a chain. client/README.md, "Receipts", describes t
 
 from eigentensor.receipt.model import SCHEMA, Market, Receipt
 from eigentensor.receipt.onchain import Standing, compare
-from eigentensor.receipt.proof import Proved, outputs_of, prove
+from eigentensor.receipt.proof import outputs_of, prove
 from eigentensor.receipt.reading import read
+from eigentensor.receipt.rules import Proved
 
 __all__ = ["SCHEMA", "Market", "Proved", "Receipt", "Standing", "compare", "outputs_of", "prove", "read"]

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 from eth_utils.address import is_checksum_address
 
-from eigentensor.chain import Event, Leaf, Moved, Opened, Place, Seeded, TaskEvent
+from eigentensor.chain import Event, Leaf, Moved, Opened, Order, Place, Seeded, TaskEvent
 from eigentensor.chain.events import KINDS
 
 #: Everything that happens to one task but the moves of games, which `challenge show` tells.
@@ -18,6 +18,9 @@ NAMES: Mapping[str, type[Event]] = {
 _BLOCKS = 1 << 53  # what a number in JSON carries everywhere
 
 
+_BESIDE = ("task", "order")  # of an event, that stand beside the events
+
+
 def event_to_json(event: Event) -> dict[str, Any]:
     place = event.place
     return {
@@ -26,18 +29,19 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "block_hash": "0x" + place.block_hash.hex(),
         "transaction": "0x" + place.transaction.hex(),
         "log": place.index,
-        "data": event.arguments(),
+        "data": {name: value for name, value in event.arguments().items() if name not in _BESIDE},
     }
 
 
-def event_from_json(value: Any) -> Event:
+def event_from_json(value: Any, order: Order, task: bytes) -> Event:
     """Raises ValueError, KeyError, TypeError, AttributeError or TaskError for what is no event of a receipt."""
     place = Place(
         value["block"], value["log"], bytes.fromhex(value["block_hash"][2:]), bytes.fromhex(value["transaction"][2:])
     )
     if not all(type(n) is int and 0 <= n < _BLOCKS for n in (place.block, place.index)):
         raise ValueError("an event is at no place of a chain")
-    event = NAMES[value["event"]].from_arguments(place, value["data"])
+    beside = {"task": "0x" + task.hex(), "order": order.to_json()}
+    event = NAMES[value["event"]].from_arguments(place, value["data"] | beside)
     for field in fields(event):
         if field.name != "place" and not _fits(field.type, field.name, getattr(event, field.name)):
             raise ValueError(f"{field.name} of {value['event']} is malformed")

@@ -13,17 +13,19 @@ from typing import Any, Self
 
 from eth_utils.address import is_checksum_address
 
-from eigentensor.chain import Deployment, Domain, Event, Head, Order, order_uuid
+from eigentensor.chain import Committed, Deployment, Domain, Event, Head, Order, Revealed, order_uuid
 from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.economics import Parameters
 from eigentensor.errors import ChainError, EigenTensorError, WrongReceipt
 from eigentensor.merkle import outputs_root
 from eigentensor.receipt import canonical
 from eigentensor.receipt.events import event_from_json, event_to_json
+from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
 from eigentensor.receipt.told import Told, tell
 
 SCHEMA = "eigentensor.receipt/1"
 _DECIMALS = 255
+_WORDS = 64  # letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Market:
 
     domain: Domain
     token: str
-    symbol: str
-    decimals: int
+    token_symbol: str
+    token_decimals: int
     parameters: Parameters
 
     @classmethod
@@ -45,7 +47,7 @@ class Market:
         return {
             "address": self.domain.market,
             "chain_id": self.domain.chain_id,
-            "token": {"address": self.token, "symbol": self.symbol, "decimals": self.decimals},
+            "token": {"address": self.token, "symbol": self.token_symbol, "decimals": self.token_decimals},
             "parameters": {f.name: str(getattr(self.parameters, f.name)) for f in fields(Parameters)},
         }
 
@@ -54,9 +56,9 @@ class Market:
         token, given = value["token"], value["parameters"]
         parameters = Parameters(**{f.name: natural(int(given[f.name])) for f in fields(Parameters)})
         domain = Domain(natural(value["chain_id"]), _address(value["address"]))
-        if not isinstance(token["symbol"], str) or natural(token["decimals"]) > _DECIMALS:
+        if natural(token["decimals"]) > _DECIMALS:
             raise ValueError("its token is malformed")
-        return cls(domain, _address(token["address"]), token["symbol"], token["decimals"], parameters)
+        return cls(domain, _address(token["address"]), _words(token["symbol"]), token["decimals"], parameters)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Receipt:
     """A task up to the block `head`: its order, its events in order, and the transactions that they came with.
 
     `seats` is how many there were at the commit; `parts` are the bindings roots of outputs and new states, where known;
-    `transactions` are signed and in the order of their events. A transaction of a type that this version cannot read
-    is missing: who sent it is then for the chain to say. Raises WrongReceipt where the events are not a task's life.
+    `transactions` are signed, and in the order of their events. What is read of it raises WrongReceipt where the events
+    are not a task's life, or the transactions not theirs.
     """
 
     market: Market
@@ -93,8 +95,37 @@ class Receipt:
 
     @cached_property
     def signed(self) -> dict[bytes, Transaction]:
-        """The transactions by their hashes, in the order of their events."""
-        return {said.hash: said for said in map(_transaction, self.transactions)}
+        """The transactions by their hashes, in the order of their events. Raises WrongReceipt for any others."""
+        said = list(map(_transaction, self.transactions))
+        signed = {transaction.hash: transaction for transaction in said}
+        if [each.hash for each in said] != list(dict.fromkeys(event.place.transaction for event in self.events)):
+            raise WrongReceipt("transactions", "they are not those of the events, each once, in their order")
+        return signed
+
+    def sent(self, event: Event) -> tuple[Transaction, Call | None]:
+        """The transaction of an event, and what it tells a market, if it does so directly."""
+        transaction = self.signed[event.place.transaction]
+        return transaction, call_of(transaction)
+
+    def opening(self, revealed: Revealed) -> tuple[bytes, int, bytes, bytes] | None:
+        """What a message opened: task, slot, outputs root and salt; None where the market was not told directly."""
+        _, call = self.sent(revealed)
+        pairs = pairs_of(call, ("order", "opening"), ("orders", "openings")) if call else []
+        mine = (self.uuid, revealed.slot, revealed.outputs_root)
+        return next((opening for order, opening in pairs if is_order(order, self.order) and opening[:3] == mine), None)
+
+    def _executor(self) -> dict[str, Any]:
+        """Who executed: the operator, the signer of its commit, and what it committed to."""
+        told = self.told
+        signer, _ = next(self.sent(event) for event in self.events if isinstance(event, Committed))
+        own = next((event for event in self.events if isinstance(event, Revealed) and not event.slot), None)
+        opening = None if own is None else self.opening(own)
+        return {
+            "operator": told.executor,
+            "signer": signer.sender,
+            "commitment": _hex(told.commitment),
+            "salt": _hex(opening[3]) if opening else None,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The file as a value: amounts as decimal strings, hashes and bytes as hex with 0x, times as blocks."""
@@ -114,6 +145,7 @@ class Receipt:
             "events": list(map(event_to_json, self.events)),
             "transactions": [sender | {"raw": _hex(raw)} for sender, raw in pairs],
             "result": {"outputs_root": _hex(root), "outputs": outputs, "states": states},
+            "executor": self._executor(),
             **self.told.to_json(),
         }
         return fields | {"digest": sha256(canonical.text(fields)).hexdigest()}
@@ -128,9 +160,11 @@ class Receipt:
         value = canonical.parse(data)
         receipt = cls.from_json(value)
         again = receipt.to_json()
-        if (found := canonical.difference(value, again)) is not None:
+        if (found := canonical.difference(value | {"digest": again["digest"]}, again)) is not None:
             where, said, follows = found
             raise WrongReceipt(where, f"it says {_brief(said)}, where {_brief(follows)} follows from the rest")
+        if value.get("digest") != again["digest"]:
+            raise WrongReceipt("digest", "it is not that of the rest: the file is damaged, or was changed")
         if canonical.text(again) != data:
             raise WrongReceipt("", "it is not in the canonical form: sorted keys, no spaces, ASCII")
         return receipt
@@ -143,17 +177,17 @@ class Receipt:
         try:
             result = value["result"]
             halves = [_bytes32(result[name]) for name in ("outputs", "states") if result[name] is not None]
-            if not isinstance(value["software"], str):
-                raise ValueError("software is no text")
+            market, order = Market.from_json(value["market"]), Order.from_json(value["order"])
+            task = order_uuid(order, market.domain)
             return cls(
-                market=Market.from_json(value["market"]),
-                order=Order.from_json(value["order"]),
+                market=market,
+                order=order,
                 seats=natural(value["checks"]["seats"]),
                 parts=(halves[0], halves[1]) if halves else None,
-                events=tuple(map(event_from_json, value["events"])),
+                events=tuple(event_from_json(entry, order, task) for entry in value["events"]),
                 transactions=tuple(bytes.fromhex(entry["raw"][2:]) for entry in value["transactions"]),
                 head=Head(natural(value["head"]["block"]), _bytes32(value["head"]["hash"])),
-                software=value["software"],
+                software=_words(value["software"]),
             )
         except EigenTensorError as error:
             raise WrongReceipt("", error.what) from None
@@ -180,6 +214,13 @@ def _address(value: Any) -> str:
     return str(value)
 
 
+def _words(value: Any) -> str:
+    """Text that is shown to people: a terminal must not take it for more."""
+    if not isinstance(value, str) or len(value) > _WORDS or not value.isprintable():
+        raise ValueError(f"{value!r} is no short text")
+    return value
+
+
 def _bytes32(value: Any) -> bytes:
     raw = bytes.fromhex(value[2:])
     if len(raw) != 32:
@@ -193,4 +234,5 @@ def _hex(value: bytes | None) -> str | None:
 
 def _brief(value: Any) -> str:
     words = str(value) if isinstance(value, str | int) or value is None else type(value).__name__
+    words = words if words.isprintable() else ascii(words)
     return words if len(words) <= 80 else f"{words[:76]}…"

@@ -39,7 +39,7 @@ def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] |
         seats=now.seats,
         parts=parts,
         events=tuple(events),
-        transactions=tuple(raw for h in hashes if (raw := chain.transaction(h)) is not None),
+        transactions=tuple(map(chain.transaction, hashes)),
         head=head,
         software=f"eigentensor {version('eigentensor')}",
     )

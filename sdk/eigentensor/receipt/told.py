@@ -115,7 +115,6 @@ class Told:
         """The part of a receipt that follows from the rest of it."""
         return {
             "state": self.words,
-            "executor": {"operator": self.executor, "commitment": _text(self.commitment)},
             "money": {
                 "price": str(self.price),
                 "escrow": str(self.escrow),
@@ -164,7 +163,7 @@ def tell(uuid: bytes, order: Order, p: Parameters, seats: int, events: Sequence[
     _check_places(uuid, events, head)
     posted, accepted = _one(events, Posted), _one(events, Accepted)
     if posted.order != order or posted.client != order.client:
-        raise WrongReceipt("events", "the order that was posted is another one than the receipt's")
+        raise WrongReceipt("events", "what was posted is not the order's")
     committed, locked = _one(events, Committed), _one(events, Locked)
     seed_block = economics.seed_block(committed.place.block, p.lag, p.grid)
     seeded = _last(events, Seeded)
@@ -204,14 +203,20 @@ def tell(uuid: bytes, order: Order, p: Parameters, seats: int, events: Sequence[
 
 
 def _check_places(uuid: bytes, events: Sequence[Event], head: Head) -> None:
+    """In order, until the head; a transaction is in one block, and a block has one hash."""
     last = (-1, -1)
+    blocks: dict[bytes | int, bytes | int] = {head.number: head.hash, head.hash: head.number}
     for number, event in enumerate(events):
-        here = event.place.block, event.place.index
-        if here <= last or here[0] > head.number:
-            raise WrongReceipt(f"events[{number}]", "it stands before the one above it, or after the head")
+        place, where = event.place, f"events[{number}]"
+        if (place.block, place.index) <= last or place.block > head.number:
+            raise WrongReceipt(where, "it stands before the one above it, or after the head")
         if isinstance(event, TaskEvent) and event.task != uuid:
-            raise WrongReceipt(f"events[{number}]", "it is of another task")
-        last = here
+            raise WrongReceipt(where, "it is of another task")
+        pairs = ((place.block, place.block_hash), (place.block_hash, place.block), (place.transaction, place.block))
+        for one, other in pairs:
+            if blocks.setdefault(one, other) != other:
+                raise WrongReceipt(where, "its block is another one than that of its neighbours")
+        last = place.block, place.index
 
 
 def _answers(

@@ -1,0 +1,94 @@
+"""`eigentensor receipt`: get a task's receipt, and hold a receipt to what proves it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigentensor.errors import BindingError
+from eigentensor_client.screen import Bar, Screen, facts
+from eigentensor_client.verbs import options
+from eigentensor_client.verbs.challenge_open import MaxMemory, Unsafe
+from eigentensor_client.verbs.meeting import looking, paying
+
+if TYPE_CHECKING:
+    from eigentensor.receipt import Receipt
+    from eigentensor.store import GatewayClient
+    from eigentensor_client.looking import Look
+
+app = typer.Typer(help="Receipts of tasks: get, check.", no_args_is_help=True, rich_markup_mode=None)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A receipt.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write the receipt.")]
+Outputs = Annotated[Path | None, typer.Option("--outputs", help="A safetensors file that should hold the outputs.")]
+OnChain = Annotated[bool, typer.Option("--chain", help="Hold it to the chain: did it happen, how does it stand now.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Execute the program again, confined, and compare the result.")]
+Seconds = Annotated[float, typer.Option("--timeout", help="Seconds that the execution of --deep may take.")]
+
+
+@app.command()
+def get(
+    task: options.TaskName, output: Output, network: options.NetworkName = None, json: options.Json = False
+) -> None:
+    """Write the receipt of a task that has a result, or whose executor was convicted, as it stands now."""
+    from eigentensor_client import receipts
+
+    with paying(network, json=json) as (screen, client, _):
+        receipt = client.receipt(client.task(task))
+        receipts.write(output, receipt)
+        fields = {"file": str(output), **receipts.fields(receipt)}
+        rows = [*receipts.summary(receipt), ["written", str(output)]]
+        screen.result("eigentensor.receipt-file/1", fields, facts(rows))
+
+
+@app.command()
+def check(
+    file: File,
+    outputs: Outputs = None,
+    chain: OnChain = False,
+    deep: Deep = False,
+    timeout: Seconds = 3600,
+    max_memory: MaxMemory = 8 << 30,
+    unsafe_no_sandbox: Unsafe = False,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Say what a receipt proves, and what it leaves open; where it is not what it says, which line, with code 8.
+
+    Alone it takes neither a network nor a key: signatures, hashes, and the market's rules.
+    """
+    from eigentensor.receipt import compare, outputs_of, prove
+    from eigentensor_client import receipts
+    from eigentensor_client.files import existing
+
+    receipt = receipts.load(file)
+    proved = prove(receipt) + ([outputs_of(receipt, existing(outputs))] if outputs else [])
+    checked = receipts.Checked(receipt, tuple(proved))
+    screen = Screen(as_json=json)
+    if chain or deep:
+        from eigentensor.chain import Reader
+
+        with looking(network, json=json) as (screen, chosen, gateway):
+            standing = compare(receipt, Reader(chosen)) if chain else None
+            look = None
+            if deep:
+                with screen.work() as bar:
+                    look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
+            checked = receipts.Checked(receipt, tuple(proved), standing, look)
+    screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
+    if (error := checked.failure()) is not None:
+        raise error
+
+
+def _execute(
+    receipt: "Receipt", gateway: "GatewayClient", bar: Bar, memory: int, seconds: float, *, unsafe: bool
+) -> "Look":
+    from eigentensor.bound import fetch_bound
+    from eigentensor_client.looking import Means, look_again
+
+    claimed = receipt.told.outputs_root
+    if claimed is None:
+        raise BindingError("the executor revealed no result that --deep could compare", fix="Leave --deep out.")
+    bar("fetching what the order names")
+    bound = fetch_bound(gateway, receipt.order)
+    return look_again(bound, claimed, gateway, Means(memory, seconds, unsafe), bar)

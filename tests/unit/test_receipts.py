@@ -1,0 +1,220 @@
+"""Receipts without a network: one form, whatever is changed in them refused or left to the chain, and told in words."""
+
+import json
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eigentensor import merkle
+from eigentensor.chain.transactions import MOST, Transaction, read_transaction
+from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
+from eigentensor.numerics.dtypes import DType
+from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove
+from eigentensor.store import save_safetensors
+from eigentensor_client.cli import main
+from receipt_forgeries import CHAIN_ONLY, UNPROVED, forged, forgeries
+from receipt_vectors import load
+
+RECEIPTS = load()
+each_receipt = pytest.mark.parametrize("name", RECEIPTS)
+
+
+@each_receipt
+def test_a_receipt_is_read_as_it_was_written_and_proves_its_lines(name: str) -> None:
+    receipt = RECEIPTS[name]
+    assert Receipt.from_bytes(receipt.to_bytes()) == receipt
+    lines = prove(receipt)
+    assert {line.by for line in lines} == {"hash", "signature", "formula"}
+    said = " ".join(line.what for line in lines)
+    assert receipt.told.executor in said and receipt.order.client in said and receipt.task in said
+
+
+@pytest.mark.parametrize(
+    "name", ["confirmed", *(pytest.param(n, marks=pytest.mark.slow) for n in RECEIPTS if n != "confirmed")]
+)
+def test_what_a_forger_changes_is_refused_or_is_for_the_chain_to_refuse(name: str) -> None:
+    tried = [(what, forged(value)) for what, value in forgeries(RECEIPTS[name])]
+    passed = {what for what, outcome in tried if isinstance(outcome, Receipt)}
+    beyond = {what for what in passed if not any(fnmatchcase(what, p) for p in (*CHAIN_ONLY, *UNPROVED))}
+    assert not beyond
+    assert len(tried) - len(passed) > 150
+
+
+@each_receipt
+def test_no_byte_can_be_changed(name: str) -> None:
+    data = RECEIPTS[name].to_bytes()
+    for place in range(0, len(data), len(data) // 17):
+        _refuses(data, place, 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(RECEIPTS)), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
+def test_no_byte_anywhere_can_be_changed_to_any_other(name: str, at: float, change: int) -> None:
+    data = RECEIPTS[name].to_bytes()
+    _refuses(data, int(at * len(data)), change)
+
+
+@pytest.mark.slow
+def test_no_byte_at_all_can_be_changed() -> None:
+    data = RECEIPTS["confirmed"].to_bytes()
+    for place in range(len(data)):
+        _refuses(data, place, 1)
+
+
+def _refuses(data: bytes, place: int, change: int) -> None:
+    other = bytearray(data)
+    other[place] ^= change
+    with pytest.raises(WrongReceipt):
+        Receipt.from_bytes(bytes(other))
+
+
+def test_only_one_text_of_a_receipt_is_taken() -> None:
+    data = RECEIPTS["checked"].to_bytes()
+    value = json.loads(data)
+    others = [
+        data + b"\n",
+        json.dumps(value).encode(),
+        json.dumps(dict(reversed(value.items())), separators=(",", ":")).encode(),
+        data.replace(b'"state"', b'"\\u0073tate"'),
+        data.replace(b"{", b'{"state":"x",', 1),
+        canonical.text(value | {"more": 1}),
+        canonical.text({name: v for name, v in value.items() if name != "windows"}),
+    ]
+    for other in others:
+        with pytest.raises(WrongReceipt):
+            Receipt.from_bytes(other)
+
+
+def test_the_line_that_does_not_follow_is_named() -> None:
+    value = RECEIPTS["checked"].to_json()
+    for where, change in (
+        ("money.price", lambda v: v["money"].update(price="1")),
+        ("state", lambda v: v.update(state="final, checked(1)")),
+        ("checks.answers[0].agrees", lambda v: v["checks"]["answers"][0].update(agrees=False)),
+        ("executor.signer", lambda v: v["executor"].update(signer="0x" + "11" * 20)),
+        ("windows.challenge.last", lambda v: v["windows"]["challenge"].update(last=1)),
+        ("digest", lambda v: v.update(digest="00" * 32)),
+        ("schema", lambda v: v.update(schema="eigentensor.receipt/2")),
+    ):
+        other = json.loads(canonical.text(value))
+        change(other)
+        with pytest.raises(WrongReceipt) as refused:
+            Receipt.from_bytes(canonical.text(other))
+        assert refused.value.where == where
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=70) | st.just("0x" + "00" * 32),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_hostile_file_is_refused_by_name_and_never_breaks_the_reader(data: st.DataObject) -> None:
+    value = json.loads(RECEIPTS["convicted"].to_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at: Any = value
+        while isinstance(at, dict | list) and at:
+            name = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+            if not isinstance(at[name], dict | list) or not at[name] or data.draw(st.integers(0, 3)) == 0:
+                at[name] = data.draw(_JSON)
+                break
+            at = at[name]
+    text = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    if text != RECEIPTS["convicted"].to_bytes():
+        with pytest.raises(WrongReceipt):
+            Receipt.from_bytes(text)
+        forged(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"{", b"[]", b"\xff", b"null", b'{"schema":1}', b'{"schema":"eigentensor.receipt/1"}',
+        b"[" * 200_000, b'{"a":' * 200_000, b'{"schema":' + b"9" * 5_000 + b"}", b"1" * (canonical.MOST + 1),
+    ],
+    ids=lambda text: str(text[:12]),
+)  # fmt: skip
+def test_what_is_no_receipt_is_refused(text: bytes) -> None:
+    with pytest.raises(WrongReceipt):
+        Receipt.from_bytes(text)
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=300)
+    | st.sampled_from(RECEIPTS["confirmed"].transactions).map(lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]))
+)
+def test_bytes_that_are_no_signed_transaction_are_refused(raw: bytes) -> None:
+    try:
+        read = read_transaction(raw)
+    except ChainError:
+        return
+    assert read.hash not in {event.place.transaction for event in RECEIPTS["confirmed"].events}
+
+
+def test_a_transaction_that_no_block_could_hold_is_refused() -> None:
+    with pytest.raises(ChainError, match="bytes"):
+        read_transaction(b"\2" * (MOST + 1))
+
+
+def test_a_message_whose_parts_overlap_is_not_unfolded() -> None:
+    """A thousand pointers to one signature of 60,000 bytes: unfolded they would be 60 MB."""
+    (selector,) = (s for s, (name, *_) in messages.functions().items() if name == "postMany")
+    words = [64, 96, 0, 1_000, *[32_000] * 1_000, 60_000]
+    data = selector + b"".join(word.to_bytes(32, "big") for word in words) + bytes(60_000)
+    assert messages.call_of(Transaction(bytes(32), "", None, data, 1)) is None
+
+
+def test_outputs_are_held_to_the_root_of_the_result(tmp_path: Path) -> None:
+    array = np.arange(4, dtype=np.float32)
+    save_safetensors(tmp_path / "out.safetensors", {"y": array})
+    root = merkle.bindings_root({"y": merkle.array_root(DType.FLOAT32, array)})
+    receipt = RECEIPTS["checked"]
+    with pytest.raises(WrongReceipt, match="another"):
+        outputs_of(receipt, tmp_path / "out.safetensors")
+    assert outputs_of(replace(receipt, parts=(root, bytes(32))), tmp_path / "out.safetensors").by == "hash"
+    (tmp_path / "none").write_bytes(b"x")
+    with pytest.raises(TensorFileError):
+        outputs_of(receipt, tmp_path / "none")
+    with pytest.raises(WrongReceipt, match="does not know"):
+        outputs_of(RECEIPTS["silent"], tmp_path / "out.safetensors")
+
+
+def test_the_command_tells_what_a_receipt_proves_and_what_it_leaves_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "task.receipt"
+    file.write_bytes(RECEIPTS["confirmed"].to_bytes())
+    assert _code("receipt", "check", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "final, checked(1)" in out and "leaves open" in out and "--deep executes the program again" in out
+    assert _code("receipt", "check", str(file), "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["schema"], said["state"]) == ("eigentensor.receipt-check/1", "final, checked(1)")
+    assert {line["by"] for line in said["lines"]} == {"hash", "signature", "formula"}
+
+
+def test_the_command_names_the_line_that_fails_with_code_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "task.receipt"
+    file.write_bytes(RECEIPTS["confirmed"].to_bytes().replace(b"final, checked(1)", b"final, checked(2)"))
+    assert _code("receipt", "check", str(file)) == 8
+    assert "error  state: it says final, checked(2), where final, checked(1) follows" in capsys.readouterr().err
+    file.write_bytes(Path(__file__).read_bytes())
+    assert _code("receipt", "check", str(file), "--json") == 8
+    assert json.loads(capsys.readouterr().out)["error"] == "WrongReceipt"
+    assert _code("receipt", "check", str(tmp_path / "none")) == 4
+
+
+def _code(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)
