@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from eigentensor.capture import GraphProgram
 from eigentensor.chain import to_wei
 from eigentensor.errors import BlobNotFound, EigenTensorError
+from eigentensor.graph import Graph
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import Client, byte_pairs
 from eigentensor_client.byte_pairs import END, BytePairs
@@ -26,7 +28,7 @@ from eigentensor_client.session import Session
 from eigentensor_client.writing import Arrays, Executor, Sampling, Text
 from language.decoder import SMALL, drawn
 from language.training import Batch, taught
-from language.writing import writing
+from language.writing import writing, written_graph
 
 README = Path(__file__).parents[2] / "README.md"
 FILE = Path("language_model.safetensors")
@@ -51,12 +53,18 @@ def train(steps: int = STEPS) -> None:
     MODEL.write_text(json.dumps({"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": str(TOKENIZER)}) + "\n")
 
 
-def load() -> tuple[GraphProgram, BytePairs]:
-    """The program with the weights of FILE, and the tokenizer."""
+def learnt() -> tuple[Arrays, BytePairs]:
+    """The weights of FILE, and the tokenizer."""
     if not FILE.exists():
         raise BlobNotFound(f"there is no {FILE} here", fix=f"`python {__file__} train` makes it.")
     tensors = load_file(FILE)
     pairs = BytePairs(tuple((int(a), int(b)) for a, b in tensors.pop("merges")))
+    return tensors, pairs
+
+
+def load() -> tuple[GraphProgram, BytePairs]:
+    """The program with its weights, and the tokenizer."""
+    tensors, pairs = learnt()
     graph = writing(drawn(SMALL))
     return GraphProgram(graph.program, tensors, graph.states), pairs
 
@@ -64,6 +72,12 @@ def load() -> tuple[GraphProgram, BytePairs]:
 def program() -> GraphProgram:
     """What `eigentensor program capture client/examples/language_model.py` writes, with weights and first states."""
     return load()[0]
+
+
+def graph() -> Graph:
+    """What `eigentensor optimise client/examples/language_model.py --tolerance 1e-4 --max-repeat 192` plans."""
+    found = written_graph(drawn(SMALL))
+    return replace(found, data={**found.data, **learnt()[0]})
 
 
 def here(graph: GraphProgram) -> Executor:

@@ -4,6 +4,7 @@ python client/examples/training.py     started again, it goes on where it was
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ from tinygrad import Tensor, nn
 from tinygrad.helpers import Context
 
 from digits import Digits, Net, load
-from eigentensor.capture import GraphProgram, capture
+from eigentensor.capture import GraphProgram, capture, capture_graph
 from eigentensor.chain import to_wei
 from eigentensor.errors import EigenTensorError, SessionRewound
+from eigentensor.graph import Graph
 from eigentensor_client import Client
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
@@ -25,6 +27,15 @@ TERMS = Terms(to_wei("0.05"), exec=60)
 
 def program() -> GraphProgram:
     """One step of Adam on a batch: the network and what the optimizer remembers are states."""
+    return capture(stepping(), batch(load()[0], 0), max_repeat=STEPS)
+
+
+def graph() -> Graph:
+    """What `eigentensor optimise client/examples/training.py --tolerance 1e-3 --max-repeat 20` plans."""
+    return capture_graph(stepping(), batch(load()[0], 0))
+
+
+def stepping() -> Callable[[Tensor, Tensor], dict[str, Tensor]]:
     Tensor.manual_seed(7)
     net = Net()
     optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=1e-2)
@@ -36,7 +47,7 @@ def program() -> GraphProgram:
             optimizer.step()
         return {"loss": loss}
 
-    return capture(step, batch(load()[0], 0), max_repeat=STEPS)
+    return step
 
 
 def batch(digits: Digits, number: int) -> dict[str, np.ndarray]:

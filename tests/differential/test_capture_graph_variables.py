@@ -115,6 +115,31 @@ def test_a_step_of_training_is_near_what_the_scheduler_makes_of_it() -> None:
             np.testing.assert_allclose({**found.outputs, **found.states}[name], tensor, 1e-3, 1e-5)
 
 
+@pytest.mark.parametrize("realized", [False, True])
+def test_what_was_read_before_an_assignment_to_a_part_is_what_was_there(realized: bool) -> None:
+    def make() -> Callable[..., Tensor]:
+        state, other = held(3, 2), held(3, 2)
+
+        def function(x: Tensor) -> Tensor:
+            twice = state * 2 + x
+            total = twice.sum(0)
+            if realized:
+                total.realize()
+            other.assign(state + 1)
+            state[1:2].assign(twice[:1] + total)
+            return total * 3
+
+        return function
+
+    for made in (capture(make(), {"x": X[0, :2]}), lower(capture_graph(make(), {"x": X[0, :2]}))):
+        found = execute(made.program, {"x": X[0, :2], **made.states})
+        state = made.states["state"]
+        twice = state * 2 + X[0, :2]
+        np.testing.assert_allclose(found.outputs["output"], twice.sum(0) * 3, 1e-5)
+        np.testing.assert_array_equal(found.states["other"], state + 1)
+        np.testing.assert_allclose(found.states["state"], [state[0], twice[0] + twice.sum(0), state[2]], 1e-5)
+
+
 def test_what_is_realized_on_the_way_is_stored() -> None:
     def function(x: Tensor) -> Tensor:
         y = (x * 3).realize()

@@ -1,6 +1,5 @@
 """Planning: blocks found by equality, the fastest path within a tolerance, measured once; the verb that does it."""
 
-import json
 import sqlite3
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -23,11 +22,8 @@ from eigentensor.planner.picture import picture
 from eigentensor.planner.plan import Planner
 from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Search
-from eigentensor.program.codec import decode
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.tuning.database import Database
-from eigentensor.store.tensors import load_safetensors
-from eigentensor_client.cli import main
 from planned_graphs import decoder, tanh_of_a_sum
 
 
@@ -223,45 +219,3 @@ def test_the_picture_shows_every_call_with_its_time(database: Database) -> None:
     texts = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "a <decoder>"
     assert sum("µs" in (text or "") for text in texts[2:]) == len(made.program.calls)
-
-
-GRAPH = """
-from eigentensor.graph import GraphBuilder
-import numpy as np
-def graph():
-    builder = GraphBuilder()
-    weight = builder.weight("w", np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8))
-    return builder.graph((builder.input("x", (4, 8)) @ weight).tanh())
-text = "no graph"
-"""
-
-
-def test_the_verb_writes_a_program_its_weights_and_a_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("eigentensor.runtime.tuning.database.default_path", lambda: tmp_path / "times.sqlite")
-    Path("net.py").write_text(GRAPH)
-    with pytest.raises(SystemExit, match="0"):
-        main(["optimise", "net.py", "--paths", "3", "--picture", "net.svg", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "eigentensor.optimised/1"
-    assert told["files"] == ["net.program", "net.weights.safetensors", "net.svg"]
-    assert told["chosen"]["max_relative_error"] <= told["tolerance"] == 1e-5
-    (block,) = told["blocks"]
-    assert [path["verdict"] for path in block["paths"]].count("chosen") == 1
-    program = decode(Path("net.program").read_bytes())
-    x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
-    weights = load_safetensors(Path("net.weights.safetensors"))
-    found = reference.execute(program, {"x": x, **weights}).outputs["output"]
-    np.testing.assert_allclose(found, np.tanh(x @ weights["w"]), rtol=1e-4, atol=1e-6)
-
-
-def test_the_verb_says_what_is_no_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "net.py").write_text(GRAPH)
-    (tmp_path / "net.json").write_text("{}")
-    for name, says in (("net.py:text", "no graph named 'text'"), ("net.txt", "cannot read"), ("net.json", "graph")):
-        with pytest.raises(SystemExit):
-            main(["optimise", str(tmp_path / name)])
-        err = capsys.readouterr().err
-        assert says in err and "Traceback" not in err

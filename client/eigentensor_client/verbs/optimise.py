@@ -1,6 +1,7 @@
 """`eigentensor optimise`: of all programs for the same mathematics, the fastest that is exact enough."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,9 @@ def optimise(
     paths: Annotated[int, typer.Option("--paths", min=1, help="Programs to look at for each block.")] = 96,
     device: Annotated[str, typer.Option("--device", help="The device that is to run it, by tinygrad's name.")] = "CPU",
     inputs: Inputs = None,
+    max_repeat: Annotated[
+        int, typer.Option("--max-repeat", min=1, help="How often an order may repeat the program.")
+    ] = 1,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Where to write the program [the name of FILE, with .program]."),
@@ -47,6 +51,7 @@ def optimise(
     Times of kernels are measured where they matter, and remembered. Ctrl-C keeps them; call it again to go on.
     """
     from eigentensor.cache import Cache, default_folder
+    from eigentensor.graph.lower import lower
     from eigentensor.planner.measure import Meter
     from eigentensor.planner.picture import picture as drawn
     from eigentensor.planner.plan import Planner
@@ -55,6 +60,7 @@ def optimise(
     from eigentensor_client.files import read_inputs, write_whole
 
     screen, graph, here = Screen(as_json=json), _graph(source), toolchain.of(device)
+    lower(graph).repeatable(max_repeat)  # says now why it cannot be one
     target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
     with Database(default_path()) as database:
         meter = Meter(here, Cache(default_folder()), database)
@@ -65,6 +71,7 @@ def optimise(
         except KeyboardInterrupt:
             screen.say("interrupted: what was measured is kept, call it again to go on")
             raise typer.Exit(130) from None
+    plan = replace(plan, chosen=replace(plan.chosen, made=plan.chosen.made.repeatable(max_repeat)))
     files = write_program(plan.chosen.made, target)
     if picture is not None:
         text = drawn(plan.chosen.made.program, plan.chosen.cost, f"{Path(source).name} on {device}")

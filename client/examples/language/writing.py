@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from eigentensor.capture import GraphProgram, capture
+from eigentensor.capture import GraphProgram, capture, capture_graph
+from eigentensor.graph import Graph
 from eigentensor_client.writing import Sampling
 from language.decoder import Decoder, Writer
 
@@ -10,7 +11,17 @@ from language.decoder import Decoder, Writer
 def writing(decoder: Decoder) -> GraphProgram:
     """The program that reads one token and writes the next. Its states are tokens, keys and values; its variable is the
     position of the token that is read; repeated n times it writes n tokens."""
+    writer, inputs, variables = _step(decoder)
+    return capture(writer, inputs, writer, variables=variables, max_repeat=decoder.shape.context)
+
+
+def written_graph(decoder: Decoder) -> Graph:
+    """The same as a graph, which can be planned."""
+    writer, inputs, variables = _step(decoder)
+    return capture_graph(writer, inputs, writer, variables=variables)
+
+
+def _step(decoder: Decoder) -> tuple[Writer, dict[str, np.ndarray], dict[str, tuple[int, ...]]]:
     context = decoder.shape.context
     inputs = {"prompt": np.full(context + 1, -1, np.int32), **Sampling().inputs()}
-    writer, variables = Writer(decoder), {"position": (0, context - 1, 1)}
-    return capture(writer, inputs, writer, variables=variables, max_repeat=context)
+    return Writer(decoder), inputs, {"position": (0, context - 1, 1)}

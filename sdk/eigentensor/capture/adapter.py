@@ -15,7 +15,7 @@ from tinygrad.engine import realize
 from tinygrad.engine.jit import _TinyJit
 from tinygrad.helpers import Context, Metadata
 from tinygrad.tensor import all_tensors
-from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, all_metadata, graph_rewrite
+from tinygrad.uop.ops import GroupOp, Ops, all_metadata
 
 from eigentensor.errors import CaptureError
 
@@ -64,11 +64,20 @@ class _Recorder:
             self.steps.append(Step(call.src[0], buffers, line))
 
     def assign(self, original: Any) -> Any:
-        """Tensor.assign, noting which line assigns to which buffer."""
+        """Tensor.assign, noting which line assigns to which buffer.
+
+        Assigning to a view, tinygrad changes what was read from the buffer before, too; here that stays what it was.
+        """
 
         def noted(tensor: Tensor, value: Any) -> Tensor:
             self.assigned[buffer_of(tensor)] = user_line()
-            return cast(Tensor, original(tensor, value))
+            storage = _storage(tensor)
+            before = [(t, t.uop) for reference in list(all_tensors) if (t := reference()) is not None]
+            result = cast(Tensor, original(tensor, value))
+            for t, uop in before:
+                if t.uop is not uop and t is not tensor and _storage(t) is not storage:
+                    t.uop = uop
+            return result
 
         return noted
 
@@ -175,6 +184,14 @@ def buffer_of(tensor: Tensor) -> Any:
     return u
 
 
+def _storage(tensor: Tensor) -> Any:
+    """What a tensor is a view of, through other types, too, or itself."""
+    u = tensor.uop
+    while u.op in (*GroupOp.Movement, Ops.BITCAST, Ops.DETACH, Ops.AFTER):
+        u = u.src[0]
+    return u
+
+
 class Window(NamedTuple):
     """Consecutive elements of a buffer, from `offset` on, whose bits are read as `dtype`."""
 
@@ -225,24 +242,3 @@ def contents(tensor: Tensor) -> bytes:
 
 def is_realized(buffer: Any) -> bool:
     return bool(buffer.is_realized)
-
-
-def relocated(uops: list[Any], moved: dict[Any, Any]) -> tuple[Any, ...]:
-    """The graphs with every buffer and copy on the capture device; `moved` remembers what became of each buffer."""
-    return tuple(graph_rewrite(UOp.sink(*uops), _relocation, ctx=moved).src)
-
-
-def _moved_buffer(moved: dict[Any, Any], buffer: Any) -> Any:
-    if buffer.is_variable or is_host(buffer) or buffer.device == DEVICE:
-        return None
-    if buffer not in moved:
-        moved[buffer] = UOp.new_buffer(DEVICE, buffer.max_numel(), buffer.dtype)
-    return moved[buffer]
-
-
-_relocation = PatternMatcher(
-    [
-        (UPat(Ops.COPY, name="copy"), lambda copy: copy.replace(arg=DEVICE) if copy.arg != DEVICE else None),
-        (UPat(Ops.BUFFER, name="buffer"), lambda ctx, buffer: _moved_buffer(ctx, buffer)),
-    ]
-)

@@ -10,6 +10,7 @@ from tinygrad.uop.ops import UOp
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
+from eigentensor.capture.relocation import relocated
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
@@ -67,7 +68,7 @@ class TensorContext:
         results |= {(Kind.STATE, name): self._assigned(name) for name in self._states}
         with adapter.recording() as steps:
             moved: dict[Any, Any] = {}
-            uops = adapter.relocated([tensor.uop for tensor in results.values()], moved)
+            uops = relocated([tensor.uop for tensor in results.values()], moved)
             clones = cloned({key: Tensor(uop) for key, uop in zip(results, uops, strict=True)})
         outside = {moved.get(buffer, buffer): part for buffer, part in self._outside.items()}
         with located(adapter.user_line()):
