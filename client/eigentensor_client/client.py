@@ -4,8 +4,10 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,7 +31,7 @@ from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor_client import orders, stages, views
+from eigentensor_client import orders, stages, views, waiting
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
 from eigentensor_client.orders import Roots, Terms, Work
@@ -41,15 +43,17 @@ from eigentensor_client.transfer import Part, Tell, bound, download_outputs, dow
 
 POSTS = 32  # orders in one transaction
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
-DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
 
 
 class Client:
-    """Plans, posts, waits, fetches, verifies.
+    """Plans, posts, waits, fetches, verifies; from several threads at once, if they like. `aio.AsyncClient` is the same
+    for `async` functions.
 
     Usable as a context manager. Errors are those of `eigentensor.errors`; whatever is raised, no money is stuck: each
     state of a task ends by time, and this client ends the tasks that it waits for if nobody else does.
     """
+
+    _posting = Lock()  # of all clients here: an account's allowance is for what follows it
 
     def __init__(
         self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
@@ -116,13 +120,21 @@ class Client:
     def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
         """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
 
-        Raises what `check` raises, and InsufficientFunds, before anything is uploaded or spent.
+        Weights that several works share, as the same object, are read once. Raises what `check` raises, and
+        InsufficientFunds, before anything is uploaded or spent.
         """
         for work in works:
             self.check(work, terms)
         self.check_escrow(len(works), terms)
         tell("uploading what the gateway does not have")
-        return self.send([self.draft(work, upload(self.gateway, work, tell), terms) for work in works], tell)
+        drafts: list[Order] = []
+        given: dict[int, bytes] = {}
+        for work in works:
+            roots = upload(self.gateway, replace(work, weights=given.get(id(work.weights), work.weights)), tell)
+            if work.weights:
+                given[id(work.weights)] = roots.weights
+            drafts.append(self.draft(work, roots, terms))
+        return self.send(drafts, tell)
 
     def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
         """A new order for a work whose parts the gateway has. Nothing is sent."""
@@ -132,9 +144,10 @@ class Client:
     def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
         """Makes orders tasks. An order becomes one task at most, however often it is sent."""
         tell("posting")
-        self.provide(sum(map(orders.escrow_of, drafts)))
-        for start in range(0, len(drafts), POSTS):
-            self.chain.post_many(drafts[start : start + POSTS])
+        with self._posting:
+            self.provide(sum(map(orders.escrow_of, drafts)))
+            for start in range(0, len(drafts), POSTS):
+                self.chain.post_many(drafts[start : start + POSTS])
         return [views.view(self.chain, order) for order in drafts]
 
     def check_escrow(self, tasks: int, terms: Terms) -> None:
@@ -170,22 +183,7 @@ class Client:
         Raises NobodyAccepted, ExecutorFailed, ExecutorConvicted, TaskCancelled, NotChecked if it was not drawn or too
         few verifiers confirm it, and NotYet after `timeout` seconds.
         """
-        orders.check_stage(stage)
-        started = time.monotonic()
-        while True:
-            task = views.view(self.chain, task.order)
-            if stages.reached(task, stage):
-                return views.with_events(self.chain, task)
-            if (error := self.failure(task, stage)) is not None:
-                raise error
-            tell(f"{task.words}: waits for {stages.waits_for(task)}")
-            self.move_on(task)
-            if timeout is not None and time.monotonic() - started > timeout:
-                raise NotYet(
-                    f"task {task.uuid} is {task.words} after {timeout:.0f} s, not {stage}",
-                    fix=f"It goes on by itself: `eigentensor get {task.uuid[:10]}` takes it up again.",
-                )
-            time.sleep(self.poll)
+        return waiting.finish(waiting.wait(self, task, stage, timeout, tell))
 
     def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
         """Why a task will never reach a stage; None if it may."""
@@ -229,22 +227,21 @@ class Client:
 
     def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
-        started = time.monotonic()
-        while True:
-            try:
-                return self.fetch(task, tell, states=states)
-            except BlobNotFound:
-                if time.monotonic() - started > DELIVERY:
-                    raise
-                tell("waits for the executor to upload the result")
-                time.sleep(self.poll)
+        return waiting.finish(waiting.deliver(self, task, tell, states))
+
+    def complete(
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+    ) -> TaskResult:
+        """`wait`, then `deliver`. If it is interrupted, or the network is away, the error says how to go on."""
+        with waiting.going_on([task]):
+            return waiting.finish(waiting.complete(self, task, stage, timeout, tell))
 
     def run(
         self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskResult:
         """Post, wait, fetch, verify. The stage `checked` makes the terms' check certain."""
         (task,) = self.post([work], orders.terms_for(stage, terms), tell)
-        return self.deliver(self.wait(task, stage, timeout=timeout, tell=tell), tell)
+        return self.complete(task, stage, timeout=timeout, tell=tell)
 
     # ---- Sessions ----
 

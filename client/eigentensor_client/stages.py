@@ -8,6 +8,7 @@ from eigentensor.errors import (
     ExecutorFailed,
     NobodyAccepted,
     NotChecked,
+    NotYet,
     TaskCancelled,
     TaskError,
 )
@@ -61,6 +62,14 @@ def failure(task: TaskView, stage: str, amount: Amount) -> EigenTensorError | No
         case State.REVEALED | State.FINAL if stage == "checked" and not reached(task, stage):
             return _not_checked(task)
     return None
+
+
+def not_yet(task: TaskView, stage: str, timeout: float) -> NotYet:
+    """What a wait that was over too soon raises."""
+    return NotYet(
+        f"task {task.uuid} is {task.words} after {timeout:.0f} s, not {stage}",
+        fix=f"It goes on by itself: `eigentensor get {task.uuid[:10]}` takes it up again.",
+    )
 
 
 def _not_checked(task: TaskView) -> EigenTensorError | None:

@@ -269,7 +269,7 @@ def test_another_gateway_is_given_what_the_cache_has_and_what_it_lacks_is_named(
 def test_an_executor_that_withholds_the_states_does_not_end_the_session(
     market: Market, payer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eigentensor_client.client.DELIVERY", 0.5)
+    monkeypatch.setattr("eigentensor_client.waiting.DELIVERY", 0.5)
     with begun(payer) as session:
         market.parts = [honestly(states=False)]
         with pytest.raises(BlobNotFound, match="does not have the new states"):

@@ -132,7 +132,7 @@ def _holders(function: Any, seen: set[int]) -> dict[str, Any]:
     named = {**refers.globals, **refers.nonlocals}
     models_first = sorted(named, key=lambda name: isinstance(named[name], nn.optim.Optimizer))
     for name in models_first:
-        value = adapter.without_jit(named[name])
+        value = adapter.without_jit(inspect.unwrap(adapter.without_jit(named[name])))
         if inspect.isroutine(value):
             holders |= {n or name: h for n, h in _holders(value, seen).items()} if _is_of_user(value) else {}
         elif not isinstance(value, ModuleType | type):

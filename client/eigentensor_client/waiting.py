@@ -1,0 +1,90 @@
+"""What a client does until a task is done, as steps: the pauses between them belong to whoever takes them.
+
+A step blocks. It ends by yielding the seconds until the next one makes sense; the last one returns what came of it.
+"""
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from eigentensor.errors import BlobNotFound, TaskError
+from eigentensor_client import orders, stages, views
+from eigentensor_client.results import TaskResult, TaskView
+from eigentensor_client.transfer import Tell
+
+if TYPE_CHECKING:
+    from eigentensor_client.client import Client
+
+T = TypeVar("T")
+Steps = Generator[float, None, T]
+
+DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
+
+
+def finish(steps: Steps[T]) -> T:
+    """Takes all steps, sleeping in between."""
+    try:
+        while True:
+            time.sleep(next(steps))
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+
+
+def wait(client: "Client", task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskView]:
+    """As `Client.wait`."""
+    orders.check_stage(stage)
+    started = time.monotonic()
+    while True:
+        task = views.view(client.chain, task.order)
+        if stages.reached(task, stage):
+            return views.with_events(client.chain, task)
+        if (error := client.failure(task, stage)) is not None:
+            raise error
+        tell(f"{task.words}: waits for {stages.waits_for(task)}")
+        client.move_on(task)
+        if timeout is not None and time.monotonic() - started > timeout:
+            raise stages.not_yet(task, stage, timeout)
+        yield client.poll
+
+
+def deliver(client: "Client", task: TaskView, tell: Tell, states: bool) -> Steps[TaskResult]:
+    """As `Client.deliver`."""
+    started = time.monotonic()
+    while True:
+        try:
+            return client.fetch(task, tell, states=states)
+        except BlobNotFound:
+            if time.monotonic() - started > DELIVERY:
+                raise
+        tell("waits for the executor to upload the result")
+        yield client.poll
+
+
+def complete(client: "Client", task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+    """As `Client.complete`."""
+    task = yield from wait(client, task, stage, timeout, tell)
+    return (yield from deliver(client, task, tell, True))
+
+
+@contextmanager
+def going_on(tasks: Sequence[TaskView]) -> Iterator[None]:
+    """Whatever ends the block early, but for the end of a task itself, says how to take up those that go on."""
+    try:
+        yield
+    except (TaskError, GeneratorExit):
+        raise
+    except BaseException as error:
+        note(error, tasks)
+        raise
+
+
+def note(error: BaseException, tasks: Sequence[TaskView]) -> None:
+    """Adds to an error how to take up tasks that go on."""
+    for task in tasks:
+        short = task.uuid[:10]
+        error.add_note(
+            f"task {task.uuid} goes on: `eigentensor get {short} -o FILE` takes it up; "
+            f"while nobody accepted it, `eigentensor cancel {short}` takes it back"
+        )

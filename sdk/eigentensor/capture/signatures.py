@@ -1,0 +1,262 @@
+"""A function as its caller sees it → a program for each kind of arguments, and all that a call of it needs."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from threading import Lock
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tinygrad import Tensor, dtypes
+from tinygrad.device import Device
+from tinygrad.dtype import DType, strong_dtype
+from tinygrad.helpers import TRAINING
+from tinygrad.uop.ops import UOp
+
+from eigentensor.capture import adapter
+from eigentensor.capture.convert import DTYPES, dtype_of
+from eigentensor.capture.function import capture, tensors_of
+from eigentensor.capture.structure import Leaf, put_together, rest_of, take_apart
+from eigentensor.errors import BindingError
+from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.numerics.dtypes import STORAGE
+from eigentensor.program.model import Role
+
+Values = dict[str, NDArray[Any]]
+#: What a call may be given beside tensors: it stands in the program, and another value makes another program.
+_FIXED = (bool, int, float, str, bytes, type(None), DType)
+_TINYGRAD = {ours: theirs for theirs, ours in DTYPES.items()}
+
+
+@dataclass(eq=False, slots=True)
+class Captured:
+    """A function's program for one kind of arguments; `result` is the structure of what it returns, with its outputs.
+
+    `weights` are those of the last call: the same object as long as no value of theirs changes. `root` is for whoever
+    has given them away to remember their name, and empty when they change; `executable` for whoever runs it.
+    """
+
+    graph: GraphProgram
+    result: Any
+    outputs: tuple[str, ...]
+    weights: Values
+    root: bytes = b""
+    executable: Any = None
+
+    @property
+    def assigned(self) -> tuple[str, ...]:
+        """The names of the tensors that the function assigns to."""
+        return tuple(self.graph.program.named(Role.STATE))
+
+    def look(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes the present values of the weights."""
+        now = {name: values_of(tensors[name]) if name in tensors else old for name, old in self.weights.items()}
+        if any(not _same(now[name], old) for name, old in self.weights.items()):
+            self.weights, self.root = now, b""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One call of a function: its program, and the present values of all tensors that this needs."""
+
+    captured: Captured
+    inputs: Values
+    weights: Values
+    states: Values
+    variables: dict[str, int]
+    device: str | None
+    held: Mapping[str, Tensor] = field(repr=False)
+
+    def returned(self, outputs: Values, states: Values, kind: Callable[[Any], Any] = Tensor) -> Any:
+        """What the function returns, tensors on the device of its arguments that `kind` makes, out of a result.
+
+        The tensors that it assigns to have their new values afterwards.
+        """
+        program = self.captured.graph.program
+        for name, values in states.items():
+            _assign(self.held[name], values)
+        dtype = {name: _TINYGRAD[program.parameter(result.buffer).dtype] for name, result in program.outputs.items()}
+        made = {name: tensor_of(outputs[name], dtype[name], self.device, kind) for name in self.captured.outputs}
+        return put_together(self.captured.result, made)
+
+
+@dataclass(eq=False, slots=True)
+class Programs:
+    """Those of one function by their kind of arguments; `calling` is held while a call assigns to its tensors."""
+
+    by_kind: dict[Any, Captured] = field(default_factory=dict)
+    calling: Lock = field(default_factory=Lock)
+
+
+class Signatures:
+    """The programs of one function, each captured when its kind of arguments first comes: names, shapes and dtypes of
+    tensors, values of all else, and the tensors that the function refers to."""
+
+    def __init__(self, function: Callable[..., Any], programs: Programs | None = None) -> None:
+        """`function` may be a method, a callable object, or wrapped by TinyJit. `programs` are those so far."""
+        self.function = _plain(function)
+        self.signature = inspect.signature(self.function)
+        self.programs = programs or Programs()
+
+    def uses(self, calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[Use]:
+        """Calls, by their positional and named arguments; weights are looked at once for all of them.
+
+        Raises BindingError for arguments that are none of the function, CaptureError.
+        """
+        tensors = self._tensors()
+        looked: dict[Captured, Values] = {}
+        uses = []
+        for positional, named in calls:
+            structure, leaves = self._arguments(positional, named)
+            variables = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, UOp)}
+            inputs = {name: _tensor(leaf) for name, leaf in leaves.items() if name not in variables}
+            outside = {name if name not in leaves else f"weight.{name}": t for name, t in tensors.items()}
+            captured = self._captured(structure, inputs, variables, outside)
+            if captured not in looked:
+                captured.look(outside)
+                looked[captured] = {name: values_of(outside[name]) for name in captured.assigned}
+            program = captured.graph.program
+            uses.append(
+                Use(
+                    captured,
+                    {name: values_of(inputs[name]) for name in program.named(Role.INPUT)},
+                    captured.weights,
+                    looked[captured],
+                    {v.name: int(variables[v.name].unbind()[1]) for v in program.variables},
+                    _device(inputs),
+                    {name: outside[name] for name in captured.assigned},
+                )
+            )
+        return uses
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """What the function refers to now."""
+        owner = getattr(self.function, "__self__", self.function)
+        if inspect.isfunction(inspect.unwrap(self.function)):
+            return tensors_of(self.function, has_model=False)
+        return tensors_of(owner, has_model=True)
+
+    def _arguments(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        try:
+            bound = self.signature.bind(*positional, **named)
+        except TypeError as error:
+            raise BindingError(f"{_name(self.function)}: {error}", fix=f"It takes {self.signature}.") from None
+        bound.apply_defaults()
+        parts = {name: take_apart(value, name, _is_leaf) for name, value in bound.arguments.items()}
+        for name, (structure, _) in parts.items():
+            _refuse_others(_name(self.function), name, structure)
+        leaves = {leaf: tensor for _, found in parts.values() for leaf, tensor in found.items()}
+        return {name: structure for name, (structure, _) in parts.items()}, leaves
+
+    def _captured(
+        self, structure: Any, inputs: Mapping[str, Tensor], variables: Mapping[str, UOp], outside: Mapping[str, Tensor]
+    ) -> Captured:
+        limits = {name: _limits(variable) for name, variable in variables.items()}
+        kinds = (tuple((name, t.shape, t.dtype) for name, t in part.items()) for part in (inputs, outside))
+        key = (rest_of(structure), tuple(limits.items()), *kinds, bool(TRAINING))
+        programs = self.programs.by_kind
+        if key not in programs:
+            results: list[tuple[Any, tuple[str, ...]]] = []
+            function = self._flat(structure, results)
+            graph = capture(function, dict(inputs), dict(outside), variables=limits)
+            programs[key] = Captured(graph, *results[-1], dict(graph.weights))
+        return programs[key]
+
+    def _flat(
+        self, structure: Mapping[str, Any], results: list[tuple[Any, tuple[str, ...]]]
+    ) -> Callable[..., dict[str, Tensor]]:
+        """The function of named tensors that returns named tensors; their structure and names go into `results`."""
+
+        @wraps(self.function)
+        def flat(**leaves: Any) -> dict[str, Tensor]:
+            bound = inspect.BoundArguments(self.signature, put_together(structure, leaves))
+            returned = self.function(*bound.args, **bound.kwargs)
+            result, tensors = take_apart(returned, "output", lambda leaf: isinstance(leaf, Tensor), _output)
+            results.append((result, tuple(tensors)))
+            return tensors
+
+        flat.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
+        return flat
+
+
+def values_of(tensor: Tensor) -> NDArray[Any]:
+    """The elements of a tensor, which is computed if it is not yet, as the format stores them."""
+    storage = STORAGE[dtype_of(tensor.dtype)]
+    return np.frombuffer(adapter.contents(tensor), storage).reshape(tensor.shape)
+
+
+def tensor_of(values: NDArray[Any], dtype: Any, device: str | None = None, kind: Callable[[Any], Any] = Tensor) -> Any:
+    """A tensor with these elements, as the format stores them; `kind` makes it of a UOp."""
+    elements = np.array(values).reshape(-1)  # a copy: what comes from a file cannot be written, and tinygrad may
+    tensor = Tensor(elements, device=device).reshape(values.shape).realize()
+    return kind((tensor.bitcast(dtype) if dtype == dtypes.bfloat16 else tensor).uop)
+
+
+def _assign(tensor: Tensor, values: NDArray[Any]) -> None:
+    """Gives a tensor other elements, in the same storage if it has one."""
+    new = tensor_of(values, tensor.dtype, tensor.device)
+    if tensor.uop.has_buffer_identity() and tensor.dtype != dtypes.bfloat16:  # which not every compiler knows
+        tensor.assign(new).realize()
+    else:
+        tensor.replace(new)
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+
+
+def _plain(function: Any) -> Any:
+    """A function or method as it is without TinyJit."""
+    if isinstance(function, partial):  # what a method that TinyJit wraps looks like
+        jit = getattr(function.func, "__self__", None)
+        if (inner := adapter.without_jit(jit)) is not jit:
+            return MethodType(inner, *function.args)
+    if isinstance(function, MethodType):
+        return MethodType(adapter.without_jit(function.__func__), function.__self__)
+    return adapter.without_jit(function)
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray | np.generic | UOp)
+
+
+def _output(name: str, key: Any) -> str:
+    if name != "output":
+        return f"{name}.{key}"
+    return key if isinstance(key, str) else f"output_{key}"
+
+
+def _tensor(leaf: Any) -> Tensor:
+    """An argument as a tensor of a type that it keeps."""
+    if isinstance(leaf, Tensor):
+        return leaf.cast(strong_dtype(leaf.dtype)) if leaf.dtype in dtypes.weaks else leaf
+    return Tensor(np.asarray(leaf), device=adapter.DEVICE)
+
+
+def _limits(variable: UOp) -> tuple[int, int]:
+    plain, _ = variable.unbind()
+    return int(plain.vmin), int(plain.vmax)
+
+
+def _device(inputs: Mapping[str, Tensor]) -> str:
+    devices = (tensor.device for tensor in inputs.values())
+    return next((device for device in devices if isinstance(device, str)), Device.DEFAULT)
+
+
+def _refuse_others(function: str, name: str, structure: Any) -> None:
+    def refuse(value: Any) -> bool:
+        if not isinstance(value, (dict, list, tuple, Leaf, *_FIXED)):
+            raise BindingError(
+                f"{function}: the argument {name!r} is a {type(value).__name__}",
+                fix="Give Tensors, arrays, numbers and words; refer to models from within the function.",
+            )
+        return False
+
+    take_apart(structure, name, refuse)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,67 @@
+"""Values inside tuples, lists and dicts ↔ leaves by name, and the structure without them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eigentensor.errors import BindingError
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Stands in a structure where a leaf of this name was."""
+
+    name: str
+
+
+def path(name: str, key: Any) -> str:
+    """What an item of a structure of this name is called."""
+    return f"{name}.{key}"
+
+
+def take_apart(
+    value: Any, name: str, is_leaf: Callable[[Any], bool], join: Callable[[str, Any], str] = path
+) -> tuple[Any, dict[str, Any]]:
+    """A structure with a `Leaf` in place of each leaf, and the leaves by name; what else is in it stays.
+
+    A leaf alone has the name that is given; those in a structure have what `join` makes of its name and their key.
+    Raises BindingError for two leaves of one name.
+    """
+    leaves: dict[str, Any] = {}
+
+    def part(value: Any, name: str) -> Any:
+        if is_leaf(value):
+            if name in leaves:
+                raise BindingError(f"two tensors would have the name {name!r}", fix="Give one of them another key.")
+            leaves[name] = value
+            return Leaf(name)
+        return _rebuilt(value, lambda key, item: part(item, join(name, key)))
+
+    return part(value, name), leaves
+
+
+def put_together(structure: Any, leaves: Mapping[str, Any]) -> Any:
+    """What `take_apart` took apart, with these leaves."""
+    if isinstance(structure, Leaf):
+        return leaves[structure.name]
+    return _rebuilt(structure, lambda _, item: put_together(item, leaves))
+
+
+def rest_of(structure: Any) -> Any:
+    """What is in a structure beside its leaves and containers, with its place: a value that can be compared."""
+    if isinstance(structure, dict):
+        return (dict, *((key, rest_of(item)) for key, item in structure.items()))
+    if isinstance(structure, list | tuple):
+        return (type(structure), *map(rest_of, structure))
+    return type(structure), structure
+
+
+def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """The same container with its items changed, by their keys; anything else is itself."""
+    if isinstance(value, dict):
+        return {key: change(key, item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(change(key, item) for key, item in zip(value._fields, value, strict=True)))
+    if isinstance(value, list | tuple):
+        return type(value)(change(i, item) for i, item in enumerate(value))
+    return value
