@@ -70,13 +70,14 @@ def remedy_of(opinion: Mapping[str, Any], order: Order, p: Parameters, amount: A
 
 
 def best(remedies: Mapping[str, Remedy]) -> list[tuple[Remedy, list[str]]]:
-    """For each kind the least change, with the operators for whom it is enough, those that help most first."""
+    """For each kind the least change, with the operators for whom it is enough: what one can do before what one can wait
+    for, and what helps with most first."""
     kinds = {remedy.kind for remedy in remedies.values()}
     found = []
     for kind in sorted(kinds):
         least = min((r for r in remedies.values() if r.kind == kind), key=lambda remedy: remedy.size)
         found.append((least, [name for name, r in remedies.items() if r.kind == kind and r.size <= least.size]))
-    return sorted(found, key=lambda one: -len(one[1]))
+    return sorted(found, key=lambda one: (one[0].text.startswith((_PATIENCE, _ANOTHER)), -len(one[1])))
 
 
 def _price(needed: str, order: Order, amount: Amount) -> Remedy:

@@ -61,7 +61,7 @@ def up(
     from eigentensor.economics import WAD
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding
-    from eigentensor_operator.config import Settings, checked_address
+    from eigentensor_operator.config import Settings, checked_address, read_file
     from eigentensor_operator.device import Device
     from eigentensor_operator.owner_account import opened
 
@@ -97,6 +97,8 @@ def up(
 
         plan = account.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
         account.tell(plan, safe, as_json=as_json)
+        if plan.complete and not as_json and "operations_per_second" not in read_file(settings.data_dir):
+            say("before  eigentensor operator bench --write, so that it knows its speed")
         if plan.complete and not as_json:
             say(f"next    eigentensor operator run --address {account.owner} --keystore KEYSTORE_OF_THE_SIGNER")
     raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)

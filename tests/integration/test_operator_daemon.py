@@ -217,16 +217,18 @@ def test_orders_too_cheap_too_large_and_too_short_are_told_what_would_help(
     terms = replace(TERMS, max_price=to_wei("0.0001")), TERMS, replace(TERMS, exec=3)
     tasks = [client.post([one], asked)[0] for one, asked in zip((work, large_work(), work), terms, strict=True)]
     running = start(net, party, "decline", max_operations=str(10**6))
+    running.wait_ready()
     wait_for(running, "decline", 3)
     helps = []
     for task in tasks:
         said = client.explain(task)
         said["operators"] = [o for o in said["operators"] if o["operator"] == party.address]
-        helps += Show(net.network).helps(task, said)
-    who = f"({short(party.address)})"
-    price = re.fullmatch(r"would accept at a price of (0\.000\d+) TETH: a higher --max-price (.*)", helps[0])
-    assert price is not None and price[2] == who and float(price[1]) > 0.0002
-    assert helps[1:] == [f"a smaller task: at most 1000000 operations {who}", f"--exec 4 or more {who}"]
+        explained = Show(net.network).explained(task, said)
+        helps += [o["helps"] for o in explained["operators"]]
+        assert explained["helps"] == [f"{helps[-1]} ({short(party.address)})"]
+    price = re.fullmatch(r"would accept at a price of (0\.000\d+) TETH: a higher --max-price", helps[0])
+    assert price is not None and float(price[1]) > 0.0002
+    assert helps[1:] == ["a smaller task: at most 1000000 operations", "--exec 4 or more"]
     for task in tasks:
         client.cancel(task)
 

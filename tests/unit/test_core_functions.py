@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_utils.abi import abi_to_signature, function_abi_to_4byte_selector
 
+from eigentensor.chain.contracts import abi
 from eigentensor.economics import Parameters
 from eigentensor.economics.profiles import LOCAL, mainnet
 
@@ -61,7 +63,9 @@ def test_python_calls_only_what_the_core_has() -> None:
             called |= {(c, f) for c, f in re.findall(r"Call\(\"(\w+)\", \"(\w+)\"", text) if c in CORE}
     assert ("AllocationManager", "modifyAllocations") in called and ("StrategyManager", "depositIntoStrategy") in called
     for contract, function in called:
-        assert function in {name.partition("(")[0] for name in CORE[contract]["functions"]}, (contract, function)
+        entries: list[Any] = [e for e in abi(contract) if e["type"] == "function" and e["name"] == function]
+        encoded = {(abi_to_signature(e), "0x" + function_abi_to_4byte_selector(e).hex()) for e in entries}
+        assert encoded and encoded <= CORE[contract]["functions"].items(), (contract, function)
 
 
 @pytest.mark.parametrize("folder", ["contracts/src", "sdk", "operator", "aggregator", "client"])

@@ -32,14 +32,13 @@ from eigentensor_client.amounts import amount
 from eigentensor_client.files import write_tensors
 from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
-from eigentensor_client.remedies import best, remedy_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, waits_for
+from eigentensor_client.verbs.opinions import helped, opinions
 
 #: What other events, or the screens about games, tell in words.
 _UNTOLD = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
-_WEI = re.compile(r"(\d+) wei")
 
 
 class Show:
@@ -128,7 +127,7 @@ class Show:
         if task.state is State.OPEN:
             now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
             rows.append(["price", f"{now} now, at most {most}"])
-            return [facts(rows), *self._opinions(task, said)]
+            return [facts(rows), *opinions(task, said, self._deployment.parameters, self.amount)]
         if task.seed_block:
             rows.append(["draw", _draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
@@ -152,25 +151,9 @@ class Show:
             windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond of {bond}"])
         return windows
 
-    def _opinions(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
-        def read(text: str | None) -> str:
-            return self.amount(int(found[1])) if (found := _WEI.fullmatch(text or "")) else text or "–"
-
-        rows = [[short(o["operator"]), o["reason"], read(o["needed"]), read(o["offered"])] for o in said["operators"]]
-        if not rows:
-            return ["operators  none has joined this market"]
-        shown = table(("operator", "says", "needed", "offered"), rows)
-        helps = "; or ".join(self.helps(task, said))
-        return [shown, *([facts([["helps", helps]])] if helps else [])]
-
-    def helps(self, task: TaskView, said: dict[str, Any]) -> list[str]:
-        """What would make operators take a task, what most ask for first; nothing unless it is open."""
-        if task.state is not State.OPEN:
-            return []
-        p = self._deployment.parameters
-        found = {o["operator"]: remedy_of(o, task.order, p, self.amount) for o in said["operators"]}
-        ranked = best({name: remedy for name, remedy in found.items() if remedy is not None})
-        return [f"{remedy.text} ({_operators(names)})" for remedy, names in ranked]
+    def explained(self, task: TaskView, said: dict[str, Any]) -> dict[str, Any]:
+        """`eigentensor.explanation/1`: what the gateway says, what would help with each operator and most, the task."""
+        return helped(task, said, self._deployment.parameters, self.amount) | {"now": self.task(task)}
 
     def plan(self, plan: Plan) -> dict[str, Any]:
         """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""
@@ -245,10 +228,6 @@ def _draw(task: TaskView) -> str:
 
 def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
-
-
-def _operators(names: list[str]) -> str:
-    return short(names[0]) if len(names) == 1 else f"{len(names)} operators"
 
 
 def _place(event: TaskEvent) -> dict[str, Any]:

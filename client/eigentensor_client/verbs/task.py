@@ -69,8 +69,7 @@ def explain(task: options.TaskName, network: options.NetworkName = None, json: o
     with paying(network, json=json) as (screen, client, show):
         found = client.task(task)
         said = client.explain(found)
-        fields = said | {"now": show.task(found), "helps": show.helps(found, said)}
-        screen.result("eigentensor.explanation/1", fields, *show.explanation(found, said))
+        screen.result("eigentensor.explanation/1", show.explained(found, said), *show.explanation(found, said))
 
 
 @app.command("cancel")
