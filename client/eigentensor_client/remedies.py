@@ -70,8 +70,8 @@ def remedy_of(opinion: Mapping[str, Any], order: Order, p: Parameters, amount: A
 
 
 def best(remedies: Mapping[str, Remedy]) -> list[tuple[Remedy, list[str]]]:
-    """For each kind the least change, with the operators for whom it is enough: what one can do before what one can wait
-    for, and what helps with most first."""
+    """For each kind the least change, with the operators for whom it is enough: what can be done before what can be
+    waited for, and what helps with most first."""
     kinds = {remedy.kind for remedy in remedies.values()}
     found = []
     for kind in sorted(kinds):
