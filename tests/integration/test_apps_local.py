@@ -1,8 +1,10 @@
 """Apps behind `eigentensor serve --local`, and what OpenAI's own client makes of them."""
 
 import base64
+import runpy
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,12 +14,14 @@ import pytest
 from tinygrad import Tensor
 
 import language_model
-from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.capture import GraphProgram, TensorContext, capture
+from eigentensor.program.codec import decode
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
 from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
 from language.writing import writing
@@ -210,3 +214,73 @@ def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, added
     assert ai.models.retrieve(page).owned_by == "eigentensor"
     with pytest.raises(openai.NotFoundError):
         ai.models.retrieve(added)
+
+
+class Words:
+    """A vector for each token; no more, so that it compiles in no time."""
+
+    def __init__(self) -> None:
+        self.table = Tensor(np.random.default_rng(4).standard_normal((PAIRS.size, 5), dtype=np.float32))
+
+    def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return self.table[tokens] * mask.unsqueeze(-1)
+
+
+@pytest.fixture(scope="module")
+def words(apps: Apps) -> np.ndarray:
+    """An encoder of two texts at a time; the vectors of its tokens."""
+    model, shape, folder = Words(), (2, 6), apps.root.parent
+    inputs = {"tokens": np.zeros(shape, np.int32), "mask": np.zeros(shape, np.float32)}
+    graph = capture(model, inputs, model=model)
+    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
+    (folder / "encoder.json").write_text(
+        '{"schema": "eigentensor.model/1", "kind": "embeddings", "tokenizer": "tokenizer.json"}'
+    )
+    save_safetensors(folder / "table", dict(graph.weights))
+    deploy_local(apps, "words", read_parts(graph.program, str(folder / "table"), None, folder / "encoder.json", apps))
+    return graph.weights["table"]
+
+
+def test_embeddings_are_the_pooled_vectors_of_each_text(ai: openai.OpenAI, words: np.ndarray) -> None:
+    texts = ["a task", "a program", "trace"]
+    answer = ai.embeddings.create(model="words", input=texts)
+    expected = [words[PAIRS.encode(text)].mean(0) for text in texts]
+    for data, vector in zip(answer.data, expected, strict=True):
+        assert np.allclose(data.embedding, vector / np.linalg.norm(vector), atol=1e-6)
+    assert answer.usage.prompt_tokens == sum(len(PAIRS.encode(text)) for text in texts)
+    assert len(answer.model_extra["eigentensor"]["tasks"]) == 2
+    plain = ai.embeddings.create(model="words", input=texts, encoding_format="float")
+    assert [data.embedding for data in plain.data] == [data.embedding for data in answer.data]
+    with pytest.raises(openai.BadRequestError) as refused:
+        ai.embeddings.create(model="words", input=texts, dimensions=2)
+    assert refused.value.param == "dimensions"
+
+
+def test_a_token_is_an_api_key(tmp_path: Path) -> None:
+    settings = Settings(local=True, data=tmp_path, port=0)
+    token = Tokens(settings.tokens).new("me")
+    with served(settings) as url:
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=token) as ai:
+            assert list(ai.models.list()) == []
+        with (
+            openai.OpenAI(base_url=f"{url}/v1", api_key="another") as ai,
+            pytest.raises(openai.AuthenticationError) as no,
+        ):
+            ai.models.list()
+        assert no.value.code == "invalid_api_key"
+        assert no.value.response.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.slow
+def test_the_example_encoder_finds_texts_with_the_same_words(
+    apps: Apps, ai: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = Path(language_model.__file__).with_name("embeddings.py")
+    runpy.run_path(str(example), run_name="__main__")
+    program = decode(Path("embeddings.program").read_bytes())
+    parts = read_parts(program, "embeddings.weights.safetensors", None, Path("embeddings.json"), apps)
+    deploy_local(apps, "encoder", parts)
+    texts = ["a program is data", "a program is checked data", "gas of blocks and transactions"]
+    first, near, far = (np.array(data.embedding) for data in ai.embeddings.create(model="encoder", input=texts).data)
+    assert first @ near > first @ far
