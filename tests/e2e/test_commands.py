@@ -153,12 +153,36 @@ def test_explain_says_what_each_operator_says(
 
 
 def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:
-    said = call_json("task", "cancel", open_task)
+    assert call("get", open_task, "-o", "never.safetensors", "--timeout", "0")[0] == 9
+    said = call_json("cancel", open_task)
     assert said["state"] == "cancelled"
+    code, out, _ = call("logs", open_task, "-f")
+    assert code == 0
+    assert [line.split("  ")[1] for line in out.splitlines()] == ["posted", "cancelled"]
     code, _, err = call("get", open_task, "-o", "never.safetensors")
     assert code == 6
     assert "was cancelled; the escrow is back" in err
     assert not Path("never.safetensors").exists()
+
+
+def test_a_wallet_moves_its_tokens_into_the_market_and_back(call: Call, call_json: Callable[..., Any]) -> None:
+    before = call_json("wallet", "show")
+    there = call_json("wallet", "deposit", "0.25")
+    assert int(there["balance"]) == int(before["balance"]) + 25 * 10**16
+    back = call_json("wallet", "withdraw", "all")
+    assert (back["balance"], int(back["tokens"])) == ("0", int(there["tokens"]) + int(there["balance"]))
+    for words in (["deposit", "1000000"], ["withdraw", "1"]):
+        assert call("wallet", *words)[0] == 5
+
+
+def test_a_network_says_where_its_values_come_from_and_who_executes(
+    call_json: Callable[..., Any], net: Devnet, operators: list[Party]
+) -> None:
+    shown = call_json("network", "show")
+    assert (shown["name"], shown["chosen_by"], shown["file"]) == ("local", "the default", str(net.path))
+    assert shown["block"] and shown["operators"] == len(call_json("operator", "list")["operators"])
+    assert call_json("network", "show", "-n", str(net.path))["chosen_by"] == "--network"
+    assert [one["answers"] for one in call_json("network", "list")["networks"]] == [True]
 
 
 def test_blobs_go_up_and_come_back(call_json: Callable[..., Any], net: Devnet, folder: Path) -> None:
