@@ -1,0 +1,27 @@
+"""One command on a machine where nothing runs: a model in, a checked result out, and nothing left behind."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench_first_result import first_result
+from eigentensor import reference
+from eigentensor.capture import import_onnx
+from eigentensor.store import load_safetensors
+from onnx_models import mlp, saved
+
+
+@pytest.mark.slow
+def test_a_model_is_run_on_a_local_network_that_the_command_starts_and_ends(tmp_path: Path) -> None:
+    seconds, printed = first_result(tmp_path)
+    assert "no local network runs: starting one" in printed and "ending the local network" in printed
+    assert seconds.keys() >= {"network", "posted", "checked"}
+    made, arrays = mlp()
+    (name, array), *_ = arrays.items()
+    graph = import_onnx(saved(made, tmp_path), {name: array.shape})
+    expected = reference.execute(graph.program, {name: array, **graph.weights}).outputs
+    found = load_safetensors(tmp_path / "out.safetensors")
+    assert {key: value.tobytes() for key, value in found.items()} == {k: a.tobytes() for k, a in expected.items()}
+    assert np.load(tmp_path / "input.npy").shape == array.shape
+    assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())
