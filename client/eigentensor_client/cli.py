@@ -96,6 +96,7 @@ def _loaded(module: str, attribute: str, name: str) -> Any:
 
 def _command(app: typer.Typer, name: str) -> Any:
     app.rich_markup_mode = None  # plain help, the same for all parts
+    app._add_completion = False  # `eigentensor completion` is for the whole command
     command = get_command(app)
     command.name = name
     return command

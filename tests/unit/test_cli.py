@@ -52,6 +52,7 @@ def test_every_verb_explains_itself(capsys: pytest.CaptureFixture[str], name: st
     code, out, err = main_in_process(capsys, name, "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: eigentensor {name}")
+    assert "--install-completion" not in out
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["run"], ["run", "--nonsense"], ["task", "nonsense"], []])
