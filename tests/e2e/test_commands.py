@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work
+from readme_commands import ROOT, commands
 
-ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]
 RUN = ["run", "x.program", "-i", "a=@a.npy", "-i", "b=@b.npy", "-w", "w.safetensors", "--max-price", "0.05"]
 
@@ -223,22 +222,26 @@ def test_mistakes_are_explained_and_leave_nothing(
     assert sorted(folder.iterdir()) == before
 
 
-def test_the_commands_of_the_front_page_run(
-    call: Call, net: Devnet, operators: list[Party], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All but the first terminal's, which is the network that runs already."""
-    text = (ROOT / "README.md").read_text().partition("## Three terminals")[2].partition("## ")[0]
-    blocks = re.findall(r"```\n(.*?)```", text, re.DOTALL)
-    lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
-    assert lines[0] == ".venv/bin/eigentensor devnet"
+PAGES = [pytest.param("README.md", id="front"), pytest.param("client/README.md", id="client", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_for_three_terminals_run(
+    call: Call, net: Devnet, operators: list[Party], client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    page: str,
+) -> None:  # fmt: skip
+    """All but the first terminal's, which is the network that runs already; the uuid in them is the last task's."""
+    first, *lines = commands(ROOT / page, "Three terminals")
+    assert first == ["eigentensor", "devnet"] and len(lines) >= 6
     (tmp_path / "client").symlink_to(ROOT / "client")
     monkeypatch.chdir(tmp_path)
-    for line in lines[1:]:
-        program, *words = shlex.split(line)
-        if program == ".venv/bin/python":
+    for program, *words in lines:
+        if program == "python":
             subprocess.run([sys.executable, *words], check=True, timeout=60)
-        else:
-            assert program == ".venv/bin/eigentensor"
-            code, _, err = call(*words)
-            assert code == 0, f"{line}: {err}"
-    assert load_safetensors(tmp_path / "result.safetensors")["output"].shape == (256, 256)
+            continue
+        last = next(client.tasks()).uuid if "3f2a" in words else ""
+        code, _, err = call(*(last if word == "3f2a" else word for word in words))
+        assert code == 0, f"{' '.join(words)}: {err}"
+    [written] = [words[words.index("-o") + 1] for words in lines if "-o" in words]
+    expected = {"README.md": (256, 256), "client/README.md": (99, 10)}[page]
+    assert load_safetensors(tmp_path / written)["output"].shape == expected

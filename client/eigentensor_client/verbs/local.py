@@ -8,7 +8,7 @@ from eigentensor_client.devnet import devnet, running, start_operators
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.screen import Screen
 
-OPERATORS = 3  # who executes is checked by the others
+OPERATORS = 2  # who executes is checked by the other
 BLOCK_TIME = 0.5
 
 
