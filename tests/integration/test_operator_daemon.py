@@ -26,6 +26,7 @@ from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_client.orders import Work
+from eigentensor_client.processes import Running
 from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
 from eigentensor_operator.cli import app
@@ -108,6 +109,12 @@ def large_work() -> Work:
     return Work(graph.compile(a @ a @ a @ a @ a).program, {"a": np.ones((64, 64), np.float32)})
 
 
+def node_of(running: Running) -> httpx.Client:
+    """The node API of a daemon that is ready."""
+    *_, ready = [line for line in running.log.read_text().splitlines() if '"event": "ready"' in line]
+    return httpx.Client(base_url=f"http://127.0.0.1:{json.loads(ready)['node_port']}")
+
+
 def sent_by(net: Devnet, party: Party) -> int:
     return net.anvil.web3.eth.get_transaction_count(party.signer.address)
 
@@ -183,8 +190,7 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
 def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: Devnet, party: Party) -> None:
     running = start(net, party)
     running.wait_ready()
-    *_, ready = [line for line in running.tail().splitlines() if '"event": "ready"' in line]
-    with httpx.Client(base_url=f"http://127.0.0.1:{json.loads(ready)['node_port']}") as node:
+    with node_of(running) as node:
         assert node.get("/eigen/node/health").status_code in (200, 206)
         assert 'et_determinism_selftest_ok{avs_name="eigentensor"} 1.0' in node.get("/metrics").text
     os.kill(running.pid, signal.SIGTERM)
@@ -246,6 +252,11 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
         (alarm,) = json.loads(run("status", "--json"))["alarms"]
         assert alarm["alarm"] == "paused" and alarm["fix"]
         assert f"alarm           paused: {alarm['what']}" in run("status")
+        with node_of(running) as node:
+            assert node.get("/eigen/node/services/stake/health").status_code == 503
+            assert node.get("/eigen/node/health").status_code == 206
+            stake = next(s for s in node.get("/eigen/node/services").json()["services"] if s["id"] == "stake")
+            assert stake["description"] == alarm["what"]
         assert '"event": "stake alarm"' in running.log.read_text() and '"alarm": "paused"' in running.log.read_text()
         core(pauser, "allocation_manager", "unpause", 0)
     client.cancel(task)
