@@ -63,6 +63,11 @@ def contradicted(life: Life, verifiers: Sequence[Chain]) -> None:
 def convicted(life: Life, verifiers: Sequence[Chain]) -> None:
     """The executor lets its clock in that game run out, and is slashed."""
     contradicted(life, verifiers)
+    convict(life, verifiers)
+
+
+def convict(life: Life, verifiers: Sequence[Chain]) -> None:
+    """What follows a contradiction."""
     (game,) = life.client.open_games(life.task)
     life.anvil.mine_past(life.client.answers_by(life.task))
     life.anvil.mine(200)

@@ -88,7 +88,7 @@ def open_task(client: Client, work: Work) -> Iterator[str]:
 def test_run_writes_the_result_and_one_object(
     call_json: Callable[..., Any], net: Devnet, operators: list[Party], folder: Path, work: Work
 ) -> None:
-    with start(*RUN, "-o", "out.safetensors", "--json") as process:
+    with start(*RUN, "-o", "out.safetensors", "--receipt", "task.receipt", "--json") as process:
         assert lines_until(process, "").string.startswith("eigentensor 0.1.0 · network local · account 0x")
         window = lines_until(process, r"the end of the window: final after block (\d+)")
         net.anvil.mine_past(int(window[1]))
@@ -110,6 +110,25 @@ def test_run_writes_the_result_and_one_object(
     again = call_json("get", task[:12], "-o", "again.safetensors")
     assert again["outputs_root"] == said["outputs_root"]
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
+    checked = call_json("receipt", "check", "task.receipt", "--outputs", "out.safetensors", "--chain")
+    assert (checked["schema"], checked["task"]) == ("eigentensor.receipt-check/1", task)
+    assert checked["state"] == checked["now"]["state"] == said["task"]["stage"]
+
+
+@pytest.mark.slow
+def test_a_receipt_is_written_at_any_time_and_its_result_executed_again(
+    call: Call, call_json: Callable[..., Any], net: Devnet, operators: list[Party], folder: Path
+) -> None:
+    words = ["--wait", "result", "-o", "out.safetensors", "--receipt", "task.receipt"]
+    task = call_json(*RUN, *words)["task"]["task"]
+    deep = call_json("receipt", "check", "task.receipt", "--deep")
+    assert deep["executed"] == {"agrees": True, "outputs_root": deep["outputs_root"]}
+    assert deep["now"] is None and "the result is right" in " ".join(deep["proves"])
+    again = call_json("get", task[:12], "-o", "again.safetensors", "--receipt", "again.receipt")
+    got = call_json("receipt", "get", task[:12], "-o", "got.receipt")
+    assert got["task"] == again["task"]["task"] == task
+    assert call("receipt", "check", "got.receipt", "--outputs", "w.safetensors")[0] == 8
+    assert call("receipt", "get", task[:12], "-o", "nowhere/got.receipt")[0] == 3
 
 
 def test_a_run_that_was_interrupted_is_taken_up_again(

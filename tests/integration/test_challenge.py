@@ -376,3 +376,20 @@ def test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_
     code, _, err = call("open", market.uuid, "--yes")
     assert code == 11 and "closed with block" in err
     assert market.client.games_of(market.task) == {}
+
+
+@pytest.mark.slow
+def test_a_receipt_of_a_lie_is_true_and_its_result_is_not(
+    market: Market, false_root: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    market.reveal(false_root)
+    market.upload(lied(market.program, reference.execute(market.program, market.tensors)))
+    file = str(tmp_path / "lie.receipt")
+    codes, said = [], ""
+    for words in (["get", market.uuid, "-o", file], ["check", file, "--chain"], ["check", file, "--deep"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["receipt", *words])
+        codes.append(ended.value.code or 0)
+        said = capsys.readouterr().err
+    assert codes == [0, 0, 8]
+    assert f"the result of task {market.uuid} is wrong, as this machine computes it, twice: output[" in said

@@ -1,11 +1,27 @@
 """Receipts of tasks on a real chain: what they say, what proves it, and what the chain refuses."""
 
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
 import pytest
 
 from eigentensor.chain import Chain
+from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
+from eigentensor_client.receipts import Checked
 from market_life import Life
-from receipt_stories import OUTPUTS, STATES, STORIES, Story, confirmed
+from receipt_forgeries import CHAIN_ONLY, forged, forgeries
+from receipt_stories import (
+    OUTPUTS,
+    STATES,
+    STORIES,
+    Story,
+    checked,
+    confirmed,
+    contradicted,
+    convict,
+    silent,
+)
 
 WORDS = {
     "confirmed": "final, checked(1)",
@@ -17,22 +33,75 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "story",
-    [story if story is confirmed else pytest.param(story, marks=pytest.mark.slow) for story in STORIES],
-    ids=lambda story: str(story.__name__),
-)
-def test_a_receipt_of_any_end_is_read_written_proved_and_confirmed(
-    story: Story, life: Life, verifiers: list[Chain]
-) -> None:
+def proved_on_chain(story: Story, life: Life, verifiers: list[Chain]) -> Receipt:
+    """The receipt of a task so led: read, written, read again, proved, confirmed."""
     story(life, verifiers)
-    revealed = story.__name__ != "silent"
-    receipt = read(life.client, life.order, (OUTPUTS, STATES) if revealed else None)
+    receipt = read(life.client, life.order, None if story is silent else (OUTPUTS, STATES))
     assert receipt.task == life.task.hex()
     assert receipt.told.words == WORDS[story.__name__]
-    data = receipt.to_bytes()
-    assert Receipt.from_bytes(data) == receipt
-    lines = prove(receipt)
-    assert {line.by for line in lines} == {"hash", "signature", "formula"}
+    assert Receipt.from_bytes(receipt.to_bytes()) == receipt
+    assert {line.by for line in prove(receipt)} == {"hash", "signature", "formula"}
     standing = compare(receipt, life.client)
     assert standing.now.told.words == receipt.told.words
+    return receipt
+
+
+def refused_by_the_chain(receipt: Receipt, life: Life, *, once: bool) -> set[str]:
+    """The patterns of forgeries that nothing refuses offline; the chain refuses each, or (`once`) one of a pattern."""
+    seen: set[str] = set()
+    for what, value in forgeries(receipt):
+        pattern = next((p for p in CHAIN_ONLY if fnmatchcase(what, p)), None)
+        if pattern is None or (once and pattern in seen) or not isinstance(other := forged(value), Receipt):
+            continue
+        with pytest.raises(WrongReceipt):
+            compare(other, life.client)
+        seen.add(pattern)
+    return seen
+
+
+def test_a_receipt_is_confirmed_by_the_chain_which_refuses_what_a_forger_got_past_all_else(
+    life: Life, verifiers: list[Chain]
+) -> None:
+    receipt = proved_on_chain(confirmed, life, verifiers)
+    assert len(refused_by_the_chain(receipt, life, once=True)) >= 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
+def test_of_any_receipt_the_chain_refuses_every_forgery(story: Story, life: Life, verifiers: list[Chain]) -> None:
+    receipt = proved_on_chain(story, life, verifiers)
+    assert len(refused_by_the_chain(receipt, life, once=False)) >= 7
+
+
+@pytest.mark.slow
+def test_a_true_receipt_of_a_task_that_was_convicted_since_is_said_to_be_one(
+    life: Life, verifiers: list[Chain]
+) -> None:
+    receipt = proved_on_chain(contradicted, life, verifiers)
+    convict(life, verifiers)
+    standing = compare(receipt, life.client)
+    assert (standing.now.told.words, standing.lock.shares) == ("convicted", 0)
+    assert isinstance(Checked(receipt, (), standing).failure(), ExecutorConvicted)
+    assert Checked(standing.now, (), compare(standing.now, life.client)).failure() is None
+
+
+@pytest.mark.slow
+def test_a_chain_that_never_had_the_task_refuses_its_receipt(life: Life, verifiers: list[Chain]) -> None:
+    before = life.anvil.rpc("evm_snapshot")
+    receipt = proved_on_chain(checked, life, verifiers)
+    assert life.anvil.rpc("evm_revert", before)
+    with pytest.raises(WrongReceipt, match="newest block"):
+        compare(receipt, life.client)
+    life.anvil.mine(200)
+    with pytest.raises(WrongReceipt, match="another one"):
+        compare(receipt, life.client)
+    there = replace(receipt, head=life.client.head())
+    with pytest.raises(WrongReceipt, match="no such task"):
+        compare(there, life.client)
+
+
+@pytest.mark.slow
+def test_while_there_is_no_result_there_is_no_receipt(life: Life) -> None:
+    life.committed()
+    with pytest.raises(WrongReceipt, match="no result was revealed"):
+        read(life.client, life.order).to_bytes()
