@@ -22,11 +22,8 @@ GOAL = 60.0
 MARKS = {"network": "eigentensor ", "posted": "posted ", "accepted": "accepted:", "committed": "committed:"}
 
 
-def first_result(folder: Path, *more: str) -> tuple[dict[str, float], str]:
-    """Seconds until each mark, until the result was checked, and until all had ended; and what was printed.
-
-    Whatever the user would keep lies in `folder`, and so do the model and `out.safetensors`.
-    """
+def started(folder: Path) -> "subprocess.Popen[str]":
+    """The command; whatever the user would keep lies in `folder`, and so do the model and `out.safetensors`."""
     made, arrays = mlp()
     model = saved(made, folder)
     (name, array), *_ = arrays.items()
@@ -34,11 +31,15 @@ def first_result(folder: Path, *more: str) -> tuple[dict[str, float], str]:
     own = {f"XDG_{word}_HOME": str(folder / word.lower()) for word in ("STATE", "CACHE", "DATA", "CONFIG")}
     kept = {key: value for key, value in os.environ.items() if not key.startswith("EIGENTENSOR_")}
     words = ["run", str(model), "-i", f"{name}=@{folder / 'input.npy'}", "-o", str(folder / "out.safetensors")]
-    command = [sys.executable, "-m", "eigentensor_client", *words, "--wait", "checked", *more]
+    command = [sys.executable, "-m", "eigentensor_client", *words, "--wait", "checked"]
+    environment = kept | own | {"TMPDIR": str(folder)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def first_result(folder: Path) -> tuple[dict[str, float], str]:
+    """Seconds until each mark, until the result was checked, and until all had ended; and what was printed."""
     began, seconds, printed = time.monotonic(), dict[str, float](), []
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=kept | own | {"TMPDIR": str(folder)}
-    ) as process:
+    with started(folder) as process:
         assert process.stdout is not None
         for line in process.stdout:
             printed.append(line)
@@ -55,9 +56,14 @@ def first_result(folder: Path, *more: str) -> tuple[dict[str, float], str]:
 def main() -> None:
     with TemporaryDirectory(prefix="eigentensor-") as folder:
         for word in ("from nothing", "again"):
+            before = os.times()
             seconds, _ = first_result(Path(folder))
+            after = os.times()
+            used = after.children_user + after.children_system - before.children_user - before.children_system
             say(f"{word}: " + ", ".join(f"{mark} {at:.1f} s" for mark, at in seconds.items()))
-            say(f"{word}: checked after {seconds['checked'] / GOAL:.2f} of {GOAL:.0f} s")
+            say(
+                f"{word}: checked after {seconds['checked'] / GOAL:.2f} of {GOAL:.0f} s; processors worked {used:.0f} s"
+            )
 
 
 if __name__ == "__main__":

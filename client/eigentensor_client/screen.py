@@ -65,6 +65,16 @@ class Screen:
     def say(self, text: "str | Table" = "") -> None:
         self._talk.print(text)
 
+    @contextmanager
+    def goes_on(self, *words: str) -> Iterator[None]:
+        """Says how to go on if Ctrl-C ends the block."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            for text in words:
+                self.say(text)
+            raise
+
     def result(self, schema: str, fields: Mapping[str, Any], *lines: "str | Table") -> None:
         """The verb's data: `fields` as one object of that schema, or the lines."""
         if self.as_json:

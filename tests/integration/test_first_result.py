@@ -1,18 +1,21 @@
 """One command on a machine where nothing runs: a model in, a checked result out, and nothing left behind."""
 
+import signal
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from bench_first_result import first_result
+from bench_first_result import first_result, started
 from eigentensor import reference
 from eigentensor.capture import import_onnx
 from eigentensor.store import load_safetensors
 from onnx_models import mlp, saved
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_model_is_run_on_a_local_network_that_the_command_starts_and_ends(tmp_path: Path) -> None:
     seconds, printed = first_result(tmp_path)
     assert "no local network runs: starting one" in printed and "ending the local network" in printed
@@ -24,4 +27,21 @@ def test_a_model_is_run_on_a_local_network_that_the_command_starts_and_ends(tmp_
     found = load_safetensors(tmp_path / "out.safetensors")
     assert {key: value.tobytes() for key, value in found.items()} == {k: a.tobytes() for k, a in expected.items()}
     assert np.load(tmp_path / "input.npy").shape == array.shape
+    assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())
+
+
+def test_ctrl_c_ends_the_network_and_says_so(tmp_path: Path) -> None:
+    with started(tmp_path) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("posted "):
+                break
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) >= 4  # the chain, the aggregator, two operators
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 130
+    assert "the local network ends, and the task with it" in rest and "Traceback" not in rest
+    assert not psutil.wait_procs(family, timeout=30)[1]
+    assert not (tmp_path / "out.safetensors").exists()
     assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())

@@ -21,7 +21,7 @@ def put(
     from eigentensor_client.files import existing
 
     with looking(network, json=json) as (screen, _, gateway):
-        with screen.work() as bar:
+        with screen.goes_on("what has arrived is kept: the same command goes on"), screen.work() as bar:
             blob = gateway.store.put(existing(file))
             gateway.upload(blob, lambda done, total: bar(f"uploading {file.name}", done, total))
             names = gateway.store.names(blob)
@@ -41,7 +41,7 @@ def get(
     from eigentensor_client.files import write_whole
 
     with looking(network, json=json) as (screen, _, gateway):
-        with screen.work() as bar:
+        with screen.goes_on("what has arrived is kept: the same command goes on"), screen.work() as bar:
             path = gateway.fetch(name, lambda done, total: bar(f"downloading {name[:10]}", done, total))
             write_whole(output, lambda file: shutil.copyfile(path, file))
             names = gateway.store.names(name)

@@ -59,16 +59,15 @@ def run(
 def _paid(
     client: "Client", screen: Screen, work: "Work", terms: "Terms", stage: str, timeout: float | None, *, own: bool
 ) -> "TaskResult":
-    with screen.work() as bar:
+    unsure = "the order may be on its way: `eigentensor ps` shows whether it was posted"
+    with screen.goes_on(*[] if own else [unsure]), screen.work() as bar:
         (task,) = client.post([work], terms, bar)
     screen.say(facts([["posted", task.uuid]]))
-    try:
-        with screen.work() as bar:
-            return client.deliver(client.wait(task, stage, timeout=timeout, tell=bar), bar)
-    except KeyboardInterrupt:
-        if own:
-            screen.say("the local network ends, and the task with it: nothing of it was worth anything")
-        else:
-            screen.say(f"the task goes on: `eigentensor get {task.uuid[:10]}` takes it up again")
-            screen.say(f"while nobody accepted it, `eigentensor cancel {task.uuid[:10]}` takes it back")
-        raise
+    words = [
+        f"the task goes on: `eigentensor get {task.uuid[:10]}` takes it up again",
+        f"while nobody accepted it, `eigentensor cancel {task.uuid[:10]}` takes it back",
+    ]
+    if own:
+        words = ["the local network ends, and the task with it: nothing of it was worth anything"]
+    with screen.goes_on(*words), screen.work() as bar:
+        return client.deliver(client.wait(task, stage, timeout=timeout, tell=bar), bar)

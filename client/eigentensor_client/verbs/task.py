@@ -47,7 +47,7 @@ def fetch(
 
     check_stage(wait)
     with paying(network, json=json) as (screen, client, show):
-        with screen.work() as bar:
+        with screen.goes_on("the task goes on: the same command takes it up again"), screen.work() as bar:
             found = client.wait(client.task(task), wait, timeout=timeout, tell=bar)
             result = client.deliver(found, bar)
         program = client.program(found.order.program.hex())
@@ -96,14 +96,11 @@ def follow(
     with paying(network, json=json) as (screen, client, show):
         found = client.task(task)
         said = _tell(screen, show, found, 0)
-        try:
+        with screen.goes_on(f"the task goes on: `eigentensor logs {found.uuid[:10]} -f` shows what follows"):
             while until_end and not found.state.is_terminal:
                 time.sleep(client.poll)
                 found = client.look(found)
                 said = _tell(screen, show, found, said)
-        except KeyboardInterrupt:
-            screen.say(f"the task goes on: `eigentensor logs {found.uuid[:10]} -f` shows what follows")
-            raise
 
 
 def _tell(screen: Screen, show: "Show", task: "TaskView", said: int) -> int:

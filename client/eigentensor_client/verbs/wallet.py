@@ -105,13 +105,10 @@ def _password(file: Path | None) -> str:
 @contextmanager
 def _sending(screen: Screen, text: str) -> Iterator[None]:
     """While a transaction is sent and mined."""
-    try:
-        with screen.work() as bar:
-            bar(text)
-            yield
-    except KeyboardInterrupt:
-        screen.say("the transaction may be on its way: `eigentensor wallet show` tells what has arrived")
-        raise
+    found_out = "the transaction may be on its way: `eigentensor wallet show` tells what has arrived"
+    with screen.goes_on(found_out), screen.work() as bar:
+        bar(text)
+        yield
 
 
 def _show(screen: Screen, client: "Client") -> None:
