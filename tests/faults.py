@@ -8,18 +8,16 @@ number, graph and fault, and all moves.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from traceback import format_exception
-from typing import Any
 
+import campaign as campaigns
+from campaign import Line, apart, say
 from eigentensor.chain import Network, State, anvil_account
 from eigentensor.testing.localnet import CONTRACTS, Anvil, local_network
 from fault_stories import Story, is_honest, story
@@ -27,7 +25,6 @@ from game_course import Course
 from game_table import OPERATORS, laid
 
 RECORD = Path(__file__).parent / "vectors" / "faults.json"
-Line = dict[str, Any]
 #: Games for one process, and of these so many between two resets of its chain.
 BLOCK, RESET = 140, 70
 #: Of gas, as it is counted.
@@ -49,11 +46,6 @@ def main() -> int:
             say(json.dumps(line))
         return 0
     return campaign(given.faults, given.minutes, given.processes)
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 # One game after the other
@@ -110,26 +102,14 @@ def again(number: int) -> int:
 
 
 def campaign(faults: int, minutes: float, processes: int) -> int:
-    """First what has failed before, then on behind what the record has; each block is written there."""
-    record, begun = Record(), time.monotonic()
+    record, begun, done = Record(), time.monotonic(), 0
     say(f"from game {record.next} on, contracts {record.contracts}")
     end = _end(record.next, faults)
     blocks = [range(n, min(n + BLOCK, end)) for n in range(record.next, end, BLOCK)]
-
-    def run(numbers: range) -> list[Line]:
-        return [] if time.monotonic() > begun + 60 * minutes else list(_apart(numbers))
-
-    with ThreadPoolExecutor(processes) as pool:
-        for numbers in [range(n, n + 1) for n in record.failing]:
-            record.add(numbers, run(numbers))
-        done = 0
-        for numbers, lines in zip(blocks, pool.map(run, blocks), strict=True):
-            if not lines:
-                break
-            record.add(numbers, lines)
-            done += sum("kinds" in line and not is_honest(line["number"]) for line in lines)
-            rate = done / (time.monotonic() - begun) * 60
-            say(f"{done} faults convicted, {rate:.1f} a minute, 1,000 in {1000 / max(rate, 1e-9):.0f} minutes")
+    for lines in campaigns.tried(record, blocks, _apart, minutes, processes):
+        done += sum("kinds" in line and not is_honest(line["number"]) for line in lines)
+        rate = done / (time.monotonic() - begun) * 60
+        say(f"{done} faults convicted, {rate:.1f} a minute, 1,000 in {1000 / max(rate, 1e-9):.0f} minutes")
     say(record.summary())
     return int(bool(record.failing))
 
@@ -145,45 +125,27 @@ def _end(first: int, faults: int) -> int:
 
 def _apart(numbers: range) -> Iterator[Line]:
     """What a process of its own, with a chain of its own, says of these games."""
-    command = [sys.executable, __file__, "--block", str(numbers.start), str(len(numbers))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines, report = apart(__file__, numbers)
     yield from lines
-    if done.returncode:
+    if report:
         told = {line.get("number", line.get("failed")) for line in lines}
-        report = f"the process ended with {done.returncode}\n{done.stderr[-4000:]}"
         yield from ({"failed": number, "report": report} for number in numbers if number not in told)
 
 
-class Record:
+class Record(campaigns.Record):
     """tests/vectors/faults.json: which games have been played, on which contracts, how they ended, and which failed."""
 
     def __init__(self) -> None:
-        empty: Line = {"total": {}, "failing": [], "graphs": {}, "kinds": {}, "ends": {}, "gas": {}, "runs": []}
-        self.content = json.loads(RECORD.read_text()) if RECORD.exists() else empty
         self.contracts = contracts()
-
-    @property
-    def next(self) -> int:
-        return max((run["to"] for run in self.content["runs"]), default=0)
-
-    @property
-    def failing(self) -> list[int]:
-        return list(self.content["failing"])
+        counted = ("convicted", "acquitted", "transactions")
+        super().__init__(RECORD, {"contracts": self.contracts}, counted, graphs={}, kinds={}, ends={}, gas={})
 
     def add(self, numbers: range, lines: list[Line]) -> None:
-        """Games that were played: the next ones, or some that have failed before."""
         failed = {line["failed"]: line["report"] for line in lines if "failed" in line}
         passed = [line for line in lines if "number" in line]
         for report in failed.values():
             say(report)
-        self.content["failing"] = sorted({*self.failing, *failed} - {line["number"] for line in passed})
-        run = self._run()
-        run["to"] = max(run["to"], numbers.stop)
         faults = [line for line in passed if not is_honest(line["number"])]
-        run["convicted"] += len(faults)
-        run["acquitted"] += len(passed) - len(faults)
-        run["transactions"] += sum(line["moves"] for line in passed)
         for name, found in (
             ("graphs", [line["graph"] for line in faults]),
             ("kinds", [kind for line in faults for kind in line["kinds"]]),
@@ -192,26 +154,15 @@ class Record:
         ):
             counts = Counter(self.content[name]) + Counter(found)
             self.content[name] = dict(sorted(counts.items(), key=lambda item: item[0].zfill(9)))
-        runs = self.content["runs"]
-        counted = ("convicted", "acquitted", "transactions")
-        self.content["total"] = {name: sum(run[name] for run in runs) for name in counted}
-        RECORD.write_text(json.dumps(self.content, indent=1) + "\n")
+        counts = {"convicted": len(faults), "acquitted": len(passed) - len(faults)}
+        counts["transactions"] = sum(line["moves"] for line in passed)
+        self.enter(numbers, failed.keys(), {line["number"] for line in passed}, counts)
 
     def summary(self) -> str:
         each = sorted(int(most) for most, count in self.content["gas"].items() for _ in range(count))
         quantiles = ", ".join(f"{each[(len(each) - 1) * q // 100]:,} at {q} %" for q in (10, 50, 90, 100) if each)
         lines = [f"{name} {self.content[name]}" for name in ("total", "ends", "kinds", "graphs")]
         return "\n".join((*lines, f"gas of a dispute, at most: {quantiles}", f"failing: {self.failing or 'none'}"))
-
-    def _run(self) -> Line:
-        """The entry of today, on these contracts."""
-        same = {"contracts": self.contracts, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-        runs = self.content["runs"]
-        if not runs or any(runs[-1][name] != value for name, value in same.items()):
-            counts = dict.fromkeys(("convicted", "acquitted", "transactions"), 0)
-            runs.append({"from": self.next, "to": self.next, **counts, **same})
-        found: Line = runs[-1]
-        return found
 
 
 def contracts() -> str:

@@ -7,18 +7,17 @@ the next run goes on behind it. A program that differs is shrunk, shown, and kep
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+import campaign as campaigns
+from campaign import Line, apart, say
 from eigentensor.errors import EigenTensorError, ExecutionError
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.model import Program
@@ -33,7 +32,6 @@ from eigentensor.testing.trials import Trial, trial
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "tests" / "vectors" / "fuzz.json"
 FAILURES = ROOT / ".scratch" / "fuzz"
-Line = dict[str, Any]
 #: Programs for one process, and of these so many whose kernels are compiled together.
 BLOCK, TOGETHER = 64, 16
 
@@ -53,11 +51,6 @@ def main() -> int:
             say(json.dumps(line))
         return 0
     return campaign(given.programs, given.minutes, given.processes)
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 # One program after the other
@@ -130,93 +123,52 @@ def again(folder: Path) -> int:
 
 
 def campaign(programs: int, minutes: float, processes: int) -> int:
-    """First what has failed before, then on behind what the record has; each block is written there."""
     record = Record()
-    first, begun = record.next, time.monotonic()
+    first, begun, done = record.next, time.monotonic(), 0
     blocks = [range(n, min(n + BLOCK, first + programs)) for n in range(first, first + programs, BLOCK)]
     say(f"from program {first} on, on {', '.join(record.backends)}")
-
-    def run(seeds: range) -> list[Line]:
-        return [] if time.monotonic() > begun + 60 * minutes else list(_apart(seeds))
-
-    with ThreadPoolExecutor(processes) as pool:
-        for seeds in [range(n, n + 1) for n in record.failing]:
-            record.add(seeds, run(seeds))
-        done = 0
-        for seeds, lines in zip(blocks, pool.map(run, blocks), strict=True):
-            if not lines:
-                break
-            record.add(seeds, lines)
-            done += len(seeds)
-            rate = done / (time.monotonic() - begun) * 60
-            say(f"{done} programs, {rate:.1f} a minute, 5,000 in {5000 / rate:.0f} minutes; {record.total} in all")
+    for lines in campaigns.tried(record, blocks, _apart, minutes, processes):
+        done += sum("kernels" in line for line in lines)
+        rate = done / (time.monotonic() - begun) * 60
+        say(f"{done} programs, {rate:.1f} a minute, 5,000 in {5000 / max(rate, 1e-9):.0f}; {record.total} in all")
     say(f"failing: {record.failing or 'none'}")
     return int(bool(record.failing))
 
 
 def _apart(seeds: range) -> Iterator[Line]:
     """What a process of its own says of these programs; if it dies, each of them has a process of its own."""
-    command = [sys.executable, __file__, "--block", str(seeds.start), str(len(seeds))]
     with TemporaryDirectory() as folder:  # a driver of OpenCL keeps all that it compiles
-        environment = {**os.environ, "XDG_CACHE_HOME": folder}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    if not done.returncode:
+        lines, report = apart(__file__, seeds, {**os.environ, "XDG_CACHE_HOME": folder})
+    if not report:
         yield from lines
     elif len(seeds) > 1:
         for seed in seeds:
             yield from _apart(range(seed, seed + 1))
     else:
         backend = next((line["backend"] for line in reversed(lines) if "begins" in line), "none")
-        report = f"the process ended with {done.returncode}\n{done.stderr[-4000:]}"
         yield {"failed": seeds.start, "backend": backend, "report": report}
 
 
-class Record:
+class Record(campaigns.Record):
     """tests/vectors/fuzz.json: which programs have been tried, where and when, and which of them fail."""
 
     def __init__(self) -> None:
-        empty = {"total": {}, "failing": [], "runs": []}
-        self.content = json.loads(RECORD.read_text()) if RECORD.exists() else empty
         self.backends = {b.name: b.version for b in backends()}
-
-    @property
-    def next(self) -> int:
-        return max((run["to"] for run in self.content["runs"]), default=0)
+        same = {"backends": self.backends, "runtime": generator()[:12]}
+        super().__init__(RECORD, same, ("programs", "kernels", "sets"))
 
     @property
     def total(self) -> int:
         return sum(run["programs"] for run in self.content["runs"])
 
-    @property
-    def failing(self) -> list[int]:
-        return list(self.content["failing"])
-
-    def add(self, seeds: range, lines: list[Line]) -> None:
-        """Programs that were tried: the next ones, or some that have failed before."""
+    def add(self, numbers: range, lines: list[Line]) -> None:
         failed = {line["failed"] for line in lines if "failed" in line}
         passed = [line for line in lines if "kernels" in line and line["seed"] not in failed]
         for line in lines:
             if "failed" in line:
                 say(f"program {line['failed']} on {line['backend']}:\n{line['report']}")
-        self.content["failing"] = sorted({*self.failing, *failed} - {line["seed"] for line in passed})
-        run = self._run()
-        run["to"] = max(run["to"], seeds.stop)
-        run["programs"] += len(passed)
-        for name in ("kernels", "sets"):
-            run[name] += sum(line[name] for line in passed)
-        runs = self.content["runs"]
-        self.content["total"] = {name: sum(run[name] for run in runs) for name in ("programs", "kernels", "sets")}
-        RECORD.write_text(json.dumps(self.content, indent=1) + "\n")
-
-    def _run(self) -> dict[str, Any]:
-        """The entry of today, of this runtime on these devices."""
-        same = {"backends": self.backends, "runtime": generator()[:12], "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-        runs = self.content["runs"]
-        if not runs or any(runs[-1][name] != value for name, value in same.items()):
-            runs.append({"from": self.next, "to": self.next, "programs": 0, "kernels": 0, "sets": 0, **same})
-        found: dict[str, Any] = runs[-1]
-        return found
+        counts = {name: sum(line[name] for line in passed) for name in ("kernels", "sets")}
+        self.enter(numbers, failed, {line["seed"] for line in passed}, {"programs": len(passed), **counts})
 
 
 if __name__ == "__main__":
