@@ -15,7 +15,7 @@ named = pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_
 
 
 def test_the_ten_lines_run(capsys: pytest.CaptureFixture[str]) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    [code, *_] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.endswith("(256, 256)\n")
 
