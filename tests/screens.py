@@ -4,27 +4,43 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import receipt_vectors
 import screen_values as v
 from eigentensor.economics import WAD
 from eigentensor.economics.agents import AGENTS
+from eigentensor.economics.payoffs import Payoffs
 from eigentensor.economics.simulation import estimate
 from eigentensor.errors import NobodyAccepted
+from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as Found
 from eigentensor.runtime.tuning.session import Line
-from eigentensor_client import games, situations
+from eigentensor_client import games, receipts, situations
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.plans import plan
 from eigentensor_client.results import TaskResult
-from eigentensor_client.screen import Screen, console
-from eigentensor_client.verbs import challenge, devnet, doctor, network, operators, program, session, tune, wallet
+from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.serving.apps import App
+from eigentensor_client.verbs import (
+    challenge,
+    deploy,
+    devnet,
+    doctor,
+    network,
+    operators,
+    program,
+    session,
+    tune,
+    wallet,
+)
 from eigentensor_client.verbs.economics import Asked, World
 from eigentensor_client.verbs.show import Show
 
@@ -110,6 +126,22 @@ def _devnet(screen: Screen) -> None:
     screen.result("eigentensor.devnet/1", *said)
 
 
+def _payoffs(screen: Screen) -> None:
+    matrix = Payoffs(*map(Fraction, ("1", "0.6", "10", "0.01", "0.1", "0.01", "0.95")))
+    screen.result("eigentensor.economics-payoffs/1", situations.matrix(matrix), *situations.matrix_lines(matrix))
+
+
+def _receipt_check(screen: Screen) -> None:
+    receipt = receipt_vectors.load()["checked"]
+    checked = receipts.Checked(receipt, tuple(prove(receipt)))
+    screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
+
+
+def _app(screen: Screen) -> None:
+    told = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
+    screen.result("eigentensor.app/1", told.to_json(), facts([*deploy.rows_of(told), *deploy.urls_of(told)]))
+
+
 def _error(screen: Screen) -> None:
     error = NobodyAccepted("no operator accepted it until block 130; the escrow is back", fix="Offer more.")
     report(error, as_json=screen.as_json)
@@ -142,6 +174,9 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "operator-list": lambda screen: screen.result(
         "eigentensor.operators/1", {"operators": v.OPERATORS}, operators.operators_table(v.OPERATORS, v.DEPLOYMENT)
     ),
+    "economics-payoffs": _payoffs,
+    "receipt-check": _receipt_check,
+    "app": _app,
     "error": _error,
 }
 
