@@ -1,6 +1,6 @@
 """Runs that compute only what changed: the bits of a full run, whatever changes, and no more work than there is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
@@ -10,87 +10,38 @@ import pytest
 from numpy.typing import NDArray
 
 import models
+import reruns
 from captured_graphs import graphs
-from changes import with_changes
 from eigentensor import reference
 from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program import Body, Buffer, Program, Results, Role, recomputation
+from eigentensor.program import Buffer, Program, Role, recomputation
 from eigentensor.program.assemble import assemble
-from eigentensor.program.cost import body_cost
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Kind
 from eigentensor.program.ops import Op
-from eigentensor.program.restriction import Restricted
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.incremental import Incremental, Rerun, memory_of, runs
-from eigentensor.runtime.tuning.measure import alone
 from eigentensor.testing.programs import generate
 from eigentensor.testing.trials import trial
+from reruns import rerun, same
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 
 
-class ByReference:
-    """Computes calls by the reference: no kernel is compiled. A call takes a nanosecond for each evaluation."""
-
-    def __init__(self, program: Program, buffers: Sequence[NDArray[Any]], *_: object) -> None:
-        self.program, self.buffers = program, buffers
-
-    def seconds(self, body: Body) -> float:
-        return body_cost(body).evaluations / 1e9
-
-    def calls(self, numbers: Sequence[int], values: Sequence[int]) -> None:
-        for number in numbers:
-            call = self.program.calls[number]
-            inputs, of = [self.buffers[b] for b in call.arguments], [values[v] for v in call.variables]
-            result = self._execute(alone(self.program.bodies[call.body]), inputs, of)
-            self.buffers[len(self.program.buffers) + number][...] = result
-
-    def part(self, restricted: Restricted, inputs: Sequence[NDArray[Any]], values: tuple[int, ...]) -> NDArray[Any]:
-        return self._execute(restricted.program, inputs, values)
-
-    alone = calls
-
-    def _execute(self, program: Program, inputs: Sequence[NDArray[Any]], values: Sequence[int]) -> NDArray[Any]:
-        tensors, variables = ({f"{n:02}": x for n, x in enumerate(of)} for of in (inputs, values))
-        return reference.execute(program, tensors, variables).outputs["output"]
-
-
-def same(found: Results, expected: Results) -> bool:
-    pairs = [(found.outputs, expected.outputs), (found.states, expected.states)]
-    return all(a.keys() == b.keys() and all(a[n].tobytes() == b[n].tobytes() for n in b) for a, b in pairs)
+@pytest.fixture
+def by_reference() -> Iterator[None]:
+    with reruns.by_reference():
+        yield
 
 
 @pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "Processor", ByReference)
+def small_boxes_by_reference() -> Iterator[None]:
+    with reruns.by_reference(small_boxes=True):
+        yield
 
 
-@pytest.fixture
-def small_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every box that has fewer elements than the result is computed alone, however few these are."""
-    monkeypatch.setattr(recomputation, "BOX", 0)
-
-
-def rerun(
-    random: Random, program: Program, tensors: dict[str, NDArray[Any]], times: int, **options: Any
-) -> list[Rerun]:
-    """Runs with one thing or another changed in between, each held to the reference."""
-    weights = {name: tensors[name] for name in program.named(Role.WEIGHT)}
-    runs, found = Incremental(program, weights, **options), []
-    for _ in range(times):
-        variables = {v.name: random.randint(v.minimum, v.maximum) for v in program.variables}
-        most = min((1 + (v.maximum - variables[v.name]) // v.stride for v in program.variables if v.stride), default=3)
-        repeat = random.randint(1, min(most, program.max_repeat))
-        opened = {name: array for name, array in tensors.items() if name not in weights}
-        found.append(runs.run(opened, variables, repeat))
-        assert same(found[-1], reference.execute(program, tensors, variables, repeat))
-        tensors = with_changes(random, program, tensors, random.choice((0, 1, 1, 2))) | weights
-    return found
-
-
-@pytest.mark.usefixtures("by_reference", "small_boxes")
+@pytest.mark.usefixtures("small_boxes_by_reference")
 @pytest.mark.parametrize("spread", [recomputation.SPREAD, 9])
 def test_generated_programs_have_the_results_of_a_full_run_after_any_changes(
     spread: float, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +95,7 @@ def masked_product(size: int, width: int) -> Program:
     return assemble([("output", lowered)], buffers, {(Kind.OUTPUT, "output"): ("output", (size, width))})
 
 
-@pytest.mark.usefixtures("by_reference", "small_boxes")
+@pytest.mark.usefixtures("small_boxes_by_reference")
 def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     program, random = masked_product(16, 8), np.random.default_rng(0)
     tensors = {"x": random.standard_normal((16, 16), np.float32), "v": random.standard_normal((16, 8), np.float32)}
@@ -156,7 +107,7 @@ def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     assert again.computed.evaluations < again.of.evaluations / 3  # 4 rows of 16, and a look at the zeros
 
 
-@pytest.mark.usefixtures("by_reference", "small_boxes")
+@pytest.mark.usefixtures("small_boxes_by_reference")
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -0.0, 1e-45, -1e-45, 3e38])
 def test_zeros_do_not_hide_infinities_nor_signs_of_zeros(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputation, "SPREAD", 9)
@@ -191,7 +142,7 @@ def after_a_change(of: models.Model, inputs: Mapping[str, NDArray[Any]]) -> Reru
     return again
 
 
-@pytest.mark.usefixtures("by_reference", "small_boxes")
+@pytest.mark.usefixtures("small_boxes_by_reference")
 def test_a_token_at_the_end_changes_a_row_of_a_causal_decoder() -> None:
     of = models.causal(1, 32, 2, 32, 50)
     again = after_a_change(of, changed_at(of, "tokens", 0, 31))
@@ -215,7 +166,7 @@ def test_a_token_changes_the_rows_after_it_in_every_layer() -> None:
     assert shares[0] < shares[1] < shares[2] < shares[3] == 1 and shares[4] == shares[0]
 
 
-@pytest.mark.usefixtures("by_reference", "small_boxes")
+@pytest.mark.usefixtures("small_boxes_by_reference")
 def test_a_patch_of_one_image_changes_that_image() -> None:
     of = models.digits(24)
     inputs = changed_at(of, "images", 3, 0, 2, 2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from changes import buffers_of, covered, differing, random_box, with_changes
 from eigentensor import reference
 from eigentensor.program import Call, Program, check
-from eigentensor.program.boxes import Box, boxes_of, extents_of_box, merged, rounded, slices
+from eigentensor.program.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
 from eigentensor.program.regions import dirty
 from eigentensor.program.restriction import Restricted, restrict
 from eigentensor.testing.programs import generate
@@ -96,10 +96,11 @@ def test_boxes_that_are_merged_or_rounded_cover_what_they_covered(seed: int) -> 
     shape = tuple(random.randint(1, 20) for _ in range(random.randint(1, 3)))
     boxes = [random_box(random, shape) for _ in range(random.randint(1, 7))]
     mask = covered(shape, boxes)
-    for found in (merged(boxes), rounded(boxes, shape)):
+    around = [rounded_box(box, shape) for box in boxes]
+    for found in (merged(boxes), around):
         assert not (mask & ~covered(shape, found)).any()
     assert len(merged(boxes)) <= 4
-    for box in rounded(boxes, shape):
+    for box in around:
         *sizes, last = zip(extents_of_box(box), shape, strict=True)
         assert all(size in (1, 2, 3, 4, 6, 8, 12, 16, extent) for size, extent in sizes)
         assert last[0] in (1, 2, 4, 8, 16, last[1])

@@ -8,7 +8,7 @@ import pytest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Bounds, Buffer, Kind, Program, Role, Variable
 from eigentensor.program.assemble import assemble
-from eigentensor.program.boxes import Box, merged, rounded, volume
+from eigentensor.program.boxes import Box, merged, rounded_box, volume, within
 from eigentensor.program.expression import (
     Array,
     Axis,
@@ -189,7 +189,8 @@ def test_boxes_become_one_where_that_has_no_more_elements() -> None:
 
 
 def test_extents_are_rounded_to_few_inside_the_tensor() -> None:
-    assert rounded([((9, 11), (3, 5))], (12, 40)) == (((9, 11), (3, 6)),)
-    assert rounded([((7, 11), (3, 3))], (12, 40)) == (((6, 11), (3, 3)),)
-    assert rounded([((1, 9),)], (12,)) == (((0, 11),),)
-    assert rounded([((1, 9), (0, 0))], (20, 1)) == (((1, 12), (0, 0)),)
+    assert rounded_box(((9, 11), (3, 5)), (12, 40)) == ((9, 11), (3, 6))
+    assert rounded_box(((7, 11), (3, 3)), (12, 40)) == ((6, 11), (3, 3))
+    assert rounded_box(((1, 9),), (12,)) == ((0, 11),)
+    assert rounded_box(((1, 9), (0, 0)), (20, 1)) == ((1, 12), (0, 0))
+    assert within(((3, 9), (4, 4)), ((5, 9), (4, 4))) == ((2, 6), (0, 0))

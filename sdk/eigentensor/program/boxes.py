@@ -52,11 +52,6 @@ def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:
     return tuple(found)
 
 
-def rounded(boxes: Iterable[Box], shape: Shape) -> tuple[Box, ...]:
-    """Boxes of few different extents around these."""
-    return tuple(sorted({rounded_box(box, shape) for box in boxes}))
-
-
 def rounded_box(box: Box, shape: Shape) -> Box:
     """As long as a power of two along each axis, or as all of it, or, but for the last axis, half as much more: where
     elements are neighbours in memory, other extents are slow."""
@@ -79,8 +74,18 @@ def inside(box: Box, part: Box) -> Box:
     return tuple((start + low, start + high) for (start, _), (low, high) in zip(box, part, strict=True))
 
 
+def within(box: Box, other: Box) -> Box:
+    """Another box, all of which lies in this one, whose places count from the first element of this."""
+    return tuple((low - start, high - start) for (start, _), (low, high) in zip(box, other, strict=True))
+
+
 def boxes_of(mask: NDArray[Any], most: int = 1) -> tuple[Box, ...]:
-    """At most so many boxes around all that is true, cut at the widest gaps; nothing if nothing is true."""
+    """At most so many boxes around all that is true, cut at the widest gaps; nothing if nothing is true.
+
+    Where most is true, that is one around everything.
+    """
+    if 2 * np.count_nonzero(mask) > mask.size:
+        return (whole_box(mask.shape),)
     found = [box] if mask.size and (box := _bounds(mask)) else []
     while len(found) < most:
         gaps = [(*gap, n) for n, box in enumerate(found) if (gap := _widest_gap(mask[slices(box)]))]
@@ -98,12 +103,13 @@ def boxes_of(mask: NDArray[Any], most: int = 1) -> tuple[Box, ...]:
 
 
 def _bounds(mask: NDArray[Any]) -> Box | None:
-    if not mask.any():
-        return None
-    found = []
-    for axis, extent in enumerate(mask.shape):
-        places = _places(mask, axis) if extent > 1 else (0,)
+    found = list[Interval]()
+    for _ in range(mask.ndim):
+        places = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
+        if not len(places):
+            return None
         found.append((int(places[0]), int(places[-1])))
+        mask = np.asarray(mask.any(axis=0))
     return tuple(found)
 
 

@@ -7,9 +7,8 @@ differs, nothing goes on. Once all that later calls read has changed, those are 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from itertools import accumulate
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,81 +16,32 @@ from numpy.typing import NDArray
 from eigentensor.program.boxes import (
     BOXES,
     Box,
+    Shape,
     boxes_of,
     extents_of_box,
     inside,
     merged,
-    rounded,
     rounded_box,
     slices,
     volume,
     whole_box,
+    within,
 )
-from eigentensor.program.cost import body_cost
 from eigentensor.program.intervals import Interval
-from eigentensor.program.model import Body, Program
-from eigentensor.program.ops import NO_GUARD, Op
+from eigentensor.program.model import Body
+from eigentensor.program.outline import Outline, Work
 from eigentensor.program.regions import Touch, shape_of, touched
-from eigentensor.program.restriction import Product, Restricted, loops_of, products, restrict, zeros
+from eigentensor.program.restriction import Product, Restricted, loops_of, restrict, zeros
 
 Values = NDArray[Any]
 
 #: Once more than this share has changed of what changes at all and is read by later calls, these are computed whole.
 SPREAD = 0.9
-#: What is computed whole is not compared where more than this share of it can differ.
-COMPARED = 1 / 2
 #: Seconds that a box takes besides its elements, to compare it and to put it in its place; and how much longer than
 #: their share of the whole these take, as long as that was not measured.
 BOX, PART = 1e-4, 1.3
-
-
-class Work(NamedTuple):
-    """Calls, and evaluations of instructions as `program.cost` counts them."""
-
-    calls: int
-    evaluations: int
-
-
-class Live(NamedTuple):
-    """Buffers that may change and that a call or later ones read, and how many elements they have."""
-
-    buffers: tuple[int, ...]
-    elements: int
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A program, the numbers of the tensors that never change, and of those of them that have no zeros."""
-
-    program: Program
-    closed: frozenset[int] = frozenset()
-    nonzero: frozenset[int] = frozenset()
-
-    @cached_property
-    def evaluations(self) -> tuple[int, ...]:
-        """Of each call."""
-        each = [body_cost(body).evaluations for body in self.program.bodies]
-        return tuple(each[call.body] for call in self.program.calls)
-
-    @property
-    def work(self) -> Work:
-        """That of a full run of one iteration."""
-        return Work(len(self.evaluations), sum(self.evaluations))
-
-    @cached_property
-    def live(self) -> tuple[Live, ...]:
-        """What is live before each call."""
-        program, first = self.program, len(self.program.buffers)
-        last = {argument: number for number, call in enumerate(program.calls) for argument in call.arguments}
-        may_change = set(range(first)).difference(self.closed)
-        current, found = may_change.intersection(last), list[Live]()
-        for number, call in enumerate(program.calls):
-            found.append(Live(tuple(sorted(current)), sum(program.parameter(b).elements for b in current)))
-            if call.variables or not may_change.isdisjoint(call.arguments):
-                may_change.add(first + number)
-                current |= {first + number}.intersection(last)
-            current -= {argument for argument in call.arguments if last[argument] == number}
-        return tuple(found)
+#: Seconds that all calls which are left must take, lest they are computed without a further look.
+SHORT = 1e-3
 
 
 class Machine(Protocol):
@@ -126,7 +76,7 @@ class Recomputation:
         self.flat = buffers
         self.shaped = [array.reshape(shape_of(self.program, number)) for number, array in enumerate(buffers)]
         self.changed: dict[int, tuple[Box, ...]] = {}
-        self.replaced: dict[int, list[Values]] = {}  #: what stood in the boxes that changed, where that is known
+        self.finite: dict[int, bool] = {}  #: whether all floats that changed are finite, and were, by buffer
         self.waiting: list[int] = []  #: calls that are computed whole before anybody reads their results
         self.calls = self.evaluations = 0
 
@@ -135,14 +85,21 @@ class Recomputation:
         for number, array in given.items():
             shape = self.shaped[number].shape
             self._take(number, whole_box(shape), array.reshape(shape), BOXES)
-        for number, (buffers, elements) in enumerate(self.outline.live):
-            if sum(self._changed(b) for b in buffers) > SPREAD * elements:
+        if not self.changed and all(low == high for low, high in self.moved):
+            return Work(0, 0)
+        for number, ((buffers, elements), seconds) in enumerate(zip(self.outline.live, self._left(), strict=True)):
+            if seconds < SHORT or sum(map(self._changed, buffers)) > SPREAD * elements:
                 self._all(range(number, len(self.program.calls)))
                 break
             if touches := touched(self.program, number, self.changed, self.moved):
                 self._again(number, touches)
         self._flush()
         return Work(self.calls, self.evaluations)
+
+    def _left(self) -> list[float]:
+        """Seconds that each call and those after it take, computed whole."""
+        each = [self.machine.seconds(body) or 0.0 for body in self.program.bodies]
+        return list(accumulate(each[call.body] for call in reversed(self.program.calls)))[::-1]
 
     def _changed(self, buffer: int) -> int:
         """How many elements lie in the boxes of a buffer that changed."""
@@ -157,31 +114,32 @@ class Recomputation:
         kept = self.shaped[buffer]
         if parts := self._parts(body, boxes, kept.shape):
             self.calls += 1
-            for box, restricted in parts:
-                new = self._compute(number, restricted, [low for low, _ in box])
-                self._take(buffer, box, new.reshape(extents_of_box(box)))
+            for box, around, restricted in parts:
+                new = self._compute(number, restricted, [low for low, _ in around]).reshape(extents_of_box(around))
+                self._take(buffer, box, new[slices(within(around, box))])
             return
         self._all([number])
-        if sum(map(volume, boxes)) > COMPARED * kept.size:
-            self.changed[buffer] = boxes
+        if body.parameters[0].dtype.is_float and (self.machine.seconds(body) or 0.0) < BOX:
+            self.changed[buffer] = boxes  # of integers and bools, many are what they were
             return
         before = [kept[slices(box)].copy() for box in boxes]
         self._flush()
         for box, old in zip(boxes, before, strict=True):
             self._note(buffer, box, old, kept[slices(box)])
 
-    def _parts(self, body: Body, boxes: Iterable[Box], shape: tuple[int, ...]) -> list[tuple[Box, Restricted]]:
-        """The boxes to compute one by one, and how; none if computing all takes less time."""
+    def _parts(self, body: Body, boxes: Sequence[Box], shape: Shape) -> list[tuple[Box, Box, Restricted]]:
+        """Boxes to compute one by one, each with one around it, and how; none if computing all takes less time."""
         whole, found = self.machine.seconds(body) or 0.0, []
         left = whole
-        for box in rounded(boxes, shape):
+        for box in boxes:
             left -= BOX
-            if left <= 0 or volume(box) == body.parameters[0].elements:
+            around = rounded_box(box, shape)
+            if left <= 0 or volume(around) == body.parameters[0].elements:
                 return []
-            restricted = restrict(body, extents_of_box(box) if body.output_ranges else ())
+            restricted = restrict(body, extents_of_box(around) if body.output_ranges else ())
             known = self.machine.seconds(restricted.program.bodies[0])
-            left -= PART * whole * volume(box) / body.parameters[0].elements if known is None else known
-            found.append((box, restricted))
+            left -= PART * whole * volume(around) / body.parameters[0].elements if known is None else known
+            found.append((box, around, restricted))
         return found if left > 0 else []
 
     def _all(self, numbers: Iterable[int]) -> None:
@@ -204,19 +162,14 @@ class Recomputation:
 
     def _note(self, buffer: int, box: Box, old: Values, new: Values, most: int = 1) -> bool:
         """Notes where the elements of a box differ; whether any do."""
-        found = boxes_of(_bits(old) != _bits(new), most)
+        around = most == 1 and _differ_all_around(old, new)
+        found = (whole_box(old.shape),) if around else boxes_of(_bits(old) != _bits(new), most)
         if found:
             self.changed[buffer] = merged((*self.changed.get(buffer, ()), *(inside(box, inner) for inner in found)))
-            self.replaced.setdefault(buffer, []).append(old.copy())
+            if buffer in self.outline.multiplied:
+                finite = bool(np.isfinite(old).all() and np.isfinite(new).all())
+                self.finite[buffer] = finite and self.finite.get(buffer, True)
         return bool(found)
-
-    def _is_finite(self, buffer: int) -> bool:
-        """Whether all that changed in a buffer of floats is finite, and was, as far as that is known."""
-        if buffer in self.changed and buffer not in self.replaced:
-            return False
-        kept = self.shaped[buffer]
-        old, new = self.replaced.get(buffer, ()), (kept[slices(box)] for box in self.changed.get(buffer, ()))
-        return all(np.isfinite(array).all() for array in (*old, *new))
 
     def _compute(self, number: int, restricted: Restricted, starts: Mapping[int, int] | Sequence[int]) -> Values:
         self._flush()
@@ -227,19 +180,13 @@ class Recomputation:
 
     def _needed(self, number: int, body: Body, touches: Sequence[Touch]) -> Iterator[Box]:
         """The boxes of what may have changed, less what is multiplied with zeros where it did."""
-        of_load = {product.load: product for product in products(body) if self._has_zeros(number, body, product)}
+        of_load = {product.load: product for product in self.outline.products(number)}
         for touch in touches:
             product = of_load.get(touch.instruction)
             if product is None:
                 yield touch.outputs
             else:
                 yield from self._beside_zeros(number, body, product, touch)
-
-    def _has_zeros(self, number: int, body: Body, product: Product) -> bool:
-        """Whether a factor may be a zero."""
-        factor = body.instructions[product.factor]
-        alone = factor.op is Op.LOAD and factor.c == NO_GUARD
-        return not alone or self.program.calls[number].arguments[factor.a - 1] not in self.outline.nonzero
 
     def _beside_zeros(self, number: int, body: Body, product: Product, touch: Touch) -> Iterable[Box]:
         """Where a finite load that changed is multiplied with something else than a zero, or where the sum is a zero.
@@ -252,7 +199,7 @@ class Recomputation:
         restricted = zeros(body, product.factor, extents_of_box(around))
         again = self.outline.evaluations[number] * volume(touch.outputs) // body.parameters[0].elements
         argument = self.program.calls[number].arguments[body.instructions[product.load].a - 1]
-        if 4 * restricted.evaluations > again or not self._is_finite(argument):
+        if 4 * restricted.evaluations > again or not self.finite.get(argument, argument not in self.changed):
             return [touch.outputs]
         found = self._compute(number, restricted, [low for low, _ in around])
         part = [
@@ -262,6 +209,12 @@ class Recomputation:
         alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
         kept = self.shaped[len(self.program.buffers) + number][slices(touch.outputs)]
         return [inside(touch.outputs, box) for box in boxes_of(~alone | (kept == 0))]
+
+
+def _differ_all_around(old: Values, new: Values) -> bool:
+    """Whether something differs at both ends of every axis: then the one box around all that does is known."""
+    ends = [(*[slice(None)] * axis, end) for axis, extent in enumerate(old.shape) if extent > 1 for end in (0, -1)]
+    return bool(ends) and all((_bits(old[end]) != _bits(new[end])).any() for end in ends)
 
 
 def _bits(array: Values) -> Values:

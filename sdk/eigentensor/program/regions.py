@@ -16,15 +16,11 @@ from eigentensor.program.bounds import Prover
 from eigentensor.program.boxes import Box, Shape, merged, whole_box
 from eigentensor.program.conditions import facts_of
 from eigentensor.program.forms import CONTRADICTION, Fact, Form, at_most
-from eigentensor.program.intervals import Interval, common
+from eigentensor.program.intervals import Interval
 from eigentensor.program.model import Body, Instruction, Program
+from eigentensor.program.narrowing import equal, meanings, narrow, quotient, replaced, settled
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, DType, Op
 from eigentensor.program.structure import operands
-
-#: How often all facts are used again; each time they can only tell more.
-ROUNDS = 4
-#: How many multiples of a divisor are ruled out, one by one, from each end of where a dividend can be.
-PROBES = 4
 
 
 class Touch(NamedTuple):
@@ -93,17 +89,18 @@ class _Dependence:
         self.body, self.shapes = body, shapes
         self.prover = Prover(body, [True] * len(body.instructions))
         self.prover.run()
-        self.facts = self._meanings()
+        self.facts = meanings(self.prover)
         self.reached = self._reached()
-        self.read = {
-            n: [*known, *self._under_guard(i), *self._settled([*known, *self._under_guard(i)])]
-            for n, (i, known) in enumerate(zip(body.instructions, self.reached, strict=True))
-            if i.op is Op.LOAD and known is not None
-        }
-        self.axes = {
-            n: self._along(body.instructions[n], shapes[body.instructions[n].a - 1], facts)
-            for n, facts in self.read.items()
-        }
+        #: Of each load that has an influence, the facts that hold where it does, and its axes.
+        self.read: dict[int, list[Fact]] = {}
+        self.axes: dict[int, list[_Axes]] = {}
+        for n, i in enumerate(body.instructions):
+            if i.op is Op.LOAD and (known := self.reached[n]) is not None:
+                facts = [*known, *self._under_guard(i)]
+                meant = settled(self.prover, [*facts, *self.facts])
+                elements = replaced(self.prover.forms[i.b], meant)
+                self.axes[n] = max((self._along(e, shapes[i.a - 1], [*facts, *self.facts]) for e in elements), key=len)
+                self.read[n] = [*facts, *(fact for v, of in meant.items() for fact in equal(self.prover.forms[v], of))]
 
     @staticmethod
     @lru_cache(maxsize=1024)
@@ -128,7 +125,7 @@ class _Dependence:
         """Nothing if no counters satisfy the facts."""
         instructions, outputs = self.body.instructions, len(self.body.output_ranges)
         box = [values[i.a] if i.op is Op.VAR else known for i, known in zip(instructions, self.prover.box, strict=True)]
-        if not _narrow(box, [*facts, *self.facts]):
+        if not narrow(box, [*facts, *self.facts]):
             return
         counters = list(whole_box(self.body.output_ranges))
         counters += [(0, max(0, self.prover.box[r.extent][1] - 1)) for r in self.body.reduce_ranges]
@@ -163,65 +160,20 @@ class _Dependence:
     def _under_guard(self, load: Instruction) -> list[Fact]:
         return [] if load.c == NO_GUARD else self._where(load.c, True)
 
-    def _meanings(self) -> list[Fact]:
-        """What quotients, maxima and minima of affine forms say about these."""
-        found: list[Fact] = []
-        for n, i in enumerate(self.body.instructions):
-            if self.prover.forms[n] != Form(0, ((n, 1),)) or len(i.values) < 2 or i.dtype.is_float:
-                continue
-            value, (a, b) = self.prover.forms[n], (self.prover.forms[v] for v in i.values[:2])
-            if i.op is Op.FLOORDIV and not b.terms and b.constant > 0:
-                found += at_most(value.times(b.constant).plus(a, -1), 0)
-                found += at_most(a.plus(value, -b.constant), b.constant - 1)
-            elif i.op in (Op.MAX, Op.MIN) and i.dtype is not DType.BOOL:
-                sign = 1 if i.op is Op.MAX else -1
-                found += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
-        return found
-
-    def _settled(self, known: Sequence[Fact]) -> list[Fact]:
-        """Quotients that can be but one number where some facts hold, and remainders that are a difference there."""
-        facts, found, box = [*known, *self.facts], list[Fact](), list(self.prover.box)
-        for n, i in enumerate(self.body.instructions):
-            if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or self.prover.forms[n] != Form(0, ((n, 1),)):
-                continue
-            value, (x, divisor) = self.prover.forms[n], (self.prover.forms[v] for v in i.values)
-            if divisor.terms or divisor.constant <= 0 or not _narrow(box, facts):
-                continue
-            quotient = self._quotient(x, divisor.constant, facts, box)
-            if quotient is not None:
-                meant = x.plus(Form(-quotient * divisor.constant)) if i.op is Op.FLOORMOD else Form(quotient)
-                more = at_most(value.plus(meant, -1), 0) + at_most(meant.plus(value, -1), 0)
-                facts += more
-                found += more
-        return found
-
-    def _quotient(self, x: Form, divisor: int, facts: Sequence[Fact], box: Sequence[Interval]) -> int | None:
-        """The quotient of a form, if no other can be; each that interval arithmetic allows is held to the facts."""
-        low, high = (end // divisor for end in x.interval(box))
-        for _ in range(PROBES):
-            if low < high and not _narrow(list(box), [*facts, *at_most(x, (low + 1) * divisor - 1)]):
-                low += 1
-            if low < high and not _narrow(list(box), [*facts, *at_most(x.times(-1), -high * divisor)]):
-                high -= 1
-        return low if low == high else None
-
-    def _along(self, load: Instruction, shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
+    def _along(self, element: Form, shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
         """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
         if CONTRADICTION in known:
             return []
-        # what bounds a sum says more than what bounds its parts, and only a few facts are tried
-        facts = sorted(set(known), key=lambda fact: (-len(fact.terms), fact))
-        rest, found = self.prover.forms[load.b], list[_Axes]()
+        rest, found = element, list[_Axes]()
         for axis in range(len(shape)):
             stride = prod(shape[axis + 1 :])
             below = Form(rest.constant, tuple(t for t in rest.terms if t[1] % max(1, stride)))
-            low, high = below.under(facts, self.prover.box)
-            if not stride or low // stride != high // stride:
+            times = quotient(below, stride, known, self.prover.box) if stride else None
+            if times is None:
                 return [*found, _Axes(rest, axis, len(shape))]
-            quotient = low // stride
             terms = tuple((atom, c // stride) for atom, c in rest.terms if c % stride == 0)
-            found.append(_Axes(Form(quotient, terms), axis, axis + 1))
-            rest = below._replace(constant=below.constant - quotient * stride)
+            found.append(_Axes(Form(times, terms), axis, axis + 1))
+            rest = below._replace(constant=below.constant - times * stride)
         return found
 
     def _inside(self, load: int, box: Box) -> Iterable[Fact]:
@@ -261,25 +213,3 @@ class _Dependence:
 
     def _named(self, atom: int) -> int:
         return self.body.instructions[atom].a
-
-
-def _narrow(box: list[Interval], facts: Sequence[Fact]) -> bool:
-    """Narrows what each value can be while all facts hold; False if they cannot."""
-    for _ in range(ROUNDS):
-        same = True
-        for terms, most in facts:
-            least = [min(c * box[atom][0], c * box[atom][1]) for atom, c in terms]
-            room = most - sum(least)
-            if room < 0:
-                return False
-            for (atom, c), own in zip(terms, least, strict=True):
-                bound = (own + room) // c if c > 0 else -((own + room) // -c)
-                limit = (box[atom][0], bound) if c > 0 else (bound, box[atom][1])
-                if (narrowed := common(box[atom], limit)) != box[atom]:
-                    same = False
-                    box[atom] = narrowed
-                    if narrowed[0] > narrowed[1]:
-                        return False
-        if same:
-            break
-    return True

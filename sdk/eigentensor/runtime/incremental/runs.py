@@ -14,7 +14,8 @@ from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Parameter, Program, Result, Role
-from eigentensor.program.recomputation import Outline, Recomputation, Work
+from eigentensor.program.outline import Outline, Work
+from eigentensor.program.recomputation import Recomputation
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.compiled import load_bound
 from eigentensor.runtime.device import empty
@@ -75,9 +76,7 @@ class Incremental:
         nonzero = frozenset(n for n, array in kept.items() if array.all())
         self.outline = Outline(program, frozenset(closed), nonzero)
         #: All buffers as the last run left them, flat.
-        self.buffers = [
-            kept[n] if n in kept else empty(STORAGE[of.dtype], of.elements) for n, of in enumerate(_parameters(program))
-        ]
+        self.buffers = [kept[n] if n in kept else _room(of) for n, of in enumerate(_parameters(program))]
         threads = threads or len(os.sched_getaffinity(0))
         compiler, cache = toolchain or toolchains.of(device), cache or Cache(default_folder())
         self.processor = Processor(program, self.buffers, compiler, cache, threads)
@@ -135,6 +134,13 @@ def memory_of(program: Program) -> int:
     first = len(program.buffers)
     given = sum(size for size, b in zip(sizes, program.buffers, strict=False) if b.role in (Role.INPUT, Role.STATE))
     return sum(sizes) + given + sum(sizes[r.buffer] for r in program.results) + max(sizes[first:])
+
+
+def _room(of: Parameter) -> Values:
+    """Memory that is there already when the first run is timed."""
+    array: Values = empty(STORAGE[of.dtype], of.elements)
+    array.fill(0)
+    return array
 
 
 def _parameters(program: Program) -> list[Parameter]:

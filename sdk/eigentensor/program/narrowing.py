@@ -1,0 +1,109 @@
+"""What facts leave of where the integers of a body can be, and which facts quotients and remainders add to them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from eigentensor.program.bounds import Prover
+from eigentensor.program.forms import Fact, Form, at_most
+from eigentensor.program.intervals import Interval, common
+from eigentensor.program.ops import DType, Op
+
+#: How often all facts are used again; each time they can only tell more.
+ROUNDS = 4
+#: How many multiples of a divisor are ruled out, one by one, from each end of where a dividend can be.
+PROBES = 4
+
+
+def narrow(box: list[Interval], facts: Sequence[Fact]) -> bool:
+    """Narrows what each value can be while all facts hold; False if they cannot."""
+    for _ in range(ROUNDS):
+        same = True
+        for terms, most in facts:
+            least = [min(c * box[atom][0], c * box[atom][1]) for atom, c in terms]
+            room = most - sum(least)
+            if room < 0:
+                return False
+            for (atom, c), own in zip(terms, least, strict=True):
+                bound = (own + room) // c if c > 0 else -((own + room) // -c)
+                limit = (box[atom][0], bound) if c > 0 else (bound, box[atom][1])
+                if (narrowed := common(box[atom], limit)) != box[atom]:
+                    same = False
+                    box[atom] = narrowed
+                    if narrowed[0] > narrowed[1]:
+                        return False
+        if same:
+            break
+    return True
+
+
+def meanings(prover: Prover) -> list[Fact]:
+    """What quotients, maxima and minima of affine forms say about these."""
+    found: list[Fact] = []
+    for n, i in enumerate(prover.instructions):
+        if prover.forms[n] != Form(0, ((n, 1),)) or len(i.values) < 2 or i.dtype.is_float:
+            continue
+        value, (a, b) = prover.forms[n], (prover.forms[v] for v in i.values[:2])
+        if i.op is Op.FLOORDIV and not b.terms and b.constant > 0:
+            found += at_most(value.times(b.constant).plus(a, -1), 0)
+            found += at_most(a.plus(value, -b.constant), b.constant - 1)
+        elif i.op in (Op.MAX, Op.MIN) and i.dtype is not DType.BOOL:
+            sign = 1 if i.op is Op.MAX else -1
+            found += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
+    return found
+
+
+def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form]:
+    """Quotients that can be but one number where some facts hold, and remainders that are a difference there.
+
+    By number of instruction, each as a form of others.
+    """
+    facts, found, box = list(known), dict[int, Form](), list(prover.box)
+    for n, i in enumerate(prover.instructions):
+        if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or i.dtype.is_float or prover.forms[n] != Form(0, ((n, 1),)):
+            continue
+        x, divisor = (prover.forms[v] for v in i.values)
+        if divisor.terms or divisor.constant <= 0 or not narrow(box, facts):
+            continue
+        if i.op is Op.FLOORMOD:
+            x = _congruent(x, divisor.constant)
+        if (times := quotient(x, divisor.constant, facts, box)) is not None:
+            found[n] = x.plus(Form(-times * divisor.constant)) if i.op is Op.FLOORMOD else Form(times)
+            facts += equal(prover.forms[n], found[n])
+    return found
+
+
+def replaced(form: Form, meant: Mapping[int, Form]) -> Iterator[Form]:
+    """A form, then with others for those of its atoms that are meant to be these, as often as there are any."""
+    while True:
+        yield form
+        atoms = [(atom, c) for atom, c in form.terms if atom in meant]
+        if not atoms:
+            return
+        for atom, c in atoms:
+            form = form.plus(Form(0, ((atom, -c),))).plus(meant[atom], c)
+
+
+def equal(a: Form, b: Form) -> list[Fact]:
+    return at_most(a.plus(b, -1), 0) + at_most(b.plus(a, -1), 0)
+
+
+def _congruent(x: Form, divisor: int) -> Form:
+    """A form with the same remainder, whose coefficients are as close to zero as can be."""
+    half = (divisor - 1) // 2
+    terms = ((atom, (c + half) % divisor - half) for atom, c in x.terms)
+    return Form(x.constant, tuple((atom, c) for atom, c in terms if c))
+
+
+def quotient(x: Form, divisor: int, facts: Sequence[Fact], box: Sequence[Interval]) -> int | None:
+    """The quotient of a form, if facts that do not contradict themselves leave one.
+
+    Those that the bounds of the form leave are held to the facts, one by one.
+    """
+    # what bounds a sum says more than what bounds its parts, and `under` tries a few facts
+    longest = sorted(set(facts), key=lambda fact: (-len(fact.terms), fact))
+    low, high = (end // divisor for end in x.under(longest, box))
+    for _ in range(PROBES):
+        if low < high and not narrow(list(box), [*facts, *at_most(x, (low + 1) * divisor - 1)]):
+            low += 1
+        if low < high and not narrow(list(box), [*facts, *at_most(x.times(-1), -high * divisor)]):
+            high -= 1
+    return low if low == high else None

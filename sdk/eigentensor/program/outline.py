@@ -1,0 +1,79 @@
+"""What is known of a program before anything changes: how much work it is, and what later calls read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from eigentensor.program.cost import body_cost
+from eigentensor.program.model import Program
+from eigentensor.program.ops import NO_GUARD, Op
+from eigentensor.program.restriction import Product, products
+
+
+class Work(NamedTuple):
+    """Calls, and evaluations of instructions as `program.cost` counts them."""
+
+    calls: int
+    evaluations: int
+
+
+class Live(NamedTuple):
+    """Buffers that may change and that a call or later ones read, and how many elements they have."""
+
+    buffers: tuple[int, ...]
+    elements: int
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A program, the numbers of the tensors that never change, and of those of them that have no zeros."""
+
+    program: Program
+    closed: frozenset[int] = frozenset()
+    nonzero: frozenset[int] = frozenset()
+
+    @cached_property
+    def evaluations(self) -> tuple[int, ...]:
+        """Of each call."""
+        each = [body_cost(body).evaluations for body in self.program.bodies]
+        return tuple(each[call.body] for call in self.program.calls)
+
+    def products(self, number: int) -> Iterator[Product]:
+        """How a call makes a sum of products, where a factor may be a zero."""
+        _, arguments, _ = self.program.calls[number]
+        body = self.program.bodies[self.program.calls[number].body]
+        for product in products(body):
+            factor = body.instructions[product.factor]
+            alone = factor.op is Op.LOAD and factor.c == NO_GUARD
+            if not alone or arguments[factor.a - 1] not in self.nonzero:
+                yield product
+
+    @cached_property
+    def multiplied(self) -> frozenset[int]:
+        """The buffers that are multiplied with what may be a zero."""
+        found = set[int]()
+        for number, call in enumerate(self.program.calls):
+            loads = self.program.bodies[call.body].instructions
+            found.update(call.arguments[loads[product.load].a - 1] for product in self.products(number))
+        return frozenset(found)
+
+    @property
+    def work(self) -> Work:
+        """That of a full run of one iteration."""
+        return Work(len(self.evaluations), sum(self.evaluations))
+
+    @cached_property
+    def live(self) -> tuple[Live, ...]:
+        """What is live before each call."""
+        program, first = self.program, len(self.program.buffers)
+        last = {argument: number for number, call in enumerate(program.calls) for argument in call.arguments}
+        may_change = set(range(first)).difference(self.closed)
+        current, found = may_change.intersection(last), list[Live]()
+        for number, call in enumerate(program.calls):
+            found.append(Live(tuple(sorted(current)), sum(program.parameter(b).elements for b in current)))
+            if call.variables or not may_change.isdisjoint(call.arguments):
+                may_change.add(first + number)
+                current |= {first + number}.intersection(last)
+            current -= {argument for argument in call.arguments if last[argument] == number}
+        return tuple(found)
