@@ -1,8 +1,7 @@
 """A small encoder of BERT's architecture as a program: texts become vectors.
 
-python client/examples/embeddings.py                                   # what `deploy` takes, in four files
-eigentensor deploy embeddings.program --weights embeddings.weights.safetensors \
-    --model embeddings.json --name embeddings --local
+python client/examples/embeddings.py                # embeddings.json, and the tokenizer that it names
+eigentensor deploy client/examples/embeddings.py --model embeddings.json --name words --local
 
 Its weights are drawn, not learnt: texts are near each other that share words.
 """
@@ -11,7 +10,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 from tinygrad import Tensor, nn
 
 from eigentensor.capture import GraphProgram, capture
@@ -60,15 +58,12 @@ def drawn(seed: int = 7) -> Encoder:
 
 
 def program() -> GraphProgram:
-    """What `eigentensor program capture client/examples/embeddings.py` writes."""
+    """What `eigentensor deploy client/examples/embeddings.py` deploys, with its weights."""
     encoder, shape = drawn(), (ROWS, LENGTH)
     return capture(encoder, {"tokens": np.zeros(shape, np.int32), "mask": np.zeros(shape, np.float32)}, model=encoder)
 
 
 if __name__ == "__main__":
-    graph = program()
-    Path("embeddings.program").write_bytes(graph.to_bytes())
-    save_file(dict(graph.weights), "embeddings.weights.safetensors")
     Path("embeddings.tokenizer.json").write_bytes(byte_pairs.trained(README.read_text(), WORDS).to_bytes())
     model = {"schema": "eigentensor.model/1", "kind": "embeddings", "tokenizer": "embeddings.tokenizer.json"}
     Path("embeddings.json").write_text(json.dumps({**model, "pooling": "mean"}, indent=1) + "\n")

@@ -15,11 +15,11 @@ from tinygrad import Tensor
 
 import language_model
 from eigentensor.capture import GraphProgram, TensorContext, capture
-from eigentensor.program.codec import decode
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
+from eigentensor_client.cli import main
 from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
+from eigentensor_client.serving.apps_deploy import Here, deploy_local, read_named, read_parts
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
@@ -278,9 +278,35 @@ def test_the_example_encoder_finds_texts_with_the_same_words(
     monkeypatch.chdir(tmp_path)
     example = Path(language_model.__file__).with_name("embeddings.py")
     runpy.run_path(str(example), run_name="__main__")
-    program = decode(Path("embeddings.program").read_bytes())
-    parts = read_parts(program, "embeddings.weights.safetensors", None, Path("embeddings.json"), apps)
-    deploy_local(apps, "encoder", parts)
+    deploy_local(apps, "encoder", read_named(str(example), Here(apps.store), None, None, Path("embeddings.json"), apps))
     texts = ["a program is data", "a program is checked data", "gas of blocks and transactions"]
     first, near, far = (np.array(data.embedding) for data in ai.embeddings.create(model="encoder", input=texts).data)
     assert first @ near > first @ far
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_language_model_of_the_examples_is_deployed_and_streams_what_it_writes(
+    ai: openai.OpenAI, apps: Apps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    language_model.train(steps=30)
+    with pytest.raises(SystemExit) as ended:
+        words = ["--model", "language_model.json", "--name", "front", "--local", "--data", str(apps.root.parent)]
+        main(["deploy", language_model.__file__, *words])
+    assert not ended.value.code
+    graph, pairs = language_model.load()
+    text = Text(pairs, language_model.SMALL.context, language_model.here(graph))
+    expected = text.write("A program", 40, Sampling(0.7, seed=3)).removeprefix("A program")
+    messages = [{"role": "user", "content": "A program"}]
+    chunks = ai.chat.completions.create(
+        model="front",
+        messages=messages,
+        max_tokens=40,
+        temperature=0.7,
+        seed=3,
+        stream=True,  # type: ignore[arg-type]
+    )
+    pieces = [chunk.choices[0].delta.content for chunk in chunks]
+    assert expected.startswith("".join(piece or "" for piece in pieces))
+    assert len(pieces) >= 3

@@ -3,11 +3,11 @@
 from ipaddress import ip_address
 from pathlib import Path
 
-import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eigentensor.chain.units import Tokens
+from eigentensor_client.serving.apps import serve_folder
 
 
 class Settings(BaseSettings):
@@ -21,7 +21,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on; other than loopback only with a token")
     port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 chooses a free one")
     data: Path = Field(
-        default_factory=lambda: platformdirs.user_data_path("eigentensor") / "serve",
+        default_factory=serve_folder,
         description="folder of tokens, of what was asked and paid, and of apps",
     )
     budget: Tokens = Field("1", description="tokens that a day (UTC) may cost")
