@@ -7,16 +7,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from eigentensor.errors import BlobCorrupt, BlobTooLarge
 from eigentensor.store import Pieces, parse_name
+from eigentensor_aggregator import receiving
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Name, Parts
 
+_BYTES = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
 
 
 def router(parts: Parts) -> APIRouter:
@@ -66,15 +71,18 @@ def router(parts: Parts) -> APIRouter:
             raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")
         return _received(parts.blobs.declare(pieces))
 
-    @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED)
-    async def write_piece(request: Request, name: Name, content_range: Annotated[str, Header()] = "") -> dict[str, Any]:
-        """One piece of a declared upload, at its Content-Range; or a whole blob of at most one piece."""
+    @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED, openapi_extra=_BYTES)
+    async def write_pieces(
+        request: Request, name: Name, content_range: Annotated[str, Header()] = ""
+    ) -> dict[str, Any]:
+        """Pieces of a declared upload, one after the other, at their Content-Range; or a whole blob of at most one.
+
+        Each is verified, and kept, while the next one comes; a request has at most 64 of them.
+        """
         blob = parse_name(name)
-        data = await request.body()
-        place = _place(content_range, len(data)) if content_range else None
-        received = await run_in_threadpool(parts.blobs.receive, blob, data, place)
-        parts.metrics.blob_bytes.labels("in").inc(len(data))
-        return _received(received)
+        if not content_range:
+            return _received(await receiving.receive_whole(parts, blob, request))
+        return _received(await receiving.receive_pieces(parts, blob, request, content_range))
 
     return routes
 
@@ -100,12 +108,3 @@ def _range(header: str, size: int) -> tuple[int, int, bool]:
             {"Content-Range": f"bytes */{size}"},
         )
     return start, stop, True
-
-
-def _place(header: str, length: int) -> tuple[int, int]:
-    """Offset and size of the blob that a Content-Range header names."""
-    found = _CONTENT_RANGE.fullmatch(header.strip())
-    first, last, size = map(int, found.groups()) if found else (0, 0, 0)
-    if found is None or last - first + 1 != length or last >= size:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"Content-Range {header!r} does not fit a body of {length} bytes")
-    return first, size

@@ -52,6 +52,7 @@ class Blobs:
         self._limits = limits
         self._staging = staging
         self._uploads: dict[str, Pieces] = {}
+        self._own: set[str] = set()  # of which this process has verified and written every piece
         self._locks = [threading.Lock() for _ in range(64)]
         staging.mkdir(parents=True, exist_ok=True)
         try:
@@ -101,7 +102,7 @@ class Blobs:
         go on. Raises BlobCorrupt if the bytes are not what the name says, BlobNotFound if nothing was declared.
         """
         with self._lock(blob):
-            if (known := self._index.find(blob)) is not None:
+            if blob not in self._uploads and (known := self._index.find(blob)) is not None:
                 return Received(known[0].size, complete=True)
             if place is None or place == (0, len(data)):
                 return self._receive_whole(blob, data)
@@ -111,6 +112,8 @@ class Blobs:
                 raise BlobNotFound(f"no upload of blob {blob} with {place[1]} bytes has a piece at {place[0]}")
             pieces.check(index, data)
             have = self._have(blob)
+            if have == 0:
+                self._own.add(blob)
             if place[0] == have:
                 with writing(part), part.open("ab") as file:
                     file.write(data)
@@ -137,8 +140,8 @@ class Blobs:
 
     def _finish(self, blob: str, part: Path, pieces: Pieces) -> None:
         try:
-            # Read again from disk: what a crash or a bad disk changed since it was verified is found here.
-            names, computed = describe(part)
+            # What another process wrote is read again: a crash may have left something else than was verified.
+            names, computed = describe(part, pieces if blob in self._own else None)
             if computed != pieces:
                 raise StoreFull(f"blob {blob} was not written as it came", fix="Upload it again.")
             self._place(part, names.blob)
@@ -147,6 +150,7 @@ class Blobs:
             part.unlink(missing_ok=True)
             self._declared(blob).unlink(missing_ok=True)
             self._uploads.pop(blob, None)
+            self._own.discard(blob)
 
     def _place(self, part: Path, blob: str) -> None:
         final = self._path(blob)
@@ -173,6 +177,7 @@ class Blobs:
             self._part(stale.stem).unlink(missing_ok=True)
             stale.unlink(missing_ok=True)
             self._uploads.pop(stale.stem, None)
+            self._own.discard(stale.stem)
             uploads.remove(stale)
         promised = sum(Pieces.from_json(json.loads(path.read_text()), self._limits.blob).size for path in uploads)
         if len(uploads) >= self._limits.uploads:

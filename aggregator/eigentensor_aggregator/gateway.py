@@ -13,6 +13,7 @@ from eigentensor.web import documents, problems
 from eigentensor.web.limits import BodyLimit
 from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
 from eigentensor_aggregator.parts import Parts
+from eigentensor_aggregator.receiving import REQUEST
 
 _JSON_LIMIT = 64 << 10
 _PIECE_TEXT = 80  # bytes of a piece's root in JSON, with some air
@@ -32,7 +33,9 @@ def create_app(parts: Parts) -> FastAPI:
     def limit(scope: Scope) -> int:
         if not scope["path"].startswith("/v1/blobs/"):
             return _JSON_LIMIT
-        return pieces_limit if scope["path"].endswith("/pieces") else PIECE
+        if scope["path"].endswith("/pieces"):
+            return pieces_limit
+        return REQUEST if any(name == b"content-range" for name, _ in scope["headers"]) else PIECE
 
     app.add_middleware(BodyLimit, limit=limit)
     return app

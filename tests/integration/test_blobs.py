@@ -255,7 +255,7 @@ def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
         client.upload(client.store.put(BIG))
         client.upload(NAME)
     sent = [r.headers["Content-Range"].split()[1].split("-")[0] for r in requests if "Content-Range" in r.headers]
-    assert sent == [str(PIECE), str(2 * PIECE), str(3 * PIECE)]
+    assert sent == [str(PIECE)]
     assert httpx.get(f"{again}/v1/blobs/{NAME}").content == BIG
     assert list(settings.staging.iterdir()) == []
 
@@ -288,6 +288,15 @@ def test_bytes_that_are_not_what_their_name_says_are_refused(url: str) -> None:
         assert put(url, NAME, b"ab" if bad == "bytes 0-0/1" else b"abc", bad).status_code == 400
     assert put(url, NAME, BIG[:PIECE], f"bytes 1-{PIECE}/{len(BIG)}").status_code == 404
     assert httpx.get(f"{url}/v1/blobs/{NAME}").status_code == 404
+
+
+def test_pieces_before_a_wrong_one_are_kept(url: str) -> None:
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=Pieces.of(BIG).to_json()).status_code == 202
+    spoiled = BIG[:PIECE] + bytes(PIECE) + BIG[2 * PIECE :]
+    assert put(url, NAME, spoiled, f"bytes 0-{len(BIG) - 1}/{len(BIG)}").json()["code"] == "BlobCorrupt"
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=Pieces.of(BIG).to_json()).json()["received"] == PIECE
+    rest = put(url, NAME, BIG[PIECE:], f"bytes {PIECE}-{len(BIG) - 1}/{len(BIG)}").json()
+    assert rest == {"schema": "eigentensor.upload/1", "received": len(BIG), "complete": True}
 
 
 def test_too_much_is_refused(url: str, gateway: Gateways) -> None:

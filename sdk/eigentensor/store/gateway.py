@@ -22,6 +22,7 @@ from eigentensor.store.pieces import Pieces
 Progress = Callable[[int, int], None]
 
 _DEFAULT_LIMIT = 1 << 40
+_REQUEST = 64 * PIECE  # bytes that are sent at once
 
 
 class GatewayClient:
@@ -115,12 +116,12 @@ class GatewayClient:
 
     def _send(self, blob: str, file: BinaryIO, pieces: Pieces, done: int, progress: Progress | None) -> None:
         while True:
-            file.seek(done)
-            data = file.read(PIECE)
-            headers = {}
+            stop = min(done + _REQUEST, pieces.size)
+            headers = {"Content-Length": str(stop - done)}
             if len(pieces.roots) > 1:
-                headers["Content-Range"] = f"bytes {done}-{done + len(data) - 1}/{pieces.size}"
-            answer = self._connection.request_json("PUT", f"/v1/blobs/{blob}", content=data, headers=headers)
+                headers["Content-Range"] = f"bytes {done}-{stop - 1}/{pieces.size}"
+            content = _Sent(file, done, stop, pieces.size, progress)
+            answer = self._connection.request_json("PUT", f"/v1/blobs/{blob}", content=content, headers=headers)
             done = int(answer["received"])
             if progress:
                 progress(done, pieces.size)
@@ -150,7 +151,7 @@ class GatewayClient:
             with self._connection.http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
                 if response.status_code != 206:
                     raise error_of(response)
-                for data in _pieces_of(response.iter_raw(64 << 10), pieces, first):
+                for data in _pieces_of(response.iter_raw(), pieces, first):
                     pieces.check(have, data)
                     file.write(data)
                     have += 1
@@ -202,6 +203,23 @@ class GatewayClient:
         """Asks the gateway to post a signed order with its own gas; returns the task's uuid and the transaction."""
         body = {"order": dict(order), "signature": "0x" + signature.hex()}
         return self._connection.request_json("POST", "/v1/orders", json=body)
+
+
+class _Sent:
+    """A part of a file as the body of a request, from its beginning whenever the request is sent again."""
+
+    def __init__(self, file: BinaryIO, start: int, stop: int, size: int, progress: Progress | None) -> None:
+        self._file = file
+        self._range = range(start, stop, PIECE)
+        self._size = size
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[bytes]:
+        for at in self._range:
+            self._file.seek(at)
+            yield self._file.read(min(PIECE, self._range.stop - at))
+            if self._progress:
+                self._progress(min(at + PIECE, self._range.stop), self._size)
 
 
 def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ class Names:
         try:
             computed = value["computed"] and parse_name(value["computed"])
             return cls(parse_name(value["blob"]), int(value["size"]), Kind(value["kind"]), computed)
-        except (KeyError, TypeError, ValueError, AttributeError, BlobNotFound) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, BlobNotFound) as error:
             raise BlobCorrupt(f"the names of a blob are malformed: {error}") from None
 
 

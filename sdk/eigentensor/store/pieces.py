@@ -53,7 +53,7 @@ class Pieces:
         try:
             size, blob = int(value["size"]), bytes.fromhex(value["blob"])
             roots = tuple(bytes.fromhex(root) for root in value["pieces"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BlobCorrupt(f"the list of pieces is malformed: {error}") from None
         if not 0 <= size <= limit or len(roots) != -(-size // PIECE) or any(len(root) != 32 for root in roots):
             raise BlobCorrupt(f"the list of pieces does not fit a blob of {size} bytes (at most {limit})")

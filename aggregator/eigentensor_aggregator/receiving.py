@@ -1,0 +1,87 @@
+"""Uploads as they come in: cut into pieces, each verified and kept while the next one arrives."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from eigentensor.errors import EigenTensorError
+from eigentensor.merkle import PIECE
+from eigentensor_aggregator.blobs import Received
+from eigentensor_aggregator.parts import Parts
+
+#: Bytes of one request: some pieces.
+REQUEST = 64 * PIECE
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
+
+
+async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
+    """A blob of at most one piece. Raises what `Blobs.receive` raises."""
+    data = await request.body()
+    parts.metrics.blob_bytes.labels("in").inc(len(data))
+    return await run_in_threadpool(parts.blobs.receive, blob, data)
+
+
+async def receive_pieces(parts: Parts, blob: str, request: Request, content_range: str) -> Received:
+    """Pieces of a declared upload, one after the other. Raises what `Blobs.receive` raises, 400 for a wrong range.
+
+    Those before a wrong one are kept. The body is read to its end in any case: a sender that is still sending would
+    not see the answer.
+    """
+    first, last, size = _place(content_range, request.headers.get("content-length", ""))
+    at, done = first, None
+    refused: EigenTensorError | None = None
+    verified: asyncio.Task[Received] | None = None
+    async for data in _pieces(request.stream()):
+        if verified is not None and refused is None:
+            done, refused = await _outcome(verified)
+        if refused is None and at + len(data) <= last + 1:
+            parts.metrics.blob_bytes.labels("in").inc(len(data))
+            verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size)))
+        at += len(data)
+    if verified is not None and refused is None:
+        done, refused = await _outcome(verified)
+    if refused is not None:
+        raise refused
+    if done is None or at != last + 1:
+        raise _misfit(content_range, at - first)
+    return done
+
+
+async def _outcome(task: asyncio.Task[Received]) -> tuple[Received | None, EigenTensorError | None]:
+    try:
+        return await task, None
+    except EigenTensorError as error:
+        return None, error
+
+
+async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Cuts a stream into pieces; the last one may be shorter."""
+    buffer = bytearray()
+    async for data in stream:
+        buffer += data
+        while len(buffer) >= PIECE:
+            with memoryview(buffer) as whole:
+                piece = bytes(whole[:PIECE])
+            del buffer[:PIECE]
+            yield piece
+    if buffer:
+        yield bytes(buffer)
+
+
+def _place(header: str, length: str) -> tuple[int, int, int]:
+    """First and last byte, and size of the blob, that a Content-Range header names; `length` is the announced one."""
+    found = _CONTENT_RANGE.fullmatch(header.strip())
+    first, last, size = map(int, found.groups()) if found else (0, 0, 0)
+    announced = int(length) if length.isdigit() else last - first + 1
+    if found is None or not first <= last < size or announced != last - first + 1:
+        raise _misfit(header, announced)
+    return first, last, size
+
+
+def _misfit(header: str, length: int) -> HTTPException:
+    return HTTPException(HTTPStatus.BAD_REQUEST, f"Content-Range {header!r} does not fit a body of {length} bytes")
