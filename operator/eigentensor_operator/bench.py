@@ -1,9 +1,10 @@
 """How fast this machine does an operator's work: small programs, compiled, confined and rechecked as strangers' are."""
 
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -22,18 +23,26 @@ from eigentensor_operator.device import Device
 
 T = TypeVar("T")
 RUNS = 3
+REPEATS = (4, 16, 64)
 MIB = 1 << 20
 BLOB = 16 * MIB  # bytes
-LIMIT = 300.0  # seconds of one execution
+LIMIT = 600.0  # seconds of one execution
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A program, and the seconds of an execution that is neither its fastest nor its slowest."""
+    """What a program needs, the seconds of its execution, and `more`, those of an execution of `repeat` iterations."""
 
     program: str
     needs: Needs
     seconds: float
+    repeat: int
+    more: float
+
+    @property
+    def rate(self) -> float:
+        """Instruction evaluations per second of what the iterations take more. A twentieth is theirs at least."""
+        return self.needs.operations * (self.repeat - 1) / max(self.more - self.seconds, self.more / 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +58,31 @@ class Measured:
 
     @property
     def operations_per_second(self) -> float:
-        """Instruction evaluations beyond the startup, of the slowest kind of program."""
-        return min(rate_of(timing, self.startup_seconds) for timing in self.timings)
+        """Of the slowest kind of program."""
+        return min(timing.rate for timing in self.timings)
 
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes of buffers that are read, moved and written beside computing, of the program that has most."""
+        most = max(self.timings, key=lambda timing: timing.needs.memory)
+        computing = most.needs.operations / most.rate
+        return most.needs.memory / max(most.seconds - self.startup_seconds - computing, most.seconds / 20)
 
-def rate_of(timing: Timing, startup: float) -> float:
-    """Evaluations per second; a tenth of the time is computing at least, however short it was."""
-    return timing.needs.operations / max(timing.seconds - startup, timing.seconds / 10)
+    def seconds_of(self, needs: Needs) -> float:
+        """What an execution is expected to take, by these rates."""
+        computing = needs.operations / self.operations_per_second
+        return self.startup_seconds + computing + needs.memory / self.bytes_per_second
 
 
 def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = lambda _: None) -> Measured:
     """Everything, one after the other; `gateway` is its URL, `tell` hears what is measured. Raises ExecutionError."""
-    timings = []
+    timings: list[Timing] = []
     with tempfile.TemporaryDirectory(prefix="eigentensor-bench-") as name:
         folder = Path(name)
         for title, make in PROGRAMS.items():
             tell(f"measures {title}")
-            timings.append(_time(device, title, make(), folder))
+            startup = timings[0].seconds if timings else None
+            timings.append(_time(device, title, make(), folder, startup))
         tell("measures blobs")
         blob = np.random.default_rng(0).bytes(BLOB)
         LocalStore(folder / "store").put(blob[:MIB])  # hashing is compiled when it is first needed
@@ -74,8 +91,9 @@ def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = l
     return Measured(device.name, timings[0].seconds, tuple(timings[1:]), store, fetched)
 
 
-def _time(device: Device, title: str, graph: GraphProgram, folder: Path) -> Timing:
-    program, random = graph.program, np.random.default_rng(0)
+def _time(device: Device, title: str, graph: GraphProgram, folder: Path, startup: float | None) -> Timing:
+    """With as many iterations as it takes to tell them from the startup; that of nothing is its own."""
+    program, random = graph.repeatable(REPEATS[-1]).program, np.random.default_rng(0)
     named = program.named(Role.INPUT).items()
     tensors = {name: random.standard_normal(buffer.shape, dtype=np.float32) for name, buffer in named}
     files = []
@@ -85,12 +103,19 @@ def _time(device: Device, title: str, graph: GraphProgram, folder: Path) -> Timi
             save_safetensors(files[-1], arrays)
     bound = Bound(program, tuple(files), {**tensors, **graph.weights}, {}, 1)
     device.compile(program)
-    taken = []
-    for run in range(RUNS):
-        begun = time.perf_counter()
-        device.execute(bound, LIMIT, run.to_bytes(32, "big"))
-        taken.append(time.perf_counter() - begun)
-    return Timing(title, needs_of(program, 1), median(taken))
+    once = [_run(device, bound) for _ in range(RUNS)]
+    startup = median(once) if startup is None else startup
+    for repeat in REPEATS:
+        more = _run(device, replace(bound, repeat=repeat))
+        if more > median(once) + 2 * startup:
+            break
+    return Timing(title, needs_of(program, 1), median(once), repeat, more)
+
+
+def _run(device: Device, bound: Bound) -> float:
+    begun = time.perf_counter()
+    device.execute(bound, LIMIT, secrets.token_bytes(32))
+    return time.perf_counter() - begun
 
 
 def _fetched(url: str, store: LocalStore, root: str, folder: Path) -> float | None:

@@ -82,6 +82,7 @@ class Settings(BaseSettings):
     max_memory: int = Field(8 << 30, gt=0)
     capacity: int = Field(4, gt=0)
     operations_per_second: float = Field(1e9, gt=0)
+    bytes_per_second: float = Field(1e8, gt=0)
     startup_seconds: float = Field(5, ge=0)
     reserve: int = Field(3, ge=2)
     patience: int = Field(2, ge=0)
@@ -144,6 +145,7 @@ class Settings(BaseSettings):
             max_memory=self.max_memory,
             capacity=self.capacity,
             operations_per_second=self.operations_per_second,
+            bytes_per_second=self.bytes_per_second,
             startup_seconds=self.startup_seconds,
             block_seconds=self.block_seconds,
             reserve=self.reserve,

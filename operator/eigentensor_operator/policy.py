@@ -71,6 +71,7 @@ class Policy:
     max_memory: int = 8 << 30
     capacity: int = 4  # tasks accepted and not yet committed
     operations_per_second: float = 1e9
+    bytes_per_second: float = math.inf  # of buffers that are read, moved and written
     startup_seconds: float = 0.0  # of an execution, before it computes
     block_seconds: float = 12.0
     reserve: int = 3  # blocks of `exec` that are kept for transactions
@@ -81,7 +82,8 @@ class Policy:
 
     def seconds(self, needs: Needs) -> float:
         """In which an execution is expected to end."""
-        return self.startup_seconds + needs.operations / self.operations_per_second
+        computing = needs.operations / self.operations_per_second
+        return self.startup_seconds + computing + needs.memory / self.bytes_per_second
 
     def conditions(self, needs: Needs, gas_price: int) -> Conditions:
         return Conditions(self.seconds(needs), gas_price, self.block_seconds)

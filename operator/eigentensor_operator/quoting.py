@@ -9,7 +9,7 @@ from eigentensor import economics
 from eigentensor.chain import NONE, Deployment, Order, from_wei
 from eigentensor.chain.fees import GWEI
 from eigentensor.economics import WAD, Parameters
-from eigentensor_operator.bench import Measured, Timing, rate_of
+from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import SEMANTICS, readable
 from eigentensor_operator.pricing import Conditions, Pricing, Quote, price_policy
@@ -45,6 +45,7 @@ class Prices:
             "device": m.device,
             "startup_seconds": m.startup_seconds,
             "operations_per_second": m.operations_per_second,
+            "bytes_per_second": m.bytes_per_second,
             "store_bytes_per_second": m.store,
             "gateway_bytes_per_second": m.gateway,
             "gas_price": str(self.gas_price),
@@ -60,7 +61,8 @@ class Prices:
             "operations": t.needs.operations,
             "memory": t.needs.memory,
             "seconds": t.seconds,
-            "operations_per_second": rate_of(t, self.measured.startup_seconds),
+            "operations_per_second": t.rate,
+            "expected_seconds": self.measured.seconds_of(t.needs),
             "exec": row.exec,
             "costs": costs,
             "price": str(quote.price) if quote else None,
@@ -69,8 +71,9 @@ class Prices:
     def lines(self) -> Iterator[str]:
         m, symbol, decimals = self.measured, self.deployment.token_symbol, self.deployment.token_decimals
         gateway = "the gateway took none" if m.gateway is None else f"{_short(m.gateway)}B/s fetched and verified"
-        yield f"device    {m.device}, {m.operations_per_second:.3g} evaluations per second by its slowest program here"
+        yield f"device    {m.device}, {_short(m.operations_per_second)} evaluations per second by its slowest program"
         yield f"startup   {m.startup_seconds:.3g} s of every execution, with sandbox and recheck"
+        yield f"memory    {_short(m.bytes_per_second)}B/s of buffers, read, moved and written"
         yield f"blobs     {_short(m.store)}B/s hashed and kept; {gateway}"
         yield f"gas       {self.gas_price / GWEI:.3g} gwei"
         yield ""
@@ -81,7 +84,7 @@ class Prices:
         table: list[tuple[str, ...]] = [_HEAD]
         for row in self.rows:
             t, quote = row.timing, row.quote
-            speed = (f"{t.needs.operations:,}", f"{t.seconds:.3g}", _short(rate_of(t, m.startup_seconds)))
+            speed = (f"{t.needs.operations:,}", f"{t.seconds:.3g}", _short(t.rate))
             costs = tuple(amount(wei) for wei in asdict(quote.costs).values()) if quote else ("–",) * 4
             table.append((t.program, *speed, *costs, amount(quote.price) if quote else "none"))
         yield from _columns(table)
@@ -92,22 +95,22 @@ class Prices:
 
 
 def prices(measured: Measured, deployment: Deployment, settings: Settings, gas_price: int) -> Prices:
-    """What the machine asks for each measured program, by the seconds that it took."""
+    """What the machine asks for each measured program, as the daemon will expect it to take by these rates."""
     p, rows = deployment.parameters, []
     pricing = settings.pricing(deployment.token_decimals)
     for timing in measured.timings:
-        exec_ = min(p.max_exec, math.ceil(timing.seconds / settings.block_seconds) + settings.reserve)
-        conditions = Conditions(timing.seconds, gas_price, settings.block_seconds)
+        seconds = measured.seconds_of(timing.needs)
+        exec_ = min(p.max_exec, math.ceil(seconds / settings.block_seconds) + settings.reserve)
+        conditions = Conditions(seconds, gas_price, settings.block_seconds)
         rows.append(Row(timing, exec_, _quote(pricing, p, exec_, conditions)))
     return Prices(measured, deployment, pricing, gas_price, tuple(rows))
 
 
 def speed(measured: Measured) -> dict[str, str]:
     """What the daemon is to expect of this machine, as settings: not faster than it was measured."""
-    power = 10 ** int(math.log10(measured.operations_per_second) - 2)
-    operations = int(measured.operations_per_second // power * power)
     startup = math.ceil(measured.startup_seconds * 100) / 100
-    return {"operations_per_second": str(operations), "startup_seconds": str(startup)}
+    rates = {name: _floor(getattr(measured, name)) for name in ("operations_per_second", "bytes_per_second")}
+    return {name: str(rate) for name, rate in rates.items()} | {"startup_seconds": str(startup)}
 
 
 def _quote(pricing: Pricing, p: Parameters, exec_: int, c: Conditions) -> Quote | None:
@@ -126,6 +129,12 @@ def ordinary(p: Parameters, exec_: int, price: int) -> Order:
         check_fee=economics.check_fee_bound(p, price), check_rate=max(_RATE, p.check_floor), verifiers=1,
         value_at_risk=0, exec=exec_, accept_by=0, operators=NONE,
     )  # fmt: skip
+
+
+def _floor(rate: float) -> int:
+    """Three digits of it."""
+    unit: int = 10 ** max(0, len(str(int(rate))) - 3)
+    return int(rate) // unit * unit
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -172,6 +172,7 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
     before = client.chain.balance_of(party.address).balance
     (task,) = client.post([work_of(example)], TERMS)
     hurried = {"block_seconds": "0.0001", "startup_seconds": "0", "operations_per_second": "1e15"}
+    hurried |= {"bytes_per_second": "1e15"}
     running = start(net, party, "dropped", **hurried)  # a whole execution has 3 milliseconds
     running.wait_ready()
     assert '"reason": "execution"' in running.tail()
