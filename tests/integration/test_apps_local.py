@@ -1,6 +1,8 @@
 """Apps behind `eigentensor serve --local`, and what OpenAI's own client makes of them."""
 
+import asyncio
 import base64
+import json
 import runpy
 import threading
 from collections.abc import Iterator
@@ -18,8 +20,11 @@ from eigentensor.capture import GraphProgram, TensorContext, capture
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.cli import main
+from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import Here, deploy_local, read_named, read_parts
+from eigentensor_client.serving.openai_texts import WRITERS
+from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
@@ -66,17 +71,22 @@ def chat_graph() -> GraphProgram:
     return GraphProgram(graph.program, weights, graph.states)
 
 
-@pytest.fixture(scope="module")
-def page(apps: Apps, chat_graph: GraphProgram) -> str:
+def deploy_page(apps: Apps, graph: GraphProgram) -> str:
     folder = apps.root.parent
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
     (folder / "chat.json").write_text(
         '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenizer.json", "step": 3}'
     )
-    for word, tensors in (("weights", chat_graph.weights), ("states", chat_graph.states)):
+    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
         save_safetensors(folder / word, dict(tensors))
-    parts = read_parts(chat_graph.program, str(folder / "weights"), str(folder / "states"), folder / "chat.json", apps)
+    parts = read_parts(graph.program, str(folder / "weights"), str(folder / "states"), folder / "chat.json", apps)
     return deploy_local(apps, "page", parts).name
+
+
+@pytest.fixture(scope="module")
+def page(apps: Apps, chat_graph: GraphProgram) -> str:
+    return deploy_page(apps, chat_graph)
 
 
 @pytest.fixture
@@ -187,6 +197,14 @@ def test_many_texts_at_once_do_not_mix(ai: openai.OpenAI, page: str) -> None:
     assert [together[seed] for seed in range(8)] == alone
 
 
+def test_streams_that_are_left_early_keep_nobody_waiting(ai: openai.OpenAI, page: str) -> None:
+    asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "temperature": 0}
+    for _ in range(2 * WRITERS):
+        with ai.chat.completions.create(**asked, stream=True) as stream:
+            next(stream)
+    assert ai.chat.completions.create(**asked).choices[0].message.content
+
+
 def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, added: str) -> None:
     said = [{"role": "user", "content": "a"}]
     for kind, code, more in (
@@ -206,6 +224,31 @@ def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, added: str) -
     with pytest.raises(openai.BadRequestError) as refused:
         ai.chat.completions.create(model=page, messages=said, n=2)
     assert refused.value.param == "n"
+
+
+def test_an_answer_that_nobody_reads_is_not_written_to_its_end(
+    chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
+    deploy_page(Apps(tmp_path), chat_graph)
+    body = json.dumps({"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0}).encode()
+    received: list[dict[str, Any]] = [{"type": "http.disconnect"}, {"type": "http.request", "body": body}]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return received.pop() if len(received) > 1 else received[0]
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+    path = "/v1/chat/completions"
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+             "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers, "server": None,
+             "client": ("127.0.0.1", 1)}  # fmt: skip
+    with assembled(Settings(local=True, data=tmp_path)) as service:
+        asyncio.run(create_app(service)(scope, receive, send))
+    assert [message.get("status") for message in sent] == [408, None]
 
 
 def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, added: str) -> None:

@@ -90,6 +90,8 @@ class TermsBody(Body):
 class AppBody(Body):
     """What an app is asked; its own description has the schema of its inputs."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": {"x": [1.0, 2.0]}}]})
+
     inputs: dict[str, TensorLike] = Field(default_factory=dict)
     variables: dict[str, Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]] = Field(default_factory=dict)
     repeat: Annotated[int, Field(ge=1, lt=1 << 32)] = 1

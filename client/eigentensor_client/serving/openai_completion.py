@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import structlog
@@ -45,7 +45,7 @@ class Completion:
             "system_fingerprint": f"fp_{app.program[:8]}{(app.weights or '')[:8]}",
         }
 
-    async def pieces(self, writers: Writers, caller: str) -> AsyncIterator[str]:
+    async def pieces(self, writers: Writers, caller: str) -> AsyncGenerator[str]:
         """The text as it becomes certain, a piece for each execution, empty ones too."""
         position, given = 0, self.wanted.given
         async with writers.writer(self.app, self.program, caller, self.key) as writer:

@@ -63,7 +63,9 @@ def _router(deployed: Deployed) -> APIRouter:
             events = completion.events(first, pieces)
             return StreamingResponse(events, headers=completion.headers(), media_type="text/event-stream")
         async for _ in pieces:
-            pass
+            if await request.is_disconnected():  # nobody reads it: nothing more is paid for
+                await pieces.aclose()
+                return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
         return JSONResponse(completion.whole(), headers=completion.headers())
 
     @routes.post("/embeddings")
