@@ -21,12 +21,20 @@ CHAIN_ONLY = (
 UNPROVED = ("software", "result.parts dropped")
 
 
+def extremes(receipt: Receipt) -> Iterator[Any]:
+    """Files in which one number is nothing, or as large as can be."""
+    value = receipt.to_json()
+    for path in _source_leaves(value):
+        leaf = _at(value, path)
+        if type(leaf) is int or (isinstance(leaf, str) and leaf.isdigit()):
+            for number in (0, (1 << 53) - 1, (1 << 64) - 1, (1 << 256) - 1):
+                yield _with(value, path, type(leaf)(number))
+
+
 def forgeries(receipt: Receipt) -> Iterator[tuple[str, Any]]:
     """The value of each forged file, before what follows is written anew, by the name of what was changed in it."""
     value = receipt.to_json()
-    for path in [*_leaves({name: value[name] for name in _SOURCES}), ("checks", "seats")]:
-        if path[0] == "transactions" and path[-1] != "raw":
-            continue  # follows
+    for path in _source_leaves(value):
         yield _named(value, path), _with(value, path, _changed(_at(value, path)))
     for half in ("outputs", "states"):
         if value["result"][half] is not None:
@@ -51,6 +59,12 @@ def forged(value: Any) -> Receipt | WrongReceipt:
     except WrongReceipt as error:
         return error
     return receipt
+
+
+def _source_leaves(value: Any) -> list[tuple[Any, ...]]:
+    """Where that stands from which the rest follows."""
+    found = [*_leaves({name: value[name] for name in _SOURCES}), ("checks", "seats")]
+    return [path for path in found if path[0] != "transactions" or path[-1] == "raw"]
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -4,8 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eigentensor import merkle
-from eigentensor.chain import Chain, Opening, anvil_account, commitment, order_uuid, sign_order
+from eigentensor.chain import NONE, Chain, Leaf, Opening, anvil_account, commitment, order_uuid, sign_order
+from eigentensor.dispute import Publish, deadline_of
+from eigentensor.program.codec import HEADER, MAGIC
 from eigentensor.testing.localnet import pass_seed
+from eigentensor.tracing import Claim
 from game_table import CLIENT
 from market_life import OTHER, SALT, Life
 
@@ -85,4 +88,38 @@ def silent(life: Life, verifiers: Sequence[Chain]) -> None:
     life.reveal(verifiers[0], index + 1, ROOT)
 
 
-STORIES: tuple[Story, ...] = (confirmed, checked, unanswered, contradicted, convicted, silent)
+def defended(life: Life, verifiers: Sequence[Chain]) -> None:
+    """An answer is exposed; another's challenger never moves, and the executor gets its part of the bond: unchecked."""
+    header, records, calls = HEADER.pack(MAGIC, 1, 0, 1, 1, 2, 1, 1, 0), b"\6" * 32, (b"\7" * 32, b"\x08" * 32)
+    life.order = replace(life.order, program=merkle.program_root_of(header, records))
+    life.task = order_uuid(life.order, life.client.deployment.domain)
+    life.drawn(ROOT)
+    index = life.answer(verifiers[0], ROOT)
+    verifiers[1].expose(life.order, Opening(life.task, ROOT, SALT, index + 1))
+    life.pass_checks()
+    life.reveal(life.operator, root=ROOT)
+    life.client.challenge(life.client.address, life.order)
+    (game,) = life.client.open_games(life.task)
+    claim = Claim(life.order.program, NONE, NONE, NONE, NONE, 1, merkle.tree_root([*calls, ROOT]), ROOT)
+    publish = Publish(life.order.as_tuple(), claim, header, records, (*calls, ROOT), ())
+    life.operator.play(game, life.client.game(game).position, publish)
+    position = life.client.game(game).position
+    life.anvil.mine_past(deadline_of(position))
+    verifiers[1].timeout(game, position)
+    life.client.close(life.order)
+
+
+def demanded(life: Life, verifiers: Sequence[Chain]) -> None:
+    """The client demands two leaves, which the executor does not show: convicted, and what was prepaid is back."""
+    life.drawn(ROOT)
+    life.pass_checks()
+    life.reveal(life.operator, root=ROOT)
+    life.client.deposit(life.client.address, 2 * life.parameters.g_chunk)
+    life.client.demand(life.order, [Leaf(False, 0, 0), Leaf(True, 1, 7)])
+    life.anvil.mine_past(life.client.deadline_of(life.task))
+    life.client.close(life.order)
+
+
+STORIES: tuple[Story, ...] = (
+    confirmed, checked, unanswered, contradicted, convicted, silent, demanded, defended,
+)  # fmt: skip

@@ -5,9 +5,11 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from eigentensor.chain import Chain
+from eigentensor.chain import Chain, anvil_account
+from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
+from eigentensor.testing.localnet import Anvil
 from eigentensor_client.receipts import Checked
 from market_life import Life
 from receipt_forgeries import CHAIN_ONLY, forged, forgeries
@@ -30,6 +32,8 @@ WORDS = {
     "contradicted": "result, challenged",
     "convicted": "convicted",
     "silent": "convicted",
+    "demanded": "convicted",
+    "defended": "final, unchecked",
 }
 
 
@@ -105,3 +109,28 @@ def test_while_there_is_no_result_there_is_no_receipt(life: Life) -> None:
     life.committed()
     with pytest.raises(WrongReceipt, match="no result was revealed"):
         read(life.client, life.order).to_bytes()
+
+
+@pytest.mark.slow
+def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: Anvil, client: Chain) -> None:
+    account, chain_id = anvil_account(7), client.deployment.chain_id
+    nonce = client.transaction_count(account.address)
+    common = {"chainId": chain_id, "to": client.address, "value": 1, "gas": 100_000, "data": b"\1\2"}
+    fee = {"maxFeePerGas": 10**10, "maxPriorityFeePerGas": 1}
+    keys = ({"address": client.address, "storageKeys": ["0x" + "01" * 32]},)
+    authorization = account.sign_authorization({"chainId": chain_id, "address": client.address, "nonce": nonce + 4})
+    for number, fields in enumerate(
+        (
+            {"gasPrice": 10**10},
+            {"gasPrice": 10**10, "accessList": keys, "type": 1},
+            fee | {"accessList": keys, "type": 2},
+            fee | {"authorizationList": [authorization], "type": 4},
+        )
+    ):
+        signed = account.sign_transaction(common | fields | {"nonce": nonce + number})
+        hash_ = anvil.web3.eth.send_raw_transaction(signed.raw_transaction)
+        anvil.web3.eth.wait_for_transaction_receipt(hash_)
+        raw = client.transaction(bytes(hash_))
+        assert raw == bytes(signed.raw_transaction)
+        read = read_transaction(raw)
+        assert (read.sender, read.to, read.data, read.chain_id) == (account.address, client.address, b"\1\2", chain_id)

@@ -6,7 +6,7 @@ it does not follow is refused when it is read.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
@@ -21,7 +21,8 @@ from eigentensor.merkle import outputs_root
 from eigentensor.receipt import canonical
 from eigentensor.receipt.events import event_from_json, event_to_json
 from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
-from eigentensor.receipt.told import Told, tell
+from eigentensor.receipt.telling import tell
+from eigentensor.receipt.told import Told
 
 SCHEMA = "eigentensor.receipt/1"
 _DECIMALS = 255
@@ -91,7 +92,10 @@ class Receipt:
     @cached_property
     def told(self) -> Told:
         """What follows from the events: who, how much, until when, checked or not."""
-        return tell(self.uuid, self.order, self.market.parameters, self.seats, self.events, self.head)
+        try:
+            return tell(self.uuid, self.order, self.market.parameters, self.seats, self.events, self.head)
+        except ArithmeticError:
+            raise WrongReceipt("market.parameters", "no market has these") from None
 
     @cached_property
     def signed(self) -> dict[bytes, Transaction]:
@@ -101,6 +105,12 @@ class Receipt:
         if [each.hash for each in said] != list(dict.fromkeys(event.place.transaction for event in self.events)):
             raise WrongReceipt("transactions", "they are not those of the events, each once, in their order")
         return signed
+
+    def until(self, head: Head) -> Self:
+        """What the receipt was in an earlier block."""
+        events = tuple(event for event in self.events if event.place.block <= head.number)
+        count = len({event.place.transaction for event in events})
+        return replace(self, head=head, events=events, transactions=self.transactions[:count])
 
     def sent(self, event: Event) -> tuple[Transaction, Call | None]:
         """The transaction of an event, and what it tells a market, if it does so directly."""

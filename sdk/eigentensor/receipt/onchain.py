@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from eigentensor.chain import Lock, Reader
-from eigentensor.errors import ChainError, Reverted, Unreachable, WrongReceipt
+from eigentensor.errors import ChainError, Unreachable, WrongReceipt
 from eigentensor.receipt.canonical import difference
 from eigentensor.receipt.model import Market, Receipt
 from eigentensor.receipt.reading import read
@@ -37,16 +37,17 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
     if not chain.is_canonical(receipt.head):
         raise WrongReceipt("head.hash", f"block {receipt.head.number} of the chain is another one")
     try:
-        there = read(chain, receipt.order, receipt.parts, receipt.head)
+        now = read(chain, receipt.order, receipt.parts)
     except Unreachable:
         raise
-    except (ChainError, Reverted) as error:
+    except ChainError as error:
         raise WrongReceipt("task", f"the market has no such task: {error.what}") from None
-    said, seen = ({k: v for k, v in r.to_json().items() if k not in _UNPROVED} for r in (receipt, there))
+    said, seen = (
+        {k: v for k, v in r.to_json().items() if k not in _UNPROVED} for r in (receipt, now.until(receipt.head))
+    )
     if (found := difference(said, seen)) is not None:
         where, says, shows = found
         raise WrongReceipt(where, f"it says {says}, the chain shows {shows}")
-    now = read(chain, receipt.order, receipt.parts)
     lock = chain.lock_of(receipt.uuid, receipt.told.executor)
     return Standing(now, lock, chain.worth_of(lock.shares), chain.finalized())
 

@@ -1,6 +1,7 @@
 """What a receipt proves by itself, without a network: signatures, hashes, and the market's formulas."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from eigentensor.chain import (
     Answered,
     Challenged,
     Committed,
+    Demanded,
     Event,
+    Exposed,
     Posted,
     Revealed,
     Seeded,
@@ -80,7 +83,7 @@ class _Proof:
         if said is None:
             by = f"{call.name if call else 'nothing that is known'} by {transaction.sender}"
             raise WrongReceipt(where, f"its transaction does not say so: it says {by}")
-        return Proved("hash" if isinstance(event, Seeded | Revealed) else "signature", f"{words}: {said}")
+        return Proved("hash" if isinstance(event, Seeded | Revealed | Exposed) else "signature", f"{words}: {said}")
 
     # ---- What each message must say ----
 
@@ -141,6 +144,19 @@ class _Proof:
         verifiers = {answer.operator for answer in self.told.answers if answer.agrees is False}
         return "its answer was opened, and differs" if event.challenger in verifiers else None
 
+    def demanded(self, event: Demanded, call: Call, sent: Transaction) -> str | None:
+        leaves = tuple(map(astuple, event.leaves))
+        mine = is_order(call.arguments["order"], self.receipt.order) and call.arguments["leaves"] == leaves
+        return "signed by the client" if mine and sent.sender == self.receipt.order.client else None
+
+    def exposed(self, event: Exposed, call: Call, sent: Transaction) -> str | None:
+        task, slot, root, salt = call.arguments["opening"]
+        operator, hidden = self.hidden.get(event.slot, ("", b""))
+        if not operator or (task, slot, event.caller) != (self.receipt.uuid, event.slot, sent.sender):
+            return None
+        opened = commitment(self.domain, task, operator, slot, root, salt)
+        return f"it opens the commitment of {operator}" if opened == hidden else None
+
     def _signed(self, call: Call, sent: Transaction, account: str, name: str = "operator") -> str | None:
         """Who signed for an account: the chain alone says whether it was allowed to."""
         if call.arguments[name] != account.lower():
@@ -167,4 +183,6 @@ _RULES: dict[type[Event], tuple[tuple[str, ...], _Rule, _Subject]] = {
         _Proof.challenged,
         lambda _, e: f"{e.challenger} opened game {e.game_id}",
     ),
+    Demanded: (("demand",), _Proof.demanded, lambda _, e: f"the client demanded {len(e.leaves)} leaves"),
+    Exposed: (("expose",), _Proof.exposed, lambda _, e: f"{e.caller} exposed slot {e.slot}"),
 }

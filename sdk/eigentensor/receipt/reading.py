@@ -10,15 +10,15 @@ from eigentensor.receipt.model import Market, Receipt
 _TRIES = 3  # reorganisations while one reads
 
 
-def read(chain: Reader, order: Order, parts: tuple[bytes, bytes] | None = None, at: Head | None = None) -> Receipt:
-    """The receipt of an order's task as of the block `at`, the newest if there is none given.
+def read(chain: Reader, order: Order, parts: tuple[bytes, bytes] | None = None) -> Receipt:
+    """The receipt of an order's task as of the newest block.
 
     `parts` are the bindings roots of its outputs and new states, if they are known. Raises WrongReceipt while there is
     no result and no conviction, ChainError if nobody accepted the task or the chain does not hold still.
     """
     task = order_uuid(order, chain.deployment.domain)
     for _ in range(_TRIES):
-        head = at or chain.head()
+        head = chain.head()
         receipt = _read(chain, order, task, parts, head)
         if chain.is_canonical(head):
             return receipt

@@ -17,6 +17,7 @@ from eigentensor.chain import (
     Demanded,
     Ended,
     Event,
+    Exposed,
     GameEnded,
     Locked,
     Noted,
@@ -79,6 +80,11 @@ def _check_amounts(receipt: Receipt) -> None:
                 expected["end"] = taken + economics.lifetime(p, order.exec)
             case Challenged():
                 expected["bond"] = economics.bond(p, told.price)
+            case Exposed():
+                held = economics.bond(p, told.price) if event.slot else economics.reward(p, told.price)
+                expected["amount"] = held // 2
+            case Demanded():
+                expected["by"] = event.place.block + economics.clock(p, order.exec)
             case Closed():
                 fees = min(told.agreed, order.verifiers) * order.check_fee
                 expected["paid"] = told.price + won * economics.bond_share(p, told.price) + prepaid
