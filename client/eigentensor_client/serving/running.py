@@ -1,6 +1,8 @@
 """The service as one process: what it stands on, and HTTP in front of it."""
 
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -69,6 +71,9 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
 
 def run(app: FastAPI, listening: socket.socket) -> None:
     """Serves until SIGTERM or SIGINT; requests that have begun are finished first."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # While it serves, uvicorn catches these, and hands them on when the last request is answered.
+        signal.signal(number, lambda *_: sys.exit(0))
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
     uvicorn.Server(config).run(sockets=[listening])
 
