@@ -1,6 +1,7 @@
 """The language model of the examples writes what a second account of it says, bit by bit what the reference says."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,19 @@ import pytest
 
 import numpy_decoder
 from eigentensor import reference
+from eigentensor.cache import Cache
 from eigentensor.capture import GraphProgram, capture
+from eigentensor.graph.lower import lower
 from eigentensor.merkle import results_root
+from eigentensor.planner.measure import Meter
+from eigentensor.planner.plan import Planner
 from eigentensor.program.binding import Results
-from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime import CompiledGraph, toolchain
+from eigentensor.runtime.tuning.database import Database
 from eigentensor_client.writing import Sampling
 from language.decoder import Shape, drawn
 from language.sampling import threefry
-from language.writing import writing
+from language.writing import writing, written_graph
 from numpy_decoder import NumpyDecoder
 
 #: Small, with all that there is: windows and a layer without, both rotations, heads that share keys.
@@ -70,6 +76,30 @@ def test_steps_taken_one_by_one_are_the_repeat() -> None:
     for position in range(TINY.context):
         results = compiled.run({**given, **results.states}, {"position": position})
     assert results_root(graph.program, results) == results_root(graph.program, together)
+
+
+def test_as_a_graph_it_writes_the_same_text_into_the_same_states() -> None:
+    graph, captured = lower(written_graph(drawn(TINY))).repeatable(4), writing(drawn(TINY))
+    given = {**tensors(captured, SAMPLINGS[1]), **graph.weights}
+    assert {name: array.tobytes() for name, array in graph.weights.items()} == {
+        name: array.tobytes() for name, array in captured.weights.items()
+    }
+    ours, theirs = (reference.execute(of.program, given, {"position": 0}, 4) for of in (graph, captured))
+    assert ours.outputs["output"].tobytes() == theirs.outputs["output"].tobytes()
+    assert {n: s.tobytes() for n, s in ours.states.items()} == {n: s.tobytes() for n, s in theirs.states.items()}
+
+
+@pytest.mark.slow
+def test_it_can_be_planned(tmp_path: Path) -> None:
+    with Database(tmp_path / "times.sqlite") as database:
+        meter = Meter(toolchain.local(), Cache(tmp_path / "kernels"), database)
+        plan = Planner(written_graph(drawn(TINY)), meter, tolerance=1e-4, most=6).plan()
+    assert plan.chosen.error <= 1e-4
+    assert plan.chosen.cost.seconds <= plan.given.cost.seconds
+    given = {**tensors(small(), SAMPLINGS[0]), **plan.chosen.made.weights}
+    compiled = CompiledGraph(plan.chosen.made.repeatable(TINY.context).program)
+    tokens = compiled.run(given, {"position": 0}, TINY.context).outputs["output"]
+    assert tokens[: 1 + len(PROMPT)].tolist() == [0, *PROMPT]
 
 
 def test_other_seeds_write_other_texts() -> None:
