@@ -159,7 +159,7 @@ def main() -> None:
     memory()
     planning_by_layers(most)
     chosen_beside_best(most)
-    say("tokens/s, one thread: repeated, step by step, tinygrad's, times as many, tokens alike, MB")
+    say("tokens/s, one thread: repeated, step by step, as a graph, tinygrad's, times as many, tokens alike, MB")
     bench_tokens.measure("small_step", one=True)
 
 

@@ -1,15 +1,18 @@
 """Tokens per second of a decoder, beside tinygrad's default on the same processor: measured in turn in one process.
 
-    scripts/bench tokens [--one] [MODEL …]     MODEL is a function of tests/models.py, with numbers: gemma_step:18:128
+    scripts/bench tokens [--one] [--from POSITION] [MODEL …]
+
+MODEL is a function of tests/models.py, with numbers: gemma_step:18:128, small_step:2048 for a context of 2,048.
 
 The same tinygrad code writes the same text, with sampling inside; the clock runs from the first position to the last.
 `repeat` is one execution of all positions, `steps` one for each, whose states stay on the device; `tinygrad` is TinyJit
-over the position as a variable, DEV=CPU, whose cache and tokens stay, too. `alike` is how many of the first tokens
-tinygrad has in common with the program: its sums have another order. MB is what the program needs in all. --one gives
-one thread to each and counts the processor's time instead of the wall's: the figures of a busy machine.
+over the position as a variable, DEV=CPU, whose cache and tokens stay, too. `graph` is `repeat` of the program that the
+planner begins with: the same function as a graph. `alike` is how many of the first tokens tinygrad has in common with
+the program: its sums have another order. MB is what the program needs in all. --one gives one thread to each and counts
+the processor's time instead of the wall's: the figures of a busy machine. --from N begins at that position.
 """
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +22,7 @@ from tinygrad import Tensor, TinyJit, UOp, nn
 
 from bench_models import model
 from bench_pairs import in_turn, say
+from eigentensor.graph.lower import lower
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.memory import estimate_memory_requirements
 from models import Model
@@ -29,49 +33,51 @@ Write = Callable[[], Any]
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 
 
-def repeated(of: Model, compiled: CompiledGraph, states: Tensors) -> Write:
-    return lambda: compiled.run({**of.inputs, **states}, {"position": 0}, TOKENS).outputs["output"]
+def repeated(of: Model, compiled: CompiledGraph, states: Tensors, first: int) -> Write:
+    return lambda: compiled.run({**of.inputs, **states}, {"position": first}, TOKENS).outputs["output"]
 
 
-def one_by_one(of: Model, compiled: CompiledGraph, states: Tensors) -> Write:
+def one_by_one(of: Model, compiled: CompiledGraph, states: Tensors, first: int) -> Write:
     def write() -> Any:
-        for position in range(TOKENS):
-            tensors = of.inputs if position else {**of.inputs, **states}
+        for position in range(first, first + TOKENS):
+            tensors = of.inputs if position > first else {**of.inputs, **states}
             results = compiled.run(tensors, {"position": position})
         return results.outputs["output"]
 
     return write
 
 
-def by_tinygrad(of: Model) -> Write:
+def by_tinygrad(of: Model, first: int) -> Write:
     states = [of.model.tokens, *nn.state.get_parameters(of.model.caches)]
     step = TinyJit(lambda *given: of.function(*given).realize(*states))
     position = UOp.variable("position", *of.variables["position"][:2])
     given = [Tensor(array).clone().realize() for array in of.inputs.values()]
 
     def write() -> Any:
-        for place in range(TOKENS):
+        for place in range(first, first + TOKENS):
             tokens = step(*given, position.bind(place))
         return tokens.numpy()
 
     return write
 
 
-def measure(name: str, *, one: bool) -> None:
+def measure(name: str, *, one: bool, first: int = 0) -> None:
     of = model(name)
-    graph = of.captured()
+    graph, planned = of.captured(), lower(of.as_graph()).repeatable(TOKENS)
     program = graph.repeatable(TOKENS).program
     ways: dict[str, Write] = {}
     for threads in (1,) if one else (2, 1):
         compiled = CompiledGraph(program, graph.weights, threads=threads, keep_states=True)
-        ways[f"repeat {threads}"] = repeated(of, compiled, graph.states)
-        ways[f"steps {threads}"] = one_by_one(of, compiled, graph.states)
-    ways["tinygrad"] = by_tinygrad(of)
-    written = {way: write()[: TOKENS + 1] for way, write in ways.items()}
-    first = written["repeat 1"]
-    if any(tokens.tobytes() != first.tobytes() for way, tokens in written.items() if way != "tinygrad"):
+        ways[f"repeat {threads}"] = repeated(of, compiled, graph.states, first)
+        ways[f"steps {threads}"] = one_by_one(of, compiled, graph.states, first)
+    compiled = CompiledGraph(planned.program, planned.weights, threads=1, keep_states=True)
+    ways["graph 1"] = repeated(of, compiled, planned.states, first)
+    ways["tinygrad"] = by_tinygrad(of, first)
+    written = {way: write()[first : first + TOKENS + 1] for way, write in ways.items()}
+    ours = written["repeat 1"]
+    if any(tokens.tobytes() != ours.tobytes() for way, tokens in written.items() if way != "tinygrad"):
         raise AssertionError("the ways to execute a program write different texts")
-    alike = int(np.cumprod(first == written["tinygrad"]).sum()) - 1
+    alike = int(np.cumprod(ours == written["tinygrad"]).sum()) - 1
     times = in_turn(ways, rounds=3, warm=1, clock=time.process_time if one else time.perf_counter)
     say(
         of.name,
@@ -83,13 +89,17 @@ def measure(name: str, *, one: bool) -> None:
 
 
 def main() -> None:
-    names = [argument for argument in sys.argv[1:] if not argument.startswith("--")] or list(NAMES)
-    one = "--one" in sys.argv
+    arguments = argparse.ArgumentParser(usage=__doc__)
+    arguments.add_argument("names", nargs="*", default=list(NAMES))
+    arguments.add_argument("--one", action="store_true")
+    arguments.add_argument("--from", type=int, default=0, dest="first")
+    given = arguments.parse_args()
+    one = given.one
     threads = ("1",) if one else ("2", "1")
     ways = [f"{way} {n}" for n in threads for way in ("repeat", "steps")]
-    say("tokens/s", *ways, "tinygrad", *(f"× by {n}" for n in threads), "alike", "MB")
-    for name in names:
-        measure(name, one=one)
+    say("tokens/s", *ways, "graph 1", "tinygrad", *(f"× by {n}" for n in threads), "alike", "MB")
+    for name in given.names:
+        measure(name, one=one, first=given.first)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tinygrad import Context, Tensor, UOp, nn
 
-from eigentensor.capture import GraphProgram, capture
+from eigentensor.capture import GraphProgram, capture, capture_graph
+from eigentensor.graph import Graph
 from eigentensor_client.writing import Sampling
 from language.decoder import GEMMA_3_270M, SMALL, Shape, Writer, drawn
 
@@ -30,6 +31,9 @@ class Model:
 
     def captured(self) -> GraphProgram:
         return capture(self.function, self.inputs, self.model, variables=self.variables)
+
+    def as_graph(self) -> Graph:
+        return capture_graph(self.function, self.inputs, self.model, variables=self.variables)
 
 
 def _filled(model: Any, seed: int) -> Any:
@@ -236,9 +240,9 @@ def writer(shape: Shape, name: str) -> Model:
     return Model(name, made, made, inputs, {"position": (0, context - 1, 1)})
 
 
-def small_step() -> Model:
+def small_step(context: int = SMALL.context) -> Model:
     """Of the shape that learns the front page."""
-    return writer(SMALL, f"small decoder's step, {SMALL.layers} × {SMALL.width}")
+    return writer(replace(SMALL, context=context), f"small decoder's step, {SMALL.layers} × {SMALL.width}")
 
 
 def gemma_step(layers: int = 18, context: int = 128) -> Model:
