@@ -3,7 +3,7 @@ far estimates are off; what choosing takes, by layers; memory of sums; tokens pe
 
 `scripts/bench planner [PATHS]` begins with an empty database and an empty kernel cache, looks at so many programs for
 each block [24], and then measures them all. The chosen program and those that by their kernels are the next best are
-executed in turn.
+executed in turn, each on one thread by the processor's time.
 """
 
 import sys
@@ -35,6 +35,7 @@ from planned_graphs import decoder, fifty_sums, tanh_of_a_sum
 LAYERS = (2, 24)
 MOST = 24  #: programs for each block
 NEXT = 4  #: programs that are executed beside the chosen one
+SAMPLE = 0.01  #: seconds, roughly, of kernels in a sample of them
 
 
 @contextmanager
@@ -102,18 +103,18 @@ def beside_the_next(search: Search, chosen: Candidate) -> float:
     """Seconds of the chosen program beside the fastest of it and the next best, all executed as a whole."""
     exact = (c for c in search.candidates if not c.verdict and c is not chosen)
     others = sorted(exact, key=lambda c: c.cost.seconds)[:NEXT]
-    times = in_turn({str(number): repeated(c, search) for number, c in enumerate([chosen, *others])}, rounds=9)
+    count = max(1, round(SAMPLE / chosen.cost.seconds))
+    ways = {str(number): repeated(c, search, count) for number, c in enumerate([chosen, *others])}
+    times = in_turn(ways, rounds=9, clock=time.process_time)
     return times["0"] / min(times.values())
 
 
-def repeated(of: Candidate, search: Search) -> Callable[[], None]:
-    """Runs that together take about a hundredth of a second."""
+def repeated(of: Candidate, search: Search, count: int) -> Callable[[], None]:
     program, meter = of.made.program, search.meter
     tensors = {**of.path.graph.data, **search.sample.tensors}
     weights = {name: tensors[name] for name in program.named(Role.WEIGHT)}
     inputs = {name: tensors[name] for name in program.named(Role.INPUT)}
-    compiled = CompiledGraph(program, weights, cache=meter.cache, toolchain=meter.toolchain)
-    count = max(1, round(0.01 / of.cost.seconds))
+    compiled = CompiledGraph(program, weights, threads=1, cache=meter.cache, toolchain=meter.toolchain)
 
     def run() -> None:
         for _ in range(count):
