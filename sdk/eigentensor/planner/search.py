@@ -20,6 +20,7 @@ FINALISTS = 9  #: of them, those whose bodies are measured where no time is know
 ROUNDS = 3  #: in which there are more paths, and more measurements to go by
 WORTH = 1.003  #: times faster that a path must be for each of its rules
 HOPE = 1.5  #: An estimate that is so many times the best measured time is not worth measuring.
+CLOSE = 1.1  #: What promises no more than so many times the best is measured at the end, as far as finalists double.
 HOPELESS = 4  #: times the tolerance: nothing follows from a path that errs more because it rounds
 #: Told what is done now, and how far it is.
 Tell = Callable[[str, float, float], None]
@@ -61,7 +62,8 @@ class Search:
         first = list(self._open)
         for number in range(1, ROUNDS + 1):
             self._explore(self.most * number // ROUNDS, first if number == 1 else self._open, tell)
-            self._settle(FINALISTS * number // ROUNDS, tell)
+            self._settle(FINALISTS * number // ROUNDS, HOPE, tell)
+        self._settle(2 * FINALISTS, CLOSE, tell)
 
     def run_all(self, tell: Tell = lambda *_: None) -> None:
         """Does the same, adds the first paths by the number of rules, and measures and executes every one."""
@@ -137,7 +139,7 @@ class Search:
             elif self._add(path) is not None:
                 tell("looking at paths", len(self.candidates), self.most)
 
-    def _settle(self, most: int, tell: Tell) -> None:
+    def _settle(self, most: int, hope: float, tell: Tell) -> None:
         """Measures candidates, the most promising first, until so many were measured or no other promises more."""
         while self._measured < most:
             known = [c.cost.seconds for c in self.candidates if c.cost.measured and not c.verdict]
@@ -145,7 +147,7 @@ class Search:
             if not unknown:
                 return
             best = min(unknown, key=lambda c: c.cost.seconds)
-            if best.cost.seconds > HOPE * min(known, default=float("inf")):
+            if best.cost.seconds > hope * min(known, default=float("inf")):
                 return
             tell("measuring paths", len(self.candidates), self.most)
             if self._may_go_on(best) and self.is_exact(best):
