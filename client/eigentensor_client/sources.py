@@ -63,13 +63,19 @@ def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensor
     """What a name in a Python file stands for: a captured program, or a function that returns one.
 
     The function takes nothing, or the tensors of `weights` by name. What takes `inputs` by its parameters' names, or is
-    returned by the function, is captured with them.
+    returned by the function, is captured with them. Raises CaptureError, and BindingError for inputs that it does not
+    take.
     """
     from eigentensor.capture import GraphProgram, capture, load_weights
 
     found: Any = names_of(file).get(name)
     if callable(found) and not isinstance(found, GraphProgram) and (weights is not None or not _takes(found, inputs)):
         given = [] if weights is None else [load_weights(weights)]
+        if not given and (needed := _needed(found)):
+            raise BindingError(
+                f"{name} of {file} takes {', '.join(needed)}, and is given {', '.join(inputs or ()) or 'nothing'}",
+                fix=f"Give each by its name, as in -i {needed[0]}=@FILE.npy.",
+            )
         with _in_one_line(f"{name} of {file}", file):
             found = found(*given)
     if callable(found) and not isinstance(found, GraphProgram) and _takes(found, inputs):
@@ -103,6 +109,13 @@ def _in_one_line(what: str, file: Path) -> Iterator[None]:
             fix="Run the file with Python, and look at that line.",
             line=lines[-1] if lines else "",
         ) from error
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """The parameters without which a function cannot be called."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
 def _takes(function: Callable[..., Any], inputs: Tensors | None) -> bool:

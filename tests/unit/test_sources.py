@@ -75,7 +75,7 @@ def test_a_function_of_weights_gives_the_function_or_the_program_that_has_them()
     [
         ("def net(x): return x +", "net.py cannot be run: SyntaxError"),
         ("import nothing_like_it", "net.py:1"),
-        ("def net(x): return x\n", "net of net.py cannot be run: TypeError"),
+        ("def net(): return 1 / 0\n", r"net of net.py cannot be run: ZeroDivisionError: division by zero \(net.py:1\)"),
         ("net = 3", "net.py has no program named 'net'"),
         ("raise SystemExit(4)", "net.py:1"),
     ],
@@ -84,6 +84,14 @@ def test_what_is_wrong_with_a_users_file_is_said_in_one_line(text: str, says: st
     Path("net.py").write_text(text)
     with pytest.raises(CaptureError, match=says):
         of_python(Path("net.py"), "net")
+
+
+def test_inputs_that_a_function_does_not_take_are_refused_by_their_names() -> None:
+    Path("net.py").write_text("def net(x): return x\n")
+    with pytest.raises(BindingError, match=r"net of net.py takes x, and is given y"):
+        read_work(Given(program="net.py:net", input=["y=@x.npy"]))
+    with pytest.raises(BindingError, match="takes x, and is given nothing"):
+        read_work(Given(program="net.py:net"))
 
 
 def test_a_program_is_named_by_its_file_or_its_uuid() -> None:
