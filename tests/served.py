@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 import uvicorn
 
 from eigentensor_client.client import Client
 from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.running import assembled, listening_at
 from eigentensor_client.serving.settings import Settings
 
@@ -24,3 +27,12 @@ def served(settings: Settings, client: Client | None = None) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@contextmanager
+def served_here(home: Path) -> Iterator[tuple[Apps, str]]:
+    """The apps and the URL of one that executes on this machine, in folders of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EIGENTENSOR_CACHE_DIR", str(home / "blobs"))
+        with served(Settings(local=True, data=home / "data", rate=1e6, port=0)) as url:
+            yield Apps(home / "data"), url

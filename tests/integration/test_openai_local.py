@@ -1,0 +1,302 @@
+"""OpenAI's own client against the models of `eigentensor serve --local`."""
+
+import asyncio
+import json
+import runpy
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from tinygrad import Tensor
+
+import language_model
+from eigentensor.capture import GraphProgram, TensorContext, capture
+from eigentensor.store import save_safetensors
+from eigentensor_client import byte_pairs
+from eigentensor_client.cli import main
+from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.apps import Apps
+from eigentensor_client.serving.apps_deploy import Here, deploy_local, read_named, read_parts
+from eigentensor_client.serving.openai_texts import WRITERS
+from eigentensor_client.serving.running import assembled
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
+from eigentensor_client.writing import Sampling, Text
+from language.decoder import Shape, drawn
+from language.writing import writing
+from served import served, served_here
+
+PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
+TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apps, str]]:
+    with served_here(tmp_path_factory.mktemp("apps")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def apps(local: tuple[Apps, str]) -> Apps:
+    return local[0]
+
+
+@pytest.fixture(scope="module")
+def url(local: tuple[Apps, str]) -> str:
+    return local[1]
+
+
+@pytest.fixture(scope="module")
+def mute(apps: Apps) -> str:
+    """An app that is no model."""
+    context = TensorContext()
+    graph = context.compile_to_graph(context.add_graph_input("x", (4,)) * 2)
+    return deploy_local(apps, "mute", read_parts(graph.program, None, None, None, apps)).name
+
+
+@pytest.fixture(scope="module")
+def chat_graph() -> GraphProgram:
+    graph, random = writing(drawn(TINY)), np.random.default_rng(3)
+    weights = {n: random.normal(0, 0.3, w.shape).astype(np.float32) for n, w in graph.weights.items()}
+    return GraphProgram(graph.program, weights, graph.states)
+
+
+def deploy_page(apps: Apps, graph: GraphProgram) -> str:
+    folder = apps.root.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
+    (folder / "chat.json").write_text(
+        '{"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": "tokenizer.json", "step": 3}'
+    )
+    for word, tensors in (("weights", graph.weights), ("states", graph.states)):
+        save_safetensors(folder / word, dict(tensors))
+    parts = read_parts(graph.program, str(folder / "weights"), str(folder / "states"), folder / "chat.json", apps)
+    return deploy_local(apps, "page", parts).name
+
+
+@pytest.fixture(scope="module")
+def page(apps: Apps, chat_graph: GraphProgram) -> str:
+    return deploy_page(apps, chat_graph)
+
+
+@pytest.fixture
+def ai(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        yield client
+
+
+def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_graph: GraphProgram) -> None:
+    for sampling in (Sampling(), Sampling(1.2, least=0.1, seed=5), Sampling(0.7, seed=(1 << 64) - 1)):
+        text = Text(PAIRS, TINY.context, language_model.here(chat_graph))
+        expected = text.write("a task", 10, sampling).removeprefix("a task")
+        asked = {
+            "model": page, "messages": [{"role": "user", "content": "a task"}], "max_tokens": 10,
+            "temperature": sampling.temperature, "seed": sampling.seed, "extra_body": {"min_p": sampling.least},
+        }  # fmt: skip
+        whole = ai.chat.completions.create(**asked)
+        [choice] = whole.choices
+        assert expected.startswith(choice.message.content)
+        assert (choice.finish_reason, choice.message.content) in (
+            ("length", expected),
+            ("stop", choice.message.content),
+        )
+        assert whole.usage.prompt_tokens == len(PAIRS.encode("a task"))
+        assert whole.usage.completion_tokens == 10 or choice.finish_reason == "stop"
+        assert whole.model_extra["eigentensor"]["seed"] == sampling.seed
+        pieces = list(ai.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in pieces if chunk.choices)
+        assert (said, pieces[-1].usage) == (choice.message.content, whole.usage)
+        assert pieces[-2].choices[0].finish_reason == choice.finish_reason
+        stop = choice.message.content[3:5]
+        stopped = ai.chat.completions.create(**asked, stop=[stop]).choices[0]
+        assert (stopped.finish_reason, stop in stopped.message.content) == ("stop", False)
+
+
+def test_without_a_seed_answers_differ_and_say_which_seed_repeats_them(ai: openai.OpenAI, page: str) -> None:
+    asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "max_tokens": 12}
+    first, second = (ai.chat.completions.create(**asked) for _ in range(2))
+    assert first.choices[0].message.content != second.choices[0].message.content
+    again = ai.chat.completions.create(**asked, seed=first.model_extra["eigentensor"]["seed"])
+    assert again.choices[0].message.content == first.choices[0].message.content
+    raw = ai.chat.completions.with_raw_response.create(**asked)
+    assert raw.headers["eigentensor-state"] == "local"
+    same = [ai.chat.completions.create(**asked, extra_headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert same[0].choices[0].message.content == same[1].choices[0].message.content
+
+
+def test_many_texts_at_once_do_not_mix(ai: openai.OpenAI, page: str) -> None:
+    def written(seed: int) -> str:
+        messages = [{"role": "user", "content": "a"}]
+        answer = ai.chat.completions.create(model=page, messages=messages, max_tokens=12, seed=seed)  # type: ignore[arg-type]
+        return answer.choices[0].message.content or ""
+
+    alone = [written(seed) for seed in range(8)]
+    together: dict[int, str] = {}
+    threads = [threading.Thread(target=lambda s=seed: together.update({s: written(s)})) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [together[seed] for seed in range(8)] == alone
+
+
+def test_streams_that_are_left_early_keep_nobody_waiting(ai: openai.OpenAI, page: str) -> None:
+    asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "temperature": 0}
+    for _ in range(2 * WRITERS):
+        with ai.chat.completions.create(**asked, stream=True) as stream:
+            next(stream)
+    assert ai.chat.completions.create(**asked).choices[0].message.content
+
+
+def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, mute: str) -> None:
+    said = [{"role": "user", "content": "a"}]
+    for kind, code, more in (
+        (openai.NotFoundError, "model_not_found", {"model": "nothing", "messages": said}),
+        (openai.NotFoundError, "model_not_found", {"model": mute, "messages": said}),
+        (openai.NotFoundError, "model_not_found", {"model": f"{page}@x", "messages": said}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "top_p": 0.5}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "max_tokens": 99}),
+        (openai.BadRequestError, "BadRequest", {"model": page, "messages": said, "temperature": 5}),
+    ):
+        with pytest.raises(kind) as refused:
+            ai.chat.completions.create(**more)
+        assert refused.value.code == code
+        assert refused.value.response.headers["content-type"] == "application/json"
+        assert refused.value.body["message"]
+    assert [refused.value.param, refused.value.type] == [None, "invalid_request_error"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        ai.chat.completions.create(model=page, messages=said, n=2)
+    assert refused.value.param == "n"
+
+
+def test_an_answer_that_nobody_reads_is_not_written_to_its_end(
+    chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
+    deploy_page(Apps(tmp_path), chat_graph)
+    body = json.dumps({"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0}).encode()
+    received: list[dict[str, Any]] = [{"type": "http.disconnect"}, {"type": "http.request", "body": body}]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return received.pop() if len(received) > 1 else received[0]
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+    path = "/v1/chat/completions"
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+             "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers, "server": None,
+             "client": ("127.0.0.1", 1)}  # fmt: skip
+    with assembled(Settings(local=True, data=tmp_path)) as service:
+        asyncio.run(create_app(service)(scope, receive, send))
+    assert [message.get("status") for message in sent] == [408, None]
+
+
+def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, mute: str) -> None:
+    assert page in [model.id for model in ai.models.list()]
+    assert mute not in [model.id for model in ai.models.list()]
+    assert ai.models.retrieve(page).owned_by == "eigentensor"
+    with pytest.raises(openai.NotFoundError):
+        ai.models.retrieve(mute)
+
+
+class Words:
+    """A vector for each token; no more, so that it compiles in no time."""
+
+    def __init__(self) -> None:
+        self.table = Tensor(np.random.default_rng(4).standard_normal((PAIRS.size, 5), dtype=np.float32))
+
+    def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        return self.table[tokens] * mask.unsqueeze(-1)
+
+
+@pytest.fixture(scope="module")
+def words(apps: Apps) -> np.ndarray:
+    """An encoder of two texts at a time; the vectors of its tokens."""
+    model, shape, folder = Words(), (2, 6), apps.root.parent
+    inputs = {"tokens": np.zeros(shape, np.int32), "mask": np.zeros(shape, np.float32)}
+    graph = capture(model, inputs, model=model)
+    (folder / "tokenizer.json").write_bytes(PAIRS.to_bytes())
+    (folder / "encoder.json").write_text(
+        '{"schema": "eigentensor.model/1", "kind": "embeddings", "tokenizer": "tokenizer.json"}'
+    )
+    save_safetensors(folder / "table", dict(graph.weights))
+    deploy_local(apps, "words", read_parts(graph.program, str(folder / "table"), None, folder / "encoder.json", apps))
+    return graph.weights["table"]
+
+
+def test_embeddings_are_the_pooled_vectors_of_each_text(ai: openai.OpenAI, words: np.ndarray) -> None:
+    texts = ["a task", "a program", "trace"]
+    answer = ai.embeddings.create(model="words", input=texts)
+    expected = [words[PAIRS.encode(text)].mean(0) for text in texts]
+    for data, vector in zip(answer.data, expected, strict=True):
+        assert np.allclose(data.embedding, vector / np.linalg.norm(vector), atol=1e-6)
+    assert answer.usage.prompt_tokens == sum(len(PAIRS.encode(text)) for text in texts)
+    assert len(answer.model_extra["eigentensor"]["tasks"]) == 2
+    plain = ai.embeddings.create(model="words", input=texts, encoding_format="float")
+    assert [data.embedding for data in plain.data] == [data.embedding for data in answer.data]
+    with pytest.raises(openai.BadRequestError) as refused:
+        ai.embeddings.create(model="words", input=texts, dimensions=2)
+    assert refused.value.param == "dimensions"
+
+
+def test_a_token_is_an_api_key(tmp_path: Path) -> None:
+    settings = Settings(local=True, data=tmp_path, port=0)
+    token = Tokens(settings.tokens).new("me")
+    with served(settings) as url:
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=token) as ai:
+            assert list(ai.models.list()) == []
+        with (
+            openai.OpenAI(base_url=f"{url}/v1", api_key="another") as ai,
+            pytest.raises(openai.AuthenticationError) as no,
+        ):
+            ai.models.list()
+        assert no.value.code == "invalid_api_key"
+        assert no.value.response.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.slow
+def test_the_example_encoder_finds_texts_with_the_same_words(
+    apps: Apps, ai: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = Path(language_model.__file__).with_name("embeddings.py")
+    runpy.run_path(str(example), run_name="__main__")
+    deploy_local(apps, "encoder", read_named(str(example), Here(apps.store), None, None, Path("embeddings.json"), apps))
+    texts = ["a program is data", "a program is checked data", "gas of blocks and transactions"]
+    first, near, far = (np.array(data.embedding) for data in ai.embeddings.create(model="encoder", input=texts).data)
+    assert first @ near > first @ far
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_language_model_of_the_examples_is_deployed_and_streams_what_it_writes(
+    ai: openai.OpenAI, apps: Apps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    language_model.train(steps=30)
+    with pytest.raises(SystemExit) as ended:
+        words = ["--model", "language_model.json", "--name", "front", "--local", "--data", str(apps.root.parent)]
+        main(["deploy", language_model.__file__, *words])
+    assert not ended.value.code
+    graph, pairs = language_model.load()
+    text = Text(pairs, language_model.SMALL.context, language_model.here(graph))
+    expected = text.write("A program", 40, Sampling(0.7, seed=3)).removeprefix("A program")
+    messages = [{"role": "user", "content": "A program"}]
+    chunks = ai.chat.completions.create(
+        model="front",
+        messages=messages,
+        max_tokens=40,
+        temperature=0.7,
+        seed=3,
+        stream=True,  # type: ignore[arg-type]
+    )
+    pieces = [chunk.choices[0].delta.content for chunk in chunks]
+    assert expected.startswith("".join(piece or "" for piece in pieces))
+    assert len(pieces) >= 3
