@@ -75,6 +75,16 @@ class Verbs(TyperGroup):
             command.add_command(_quietable(added), added.name)
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Raises a usage error that names what is meant by a word that is nearly a verb."""
+        from difflib import get_close_matches
+
+        word = args[0]
+        near = [] if word in self.list_commands(ctx) else get_close_matches(word, self.list_commands(ctx), 1)
+        if near and not ctx.resilient_parsing:
+            raise UsageError(f"No such command {word!r}. Did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Names and their lines, without importing what they stand for."""
         from typer._click.shell_completion import CompletionItem

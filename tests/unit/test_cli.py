@@ -62,6 +62,11 @@ def test_wrong_usage_is_code_2(capsys: pytest.CaptureFixture[str], words: list[s
     assert "Traceback" not in err
 
 
+def test_a_word_that_is_nearly_a_verb_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = main_in_process(capsys, "optimize")
+    assert code == 2 and "Did you mean 'optimise'?" in err
+
+
 def test_an_error_says_what_and_how_to_fix_it() -> None:
     done = eigentensor("program", "check", "nowhere.program")
     assert (done.returncode, done.stdout) == (4, "")

@@ -145,7 +145,7 @@ def _fixed(name: str, spec: OnnxValue | None, shape: tuple[int, ...] | None) -> 
             ones = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in declared)
             raise CaptureError(
                 f"the input {name!r} has the open shape {_shown(declared)}",
-                fix=f"say which, as in --shape {name}={ones}",
+                fix=f"say which, as in --shape {name}={ones}; `run` takes that of the input that is given",
             )
         shape = declared
     fits = all(not isinstance(wanted, int) or wanted == e for wanted, e in zip(declared, shape, strict=False))
