@@ -46,7 +46,7 @@ VERBS = {
 }
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
-    "operator": "Execute strangers' programs for money: up, run, status, leave. Or choose among those that do: list.",
+    "operator": "Execute strangers' programs for money: bench, up, run, status, leave. Or choose one that does: list.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
 #: What a client adds to the nouns of other parts: (module under eigentensor_client.verbs, its Typer application).
