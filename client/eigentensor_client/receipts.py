@@ -167,7 +167,7 @@ class Checked:
             says.append("that it happened on that chain, finality and stake: --chain asks the chain")
         if self.look is None and told.outputs_root is not None:
             says.append("that the result is right: --deep executes the program again")
-        if told.checked == "unchecked":
+        if self.look is None and told.checked == "unchecked":
             says.append("nobody has re-executed it: it is unchecked")
         if told.agreed:
             says.append("that its verifiers executed: nothing can; hidden answers make copying a losing trade")

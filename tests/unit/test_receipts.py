@@ -116,6 +116,9 @@ def test_the_line_that_does_not_follow_is_named() -> None:
         ("windows.challenge.last", lambda v: v["windows"]["challenge"].update(last=1)),
         ("digest", lambda v: v.update(digest="00" * 32)),
         ("schema", lambda v: v.update(schema="eigentensor.receipt/2")),
+        ("more", lambda v: v.update(more=1)),
+        ("windows.accept", lambda v: v["windows"].pop("accept")),
+        ("games", lambda v: v["games"].append(1)),
     ):
         other = json.loads(canonical.text(value))
         change(other)

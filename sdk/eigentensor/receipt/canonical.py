@@ -28,9 +28,12 @@ def parse(data: bytes) -> dict[str, Any]:
 
 def difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:
     """The path of the first difference between two JSON values, and both values there; None if they are equal."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        pairs = [(f"{where}.{name}" if where else name, one[name], other[name]) for name in sorted(one)]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = sorted(one.keys() | other.keys())
+        pairs = [(f"{where}.{n}" if where else n, one.get(n, "nothing"), other.get(n, "nothing")) for n in names]
+    elif isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            return where, f"{len(one)} entries", f"{len(other)} entries"
         pairs = [(f"{where}[{number}]", *both) for number, both in enumerate(zip(one, other, strict=True))]
     else:
         return None if type(one) is type(other) and one == other else (where, one, other)

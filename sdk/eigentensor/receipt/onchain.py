@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from eigentensor.chain import Lock, Reader
-from eigentensor.errors import ChainError, Unreachable, WrongReceipt
+from eigentensor.errors import WrongReceipt
 from eigentensor.receipt.canonical import difference
 from eigentensor.receipt.model import Market, Receipt
 from eigentensor.receipt.reading import read
@@ -36,12 +36,9 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
         raise WrongReceipt("head.block", what, fix="Is the node behind? Otherwise the chain was started anew.")
     if not chain.is_canonical(receipt.head):
         raise WrongReceipt("head.hash", f"block {receipt.head.number} of the chain is another one")
-    try:
-        now = read(chain, receipt.order, receipt.parts)
-    except Unreachable:
-        raise
-    except ChainError as error:
-        raise WrongReceipt("task", f"the market has no such task: {error.what}") from None
+    if not chain.task_at(receipt.uuid).committed_at:
+        raise WrongReceipt("task", "the market knows no such task, or nothing that was committed to")
+    now = read(chain, receipt.order, receipt.parts)
     said, seen = (
         {k: v for k, v in r.to_json().items() if k not in _UNPROVED} for r in (receipt, now.until(receipt.head))
     )
