@@ -16,6 +16,7 @@ from eigentensor.chain.order import Domain
 from eigentensor.errors import AppNotFound, BindingError, BlobNotFound, ConfigError
 from eigentensor.store import LocalStore, save_safetensors
 from eigentensor_client.byte_pairs import BytePairs, trained
+from eigentensor_client.cli import main
 from eigentensor_client.orders import Terms
 from eigentensor_client.serving import apps_page, apps_schema
 from eigentensor_client.serving.apps import App, Apps, Market
@@ -248,3 +249,30 @@ def test_a_tokenizer_file_is_read_as_it_was_written_and_others_are_refused() -> 
                   b'{"schema": "eigentensor.byte-pairs/1", "merges": [[true, 5]]}'):  # fmt: skip
         with pytest.raises(ConfigError, match="not a tokenizer"):
             BytePairs.from_bytes(wrong)
+
+
+def test_the_verbs_deploy_show_and_forget_an_app(
+    apps: Apps, graph: GraphProgram, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EIGENTENSOR_SERVE_DATA", str(apps.root.parent))
+    (tmp_path / "x.program").write_bytes(graph.to_bytes())
+
+    def said(*words: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0) == code, err
+        return out if not code else err
+
+    deploy = ("deploy", str(tmp_path / "x.program"), "--name", "scaled", "--local")
+    assert json.loads(said(*deploy, "--json"))["version"] == 1
+    assert "version 2" in said(*deploy)
+    assert "nothing is paid" in said(*deploy, "--max-price", "1", code=2)
+    assert "2 of 2" in said("app", "list")
+    assert "version 1 now" in said("app", "rollback", "scaled")
+    assert "1, served, 2" in said("app", "show", "scaled")
+    assert json.loads(said("app", "show", "scaled", "--version", "2", "--json"))["served"] == 1
+    assert "no version 3" in said("app", "rollback", "scaled", "--to", "3", code=4)
+    assert "2 versions" in said("app", "remove", "scaled")
+    assert "there is no app" in said("app", "show", "scaled", code=4)
+    assert said("app", "list") == "nothing is deployed\n"

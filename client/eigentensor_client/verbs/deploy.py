@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.grouped import grouped
@@ -55,6 +56,8 @@ def run(
 
     screen, apps = Screen(as_json=json), Apps(data or serve_folder())
     check_stage(wait)
+    if local and (budget is not None or offer.max_price is not None):
+        raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
         parts = read_named(program, Here(apps.store), weights, states, model, apps)
