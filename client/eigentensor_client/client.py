@@ -144,7 +144,7 @@ class Client:
     def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
         """Makes orders tasks. An order becomes one task at most, however often it is sent."""
         tell("posting")
-        with self._posting:
+        with self._posting, waiting.sending():
             self.provide(sum(map(orders.escrow_of, drafts)))
             for start in range(0, len(drafts), POSTS):
                 self.chain.post_many(drafts[start : start + POSTS])

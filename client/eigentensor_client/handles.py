@@ -22,7 +22,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Received(Tensor):  # type: ignore[misc]
+class _LikeTensor(type(Tensor)):  # type: ignore[misc]
+    """tinygrad asks whether one operand is of the other's class: here that is any Tensor."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
     """A Tensor out of a task's result; what is computed from it is any other Tensor."""
 
     result: TaskResult

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from eigentensor.errors import BlobNotFound, TaskError
+from eigentensor.errors import BlobNotFound, NotMined, TaskError, Unreachable
 from eigentensor_client import orders, stages, views
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.transfer import Tell
@@ -77,6 +77,16 @@ def going_on(tasks: Sequence[TaskView]) -> Iterator[None]:
         raise
     except BaseException as error:
         note(error, tasks)
+        raise
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Whatever ends the block early without an answer of the chain says that orders may have become tasks."""
+    try:
+        yield
+    except (KeyboardInterrupt, Unreachable, NotMined) as error:
+        error.add_note("what was being posted may become a task all the same: `eigentensor ps` lists it then")
         raise
 
 

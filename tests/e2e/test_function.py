@@ -1,6 +1,8 @@
 """`eigentensor.function` on a network: what comes back, what is posted, and how often; for threads and for asyncio."""
 
 import asyncio
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,13 @@ WEIGHT = Tensor(np.arange(12, dtype=np.float32).reshape(4, 3), device="CPU")
 COUNT = Tensor.zeros(1, device="CPU").contiguous().realize()
 
 
-@et.function(max_price="0.05", wait="result", timeout=120, exec=60)
+@et.function(max_price="0.05", wait="result", timeout=240, exec=60, accept_within=100)
 def scores(x: Tensor, factor: int = 1) -> dict[str, Tensor]:
     y = x @ WEIGHT * factor
     return {"scores": y, "best": y.argmax(axis=1)}
 
 
-@et.function(max_price="0.05", wait="result", timeout=120, exec=60)
+@et.function(max_price="0.05", wait="result", timeout=240, exec=60, accept_within=100)
 def counted(x: Tensor) -> tuple[Tensor, Tensor]:
     COUNT.assign(COUNT + 1)
     return x + COUNT, x * 2
@@ -105,25 +107,25 @@ def test_an_interruption_says_how_to_take_the_task_up(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(waiting.time, "sleep", interrupt)
+        patch.setattr(waiting, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
         with pytest.raises(KeyboardInterrupt) as interrupted:
             scores.remote(rows(6))
     task = next(client.tasks())
     [note] = interrupted.value.__notes__
     assert f"task {task.uuid} goes on: `eigentensor get {task.uuid[:10]} -o FILE` takes it up" in note
-    assert client.complete(task, "result", timeout=120).outputs.keys() >= {"scores", "best"}
+    assert client.complete(task, "result", timeout=240).outputs.keys() >= {"scores", "best"}
 
 
 @pytest.mark.slow
 def test_calls_wait_side_by_side_in_asyncio(client: Client, operators: list[Party], work: Work) -> None:
-    terms = Terms(scores.options.terms(client).max_price, exec=60)
+    terms = Terms(scores.options.terms(client).max_price, exec=60, accept_within=100)
 
     async def story() -> tuple[Any, list[Any], TaskResult]:
         async with AsyncClient() as shell:
             together = asyncio.gather(
                 scores.remote.aio(rows(7)),
                 _listed(scores.map.aio([rows(8), rows(9)])),
-                shell.run(work, terms, "result", timeout=120),
+                shell.run(work, terms, "result", timeout=240),
             )
             left = asyncio.create_task(shell.run(work, terms))
             await asyncio.sleep(0.5)

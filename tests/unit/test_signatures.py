@@ -8,8 +8,9 @@ import pytest
 from tinygrad import Context, Tensor, TinyJit, UOp, dtypes, nn
 
 from eigentensor import reference
-from eigentensor.capture.signatures import Signatures, Use, values_of
+from eigentensor.capture.signatures import Signatures, Use
 from eigentensor.capture.structure import put_together, take_apart
+from eigentensor.capture.values import values_of
 from eigentensor.errors import BindingError, CaptureError
 
 DEVICE = "CPU"

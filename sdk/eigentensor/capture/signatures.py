@@ -17,12 +17,12 @@ from tinygrad.helpers import TRAINING
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
-from eigentensor.capture.convert import DTYPES, dtype_of
+from eigentensor.capture.convert import DTYPES
 from eigentensor.capture.function import capture, tensors_of
 from eigentensor.capture.structure import Leaf, put_together, rest_of, take_apart
+from eigentensor.capture.values import assign, same_bits, tensor_of, values_of
 from eigentensor.errors import BindingError
 from eigentensor.lowering.graph_program import GraphProgram
-from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Role
 
 Values = dict[str, NDArray[Any]]
@@ -54,7 +54,7 @@ class Captured:
     def look(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes the present values of the weights."""
         now = {name: values_of(tensors[name]) if name in tensors else old for name, old in self.weights.items()}
-        if any(not _same(now[name], old) for name, old in self.weights.items()):
+        if any(not same_bits(now[name], old) for name, old in self.weights.items()):
             self.weights, self.root = now, b""
 
 
@@ -77,7 +77,7 @@ class Use:
         """
         program = self.captured.graph.program
         for name, values in states.items():
-            _assign(self.held[name], values)
+            assign(self.held[name], values)
         dtype = {name: _TINYGRAD[program.parameter(result.buffer).dtype] for name, result in program.outputs.items()}
         made = {name: tensor_of(outputs[name], dtype[name], self.device, kind) for name in self.captured.outputs}
         return put_together(self.captured.result, made)
@@ -180,32 +180,6 @@ class Signatures:
 
         flat.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
         return flat
-
-
-def values_of(tensor: Tensor) -> NDArray[Any]:
-    """The elements of a tensor, which is computed if it is not yet, as the format stores them."""
-    storage = STORAGE[dtype_of(tensor.dtype)]
-    return np.frombuffer(adapter.contents(tensor), storage).reshape(tensor.shape)
-
-
-def tensor_of(values: NDArray[Any], dtype: Any, device: str | None = None, kind: Callable[[Any], Any] = Tensor) -> Any:
-    """A tensor with these elements, as the format stores them; `kind` makes it of a UOp."""
-    elements = np.array(values).reshape(-1)  # a copy: what comes from a file cannot be written, and tinygrad may
-    tensor = Tensor(elements, device=device).reshape(values.shape).realize()
-    return kind((tensor.bitcast(dtype) if dtype == dtypes.bfloat16 else tensor).uop)
-
-
-def _assign(tensor: Tensor, values: NDArray[Any]) -> None:
-    """Gives a tensor other elements, in the same storage if it has one."""
-    new = tensor_of(values, tensor.dtype, tensor.device)
-    if tensor.uop.has_buffer_identity() and tensor.dtype != dtypes.bfloat16:  # which not every compiler knows
-        tensor.assign(new).realize()
-    else:
-        tensor.replace(new)
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
 def _plain(function: Any) -> Any:
