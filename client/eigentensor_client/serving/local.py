@@ -5,6 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,21 +75,9 @@ class LocalBackend:
         return self._programs[uuid]
 
     def quote(self, ask: Ask) -> dict[str, Any]:
-        from eigentensor.runtime.memory import estimate_memory_requirements
-
         self._check(ask)
-        cost, encoded = costs(ask.program), encode(ask.program)
-        known = {
-            "program": ask.uuid,
-            "calls": cost.calls * ask.repeat,
-            "evaluations": cost.evaluations * ask.repeat,
-            "upload": len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
-            "memory": estimate_memory_requirements(ask.program, repeat=ask.repeat)["CPU"],
-            "results": cost.result_bytes,
-            "repeat": ask.repeat,
-        }
         unpaid = dict.fromkeys((*Plan.__dataclass_fields__, "affordable"))
-        return {"schema": "eigentensor.plan/1", **unpaid, **known, "local": True}
+        return {"schema": "eigentensor.plan/1", **unpaid, **_size(ask.uuid, ask.program, ask.repeat), "local": True}
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         named = Key(caller, ask.fingerprint, key)
@@ -246,3 +235,20 @@ class LocalBackend:
 
 def _missing(what: str) -> BlobNotFound:
     return BlobNotFound(f"{what} on this machine", fix="Give it: PUT /v1/blobs/{its uuid}.")
+
+
+@lru_cache(maxsize=64)
+def _size(uuid: str, program: Program, repeat: int) -> dict[str, Any]:
+    """What a plan says of a program whoever executes it."""
+    from eigentensor.runtime.memory import estimate_memory_requirements  # with tinygrad
+
+    cost, encoded = costs(program), encode(program)
+    return {
+        "program": uuid,
+        "calls": cost.calls * repeat,
+        "evaluations": cost.evaluations * repeat,
+        "upload": len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
+        "memory": estimate_memory_requirements(program, repeat=repeat)["CPU"],
+        "results": cost.result_bytes,
+        "repeat": repeat,
+    }
