@@ -2,7 +2,7 @@
 far estimates are off; what choosing takes, by layers; memory of sums; tokens per second.
 
 `scripts/bench planner [PATHS]` begins with an empty database and an empty kernel cache, looks at so many programs for
-each block [24], and then measures them all. The chosen program and those that by their kernels are the next best are
+each block [48], and then measures them all. The chosen program and those that by their kernels are the next best are
 executed in turn, each on one thread by the processor's time.
 """
 
@@ -33,7 +33,7 @@ from eigentensor.runtime.tuning.database import Database
 from planned_graphs import decoder, fifty_sums, tanh_of_a_sum
 
 LAYERS = (2, 24)
-MOST = 24  #: programs for each block
+MOST = 48  #: programs for each block
 NEXT = 4  #: programs that are executed beside the chosen one
 SAMPLE = 0.01  #: seconds, roughly, of kernels in a sample of them
 
