@@ -36,12 +36,12 @@ def by_reference() -> Iterator[None]:
 
 
 @pytest.fixture
-def small_boxes_by_reference() -> Iterator[None]:
-    with reruns.by_reference(small_boxes=True):
+def small_boxes() -> Iterator[None]:
+    with reruns.small_boxes():
         yield
 
 
-@pytest.mark.usefixtures("small_boxes_by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 @pytest.mark.parametrize("spread", [recomputation.SPREAD, 9])
 def test_generated_programs_have_the_results_of_a_full_run_after_any_changes(
     spread: float, monkeypatch: pytest.MonkeyPatch
@@ -62,12 +62,14 @@ def test_generated_programs_have_the_results_of_a_full_run_where_all_calls_are_c
         rerun(Random(seed), example.program, example.tensors, 4)
 
 
+@pytest.mark.usefixtures("small_boxes")
 def test_kernels_of_boxes_give_the_bits_of_the_reference() -> None:
-    for seed in range(1):
-        rerun(Random(seed), trial(seed, 1).program, trial(seed, 1).groups[0].sets[0], 3)
+    found = rerun(Random(0), trial(0, 1).program, trial(0, 1).groups[0].sets[0], 3)
+    assert any(r.computed.evaluations < r.of.evaluations for r in found)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_boxes")
 @pytest.mark.parametrize("first", range(10, 40, 10))
 def test_kernels_of_boxes_of_many_programs_give_the_bits_of_the_reference(first: int) -> None:
     for seed in range(first, first + 10):
@@ -75,6 +77,7 @@ def test_kernels_of_boxes_of_many_programs_give_the_bits_of_the_reference(first:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_boxes")
 @pytest.mark.parametrize("name", sorted(graphs()))
 def test_captured_functions_give_the_bits_of_the_reference_after_any_changes(name: str) -> None:
     graph = graphs()[name].captured()
@@ -95,7 +98,7 @@ def masked_product(size: int, width: int) -> Program:
     return assemble([("output", lowered)], buffers, {(Kind.OUTPUT, "output"): ("output", (size, width))})
 
 
-@pytest.mark.usefixtures("small_boxes_by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     program, random = masked_product(16, 8), np.random.default_rng(0)
     tensors = {"x": random.standard_normal((16, 16), np.float32), "v": random.standard_normal((16, 8), np.float32)}
@@ -107,7 +110,7 @@ def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
     assert again.computed.evaluations < again.of.evaluations / 3  # 4 rows of 16, and a look at the zeros
 
 
-@pytest.mark.usefixtures("small_boxes_by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -0.0, 1e-45, -1e-45, 3e38])
 def test_zeros_do_not_hide_infinities_nor_signs_of_zeros(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputation, "SPREAD", 9)
@@ -142,7 +145,7 @@ def after_a_change(of: models.Model, inputs: Mapping[str, NDArray[Any]]) -> Reru
     return again
 
 
-@pytest.mark.usefixtures("small_boxes_by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_a_token_at_the_end_changes_a_row_of_a_causal_decoder() -> None:
     of = models.causal(1, 32, 2, 32, 50)
     again = after_a_change(of, changed_at(of, "tokens", 0, 31))
@@ -151,6 +154,7 @@ def test_a_token_at_the_end_changes_a_row_of_a_causal_decoder() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_boxes")
 def test_a_token_changes_the_rows_after_it_in_every_layer() -> None:
     of = models.causal(3, 64, 4, 64, 300)
     graph = of.captured()
@@ -163,10 +167,10 @@ def test_a_token_changes_the_rows_after_it_in_every_layer() -> None:
         again = runs.run(inputs)
         assert same(again, full.run(inputs))
         shares.append(again.computed.evaluations / again.of.evaluations)
-    assert shares[0] < shares[1] < shares[2] < shares[3] == 1 and shares[4] == shares[0]
+    assert shares[0] < shares[1] < shares[2] < 0.9 < shares[3] and shares[4] == shares[0]
 
 
-@pytest.mark.usefixtures("small_boxes_by_reference")
+@pytest.mark.usefixtures("by_reference", "small_boxes")
 def test_a_patch_of_one_image_changes_that_image() -> None:
     of = models.digits(24)
     inputs = changed_at(of, "images", 3, 0, 2, 2)

@@ -14,7 +14,7 @@ from eigentensor.graph.lower import lower
 from eigentensor.program.boxes import extents_of_box
 from eigentensor.program.model import Role
 from eigentensor.program.regions import dirty
-from reruns import by_reference, rerun
+from reruns import by_reference, rerun, small_boxes
 
 PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
@@ -25,7 +25,7 @@ def run_random_graph(seed: int) -> None:
     program = lower(graph, fingerprint=False).program
     tensors = {name: inputs[name] for name in program.named(Role.INPUT)}
     if tensors:
-        with by_reference(small_boxes=True):
+        with by_reference(), small_boxes():
             rerun(random, program, tensors, 3)
 
 
@@ -63,14 +63,14 @@ class Windows:
         return (sums + self.pool - 2) // self.step + 1
 
 
-@settings(max_examples=5, **PLAIN)
+@settings(max_examples=4, **PLAIN)
 @given(st.integers(0, 1 << 32))
 def test_an_element_of_an_image_reaches_the_windows_around_it(seed: int) -> None:
     random = Random(seed)
     windows = Windows(random)
     made = capture(windows, {"x": windows.images}, {"weight": windows.weight}, fingerprint=False)
     program, tensors = made.program, {"x": windows.images, **made.weights}
-    with by_reference(small_boxes=True):
+    with by_reference(), small_boxes():
         rerun(random, program, tensors, 3)
     (number,) = (n for n, b in enumerate(program.buffers) if b.name == "x")
     row, column = random.randrange(12), random.randrange(12)

@@ -1,7 +1,7 @@
 """What is known of a program before anything changes: how much work it is, and what later calls read."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,11 +27,15 @@ class Live(NamedTuple):
 
 @dataclass(frozen=True)
 class Outline:
-    """A program, the numbers of the tensors that never change, and of those of them that have no zeros."""
+    """A program, the numbers of the tensors that never change, and of those of them that have no zeros.
+
+    `spreading` are calls, found as they run, of whose whole results all differs that can: comparing these is in vain.
+    """
 
     program: Program
     closed: frozenset[int] = frozenset()
     nonzero: frozenset[int] = frozenset()
+    spreading: set[int] = field(default_factory=set)
 
     @cached_property
     def evaluations(self) -> tuple[int, ...]:

@@ -37,9 +37,9 @@ Values = NDArray[Any]
 
 #: Once more than this share has changed of what changes at all and is read by later calls, these are computed whole.
 SPREAD = 0.9
-#: Seconds that a box takes besides its elements, to compare it and to put it in its place; and how much longer than
-#: their share of the whole these take, as long as that was not measured.
-BOX, PART = 1e-4, 1.3
+#: Seconds that it takes to compare a box and to put it in its place, and for each of its elements; and how much longer
+#: than their share of the whole it takes to compute these, as long as that was not measured.
+BOX, ELEMENT, PART = 1e-4, 1e-9, 1.3
 #: Seconds that all calls which are left must take, lest they are computed without a further look.
 SHORT = 1e-3
 
@@ -54,7 +54,10 @@ class Machine(Protocol):
         """Computes the whole results of calls, in order, where they are kept, with values of all variables."""
 
     def part(self, restricted: Restricted, inputs: Sequence[Values], values: tuple[int, ...]) -> Values:
-        """The result of a restricted call, shaped, which may be written over by what is computed next."""
+        """The result of a restricted call, shaped. The next part, or copy, may be written over it."""
+
+    def copy(self, array: Values) -> Values:
+        """A copy, over which the next one, or part, may be written."""
 
 
 class Recomputation:
@@ -74,7 +77,6 @@ class Recomputation:
         self.outline, self.program = outline, outline.program
         self.values, self.moved, self.machine = values, moved, machine
         self.flat = buffers
-        self.shaped = [array.reshape(shape_of(self.program, number)) for number, array in enumerate(buffers)]
         self.changed: dict[int, tuple[Box, ...]] = {}
         self.finite: dict[int, bool] = {}  #: whether all floats that changed are finite, and were, by buffer
         self.waiting: list[int] = []  #: calls that are computed whole before anybody reads their results
@@ -82,12 +84,13 @@ class Recomputation:
 
     def run(self, given: Mapping[int, Values]) -> Work:
         """What was computed for what is given now, by number of buffer."""
+        left = self._left()
         for number, array in given.items():
-            shape = self.shaped[number].shape
-            self._take(number, whole_box(shape), array.reshape(shape), BOXES)
+            shape = shape_of(self.program, number)
+            self._take(number, whole_box(shape), array.reshape(shape), BOXES if left[0] >= SHORT else 1)
         if not self.changed and all(low == high for low, high in self.moved):
             return Work(0, 0)
-        for number, ((buffers, elements), seconds) in enumerate(zip(self.outline.live, self._left(), strict=True)):
+        for number, ((buffers, elements), seconds) in enumerate(zip(self.outline.live, left, strict=True)):
             if seconds < SHORT or sum(map(self._changed, buffers)) > SPREAD * elements:
                 self._all(range(number, len(self.program.calls)))
                 break
@@ -95,6 +98,9 @@ class Recomputation:
                 self._again(number, touches)
         self._flush()
         return Work(self.calls, self.evaluations)
+
+    def _kept(self, buffer: int) -> Values:
+        return self.flat[buffer].reshape(shape_of(self.program, buffer))
 
     def _left(self) -> list[float]:
         """Seconds that each call and those after it take, computed whole."""
@@ -111,7 +117,7 @@ class Recomputation:
         boxes = merged(self._needed(number, body, touches))
         if not boxes:
             return
-        kept = self.shaped[buffer]
+        kept = self._kept(buffer)
         if parts := self._parts(body, boxes, kept.shape):
             self.calls += 1
             for box, around, restricted in parts:
@@ -119,21 +125,25 @@ class Recomputation:
                 self._take(buffer, box, new[slices(within(around, box))])
             return
         self._all([number])
-        if body.parameters[0].dtype.is_float and (self.machine.seconds(body) or 0.0) < BOX:
-            self.changed[buffer] = boxes  # of integers and bools, many are what they were
+        short = body.parameters[0].dtype.is_float and (self.machine.seconds(body) or 0.0) < BOX
+        if short or number in self.outline.spreading:  # of integers and bools, many are what they were
+            self.changed[buffer] = boxes
             return
-        before = [kept[slices(box)].copy() for box in boxes]
+        copy = self.machine.copy(kept)
+        before = [copy[slices(box)] for box in boxes]
         self._flush()
         for box, old in zip(boxes, before, strict=True):
             self._note(buffer, box, old, kept[slices(box)])
+        if self._changed(buffer) >= sum(map(volume, boxes)):
+            self.outline.spreading.add(number)
 
     def _parts(self, body: Body, boxes: Sequence[Box], shape: Shape) -> list[tuple[Box, Box, Restricted]]:
         """Boxes to compute one by one, each with one around it, and how; none if computing all takes less time."""
         whole, found = self.machine.seconds(body) or 0.0, []
         left = whole
         for box in boxes:
-            left -= BOX
             around = rounded_box(box, shape)
+            left -= BOX + ELEMENT * volume(box)
             if left <= 0 or volume(around) == body.parameters[0].elements:
                 return []
             restricted = restrict(body, extents_of_box(around) if body.output_ranges else ())
@@ -156,7 +166,7 @@ class Recomputation:
 
     def _take(self, buffer: int, box: Box, new: Values, most: int = 1) -> None:
         """Puts new elements of a box where they belong, and notes where they differ."""
-        kept = self.shaped[buffer][slices(box)]
+        kept = self._kept(buffer)[slices(box)]
         if self._note(buffer, box, kept, new, most):
             kept[...] = new
 
@@ -207,7 +217,7 @@ class Recomputation:
             for (low, high), (start, _), extent in zip((*touch.outputs, *steps), around, found.shape, strict=True)
         ]
         alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
-        kept = self.shaped[len(self.program.buffers) + number][slices(touch.outputs)]
+        kept = self._kept(len(self.program.buffers) + number)[slices(touch.outputs)]
         return [inside(touch.outputs, box) for box in boxes_of(~alone | (kept == 0))]
 
 

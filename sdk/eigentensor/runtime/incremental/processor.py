@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import inf
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,14 +72,24 @@ class Processor:
                 self.ready.clear()
             if body not in self.codes:
                 self._compile([body], self.cache)
-            dtype, elements = body.parameters[0]
-            if self.room.size < elements * dtype.size:
-                self.room = empty(np.uint8, elements * dtype.size)
-            output = self.room[: elements * dtype.size].view(STORAGE[dtype]).reshape(result.shape)
+            output = self._room(STORAGE[body.parameters[0].dtype], result.shape)
             step = _Step(self.codes[body], (output, *inputs), tuple(range(len(values))))
             part = self.ready[key] = _Steps([step], self.driver, self.threads)
         self._time(body, partial(part.run, values, [0], SHARED_CALL))
         return part.steps[0].arrays[0]
+
+    def copy(self, array: Values) -> Values:
+        copy = self._room(array.dtype, array.shape)
+        copy[...] = array
+        return copy
+
+    def _room(self, dtype: Any, shape: tuple[int, ...]) -> Values:
+        """Always the same memory, as long as it is enough: what is new has to be mapped page by page."""
+        size = prod(shape) * np.dtype(dtype).itemsize
+        if self.room.size < size:
+            self.room = empty(np.uint8, size)
+        room: Values = self.room[:size].view(dtype).reshape(shape)
+        return room
 
     def _time(self, body: Body, run: Callable[[], None]) -> None:
         start = self.clock()

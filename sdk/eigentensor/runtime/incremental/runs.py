@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigentensor.cache import Cache, default_folder
@@ -73,7 +74,8 @@ class Incremental:
         kept = dict(zip(closed, arrays, strict=True))
         self.open_numbers = [n for n in range(len(program.buffers)) if n not in kept]
         self.open = replace(program, buffers=tuple(program.buffers[n] for n in self.open_numbers))
-        nonzero = frozenset(n for n, array in kept.items() if array.all())
+        with np.errstate(invalid="ignore"):  # a signalling NaN is no zero
+            nonzero = frozenset(n for n, array in kept.items() if array.all())
         self.outline = Outline(program, frozenset(closed), nonzero)
         #: All buffers as the last run left them, flat.
         self.buffers = [kept[n] if n in kept else _room(of) for n, of in enumerate(_parameters(program))]
