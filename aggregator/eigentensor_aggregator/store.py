@@ -137,8 +137,13 @@ class Store:
     # ---- Tasks ----
 
     def task(self, task: str) -> TaskView | None:
+        return self.told(task)[0]
+
+    def told(self, task: str) -> tuple[TaskView | None, list[TaskEvent]]:
+        """A task, and everything that happened to it, in order."""
         with self.session() as session:
-            return self._view(session, task, _task_events(session, [task])[task])
+            happened = _task_events(session, [task])[task]
+            return self._view(session, task, happened), happened
 
     def late(self, block: int, limit: int = 256) -> list[TaskView]:
         """Tasks about which the next block after `block` may take a message, those that wait longest first."""

@@ -43,8 +43,7 @@ def router(parts: Parts) -> APIRouter:
     @routes.get("/tasks/{task}")
     def read_task(task: Name) -> dict[str, Any]:
         """A task with its order and everything that happened to it."""
-        events = parts.store.events(task_name(task))
-        view = parts.store.task(task_name(task))
+        view, events = parts.store.told(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         return answers.task(view, parameters, parts.daemon.block) | {"events": answers.events(events)}
