@@ -66,6 +66,8 @@ class EigenTensorError(Exception):
         super().__init__(what)
         self.what = what
         self.fix = fix
+        if fix:
+            self.add_note(fix)  # a traceback shows it
 
 
 class ProgramError(EigenTensorError):
