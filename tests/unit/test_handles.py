@@ -45,7 +45,9 @@ def test_what_comes_back_mixes_with_any_tensor(use: Callable[[Tensor, Tensor], T
     assert Received.of(x.uop, result).result is result
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), Unreachable("no answer", fix="Try again."), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), Unreachable("no answer", fix="Try again."), asyncio.CancelledError()]
+)
 def test_an_interruption_names_what_goes_on(error: BaseException) -> None:
     with pytest.raises(type(error)) as raised, waiting.going_on([TASK]):
         raise error
