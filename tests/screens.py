@@ -20,7 +20,7 @@ from eigentensor.errors import NobodyAccepted
 from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as Found
-from eigentensor.runtime.tuning.session import Line
+from eigentensor.runtime.tuning.tuner import Line
 from eigentensor_client import games, receipts, situations
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here

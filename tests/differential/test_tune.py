@@ -23,7 +23,7 @@ from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.runtime.tuning.database import Database, Time, default_path
 from eigentensor.runtime.tuning.measure import Arena, alone
-from eigentensor.runtime.tuning.session import Session
+from eigentensor.runtime.tuning.tuner import Tuner
 from eigentensor_client.cli import main
 
 X = np.random.default_rng(0).standard_normal((37, 45), dtype=np.float32)
@@ -50,19 +50,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
 def test_what_was_measured_is_kept_and_tuning_goes_on_where_it_ended(cache: Cache) -> None:
     here = toolchain.local()
     with Database(default_path()) as database:
-        session = Session(program(), here, cache, database)
-        session.run(0)
-        (line,) = session.lines()
+        tuner = Tuner(program(), here, cache, database)
+        tuner.run(0)
+        (line,) = tuner.lines()
         assert (line.calls, line.shape, line.tried) == (1, "37×45", 1)
         assert line.heuristic == line.best > 0
         first = database.times(here.place, program().bodies[0])
-        session.run(60)
-        (line,) = session.lines()
+        tuner.run(60)
+        (line,) = tuner.lines()
         assert line.tried == line.possible == len(here.candidates(program().bodies[0])) > 1
         assert line.ratio >= 1
         assert first[0] in database.times(here.place, program().bodies[0])
         before, told = database.count(), []
-        session.run(60, lambda text, *_: told.append(text))
+        tuner.run(60, lambda text, *_: told.append(text))
         assert database.count() == before
         assert not any("schedules" in text for text in told)
 
@@ -118,9 +118,9 @@ def test_a_schedule_that_gives_other_bits_is_an_error_that_names_it(cache: Cache
 def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: Cache) -> None:
     here, of = toolchain.of(usable(device)), program({"scaled": scaled, "summed": summed}[name])
     with Database(default_path()) as database:
-        session = Session(of, here, cache, database)
-        session.run(60)
-        assert [line.tried for line in session.lines()] == [len(here.candidates(body)) for body in of.bodies]
+        tuner = Tuner(of, here, cache, database)
+        tuner.run(60)
+        assert [line.tried for line in tuner.lines()] == [len(here.candidates(body)) for body in of.bodies]
         assert database.places().keys() == {here.place}
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
     given = CompiledGraph(of, device=device, cache=cache).run({"x": X}).outputs["output"]
@@ -149,7 +149,7 @@ def test_ctrl_c_keeps_what_was_measured(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "_tune", interrupted)
+    monkeypatch.setattr(Tuner, "_tune", interrupted)
     file = tmp_path / "scaled.program"
     file.write_bytes(encode(program()))
     main_ends(130, "tune", str(file))

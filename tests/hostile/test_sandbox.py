@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from eigentensor import hashing
@@ -203,6 +204,14 @@ def test_an_endless_program_is_ended_and_nothing_of_it_stays(tmp_path: Path) -> 
         run_sandboxed(encode(endless()), {}, limits=Limits(seconds=4), cache=Cache(tmp_path))
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert not any("runtime.child" in line and str(tmp_path) in line for line in listed.splitlines())
+
+
+def test_nothing_stays_however_early_the_time_is_over() -> None:
+    mark = f"import time; time.sleep(600)  # {os.getpid()}"
+    for milliseconds in range(100):
+        assert attack(mark, seconds=milliseconds / 2000).code is None
+    left = [process for process in psutil.process_iter(["cmdline"]) if mark in str(process.info["cmdline"])]
+    assert not psutil.wait_procs(left, timeout=30)[1]
 
 
 def test_compiling_counts_into_the_seconds(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
-    from eigentensor.runtime.tuning.session import Line
+    from eigentensor.runtime.tuning.tuner import Line
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -28,20 +28,20 @@ def tune(
     from eigentensor.cache import Cache, default_folder
     from eigentensor.runtime import toolchain
     from eigentensor.runtime.tuning.database import Database, default_path
-    from eigentensor.runtime.tuning.session import Session
+    from eigentensor.runtime.tuning.tuner import Tuner
     from eigentensor_client.sources import read_program
 
     screen, here, interrupted = Screen(as_json=json), toolchain.of(device), False
     decoded = read_program(str(program))
     with Database(default_path()) as database:
-        session = Session(decoded, here, Cache(default_folder()), database)
+        tuner = Tuner(decoded, here, Cache(default_folder()), database)
         try:
             with screen.work() as bar:
-                session.run(seconds, bar)
+                tuner.run(seconds, bar)
         except KeyboardInterrupt:
             interrupted = True
             screen.say("interrupted: what was measured is kept")
-        lines, known = session.lines(), database.count()
+        lines, known = tuner.lines(), database.count()
     show_tuning(screen, device, lines, known, database.path)
     if interrupted:
         raise typer.Exit(130)

@@ -7,7 +7,7 @@ from math import log10
 from eigentensor.planner.measure import CallCost, Cost
 from eigentensor.program.model import Program
 from eigentensor.program.ops import REDUCTIONS, Op
-from eigentensor.runtime.tuning.session import shape
+from eigentensor.runtime.tuning.tuner import shape
 
 ROW, TOP, LEFT, TEXT, BAR = 26, 64, 150, 430, 260  #: pixels
 NAMES = {

@@ -1,5 +1,6 @@
 """Commands under bubblewrap: what they see, how long they run, and how their end is told."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -7,8 +8,11 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 import eigentensor
 from eigentensor.errors import ExecutionError, LimitError, NoSandbox, SandboxError
@@ -85,12 +89,23 @@ def run(front: Sequence[str], seconds: float, command: Sequence[str], text: byte
             pass
         finally:
             if code is None:
-                process.kill()  # what bubblewrap started dies with it
-                process.wait()
+                _end(process)
         out.seek(0)
         err.seek(0)
         said = err.read(MESSAGE).decode(errors="replace")
         return Ended(code, out.read(OUTPUT + 1), "".join(c for c in said if c.isprintable() or c == "\n"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills bubblewrap and what it started, which does not die with it before its mounts are made."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # from here on it starts nothing more
+    started = psutil.Process(process.pid).children()
+    process.kill()
+    for child in started:  # the first process of its namespace: all others end with it
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    process.wait()
 
 
 def failure(ended: Ended, who: str) -> ExecutionError:

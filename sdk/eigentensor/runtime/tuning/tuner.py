@@ -42,7 +42,7 @@ class Line:
         return self.heuristic / self.best
 
 
-class Session(Generic[S]):
+class Tuner(Generic[S]):
     """One program on one device. What the database knows already is not measured again."""
 
     def __init__(self, program: Program, toolchain: Build[S], cache: Cache, database: Database) -> None:
