@@ -10,7 +10,7 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.bound import Bound
-from eigentensor.chain import Chain, Challenged, GameView, Order, Receipt, order_uuid
+from eigentensor.chain import Chain, Challenged, GameView, Mined, Order, order_uuid
 from eigentensor.dispute import Side
 from eigentensor.player import Player
 from eigentensor.runtime import execute
@@ -83,7 +83,7 @@ class Dispute:
     def game(self) -> GameView:
         return self.table.client.game(self.number)
 
-    def turns(self) -> list[Receipt | None]:
+    def turns(self) -> list[Mined | None]:
         """One of each side."""
         return [self.player(side).turn(self.number) for side in Side]
 

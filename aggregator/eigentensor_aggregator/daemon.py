@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from eigentensor.chain import Chain, Reader, Receipt
+from eigentensor.chain import Chain, Mined, Reader
 from eigentensor.errors import ChainError, NotMined, Reverted
 from eigentensor_aggregator.machine import Action, Key, Pause, Verb, due, position_of, rested
 from eigentensor_aggregator.metrics import Metrics
@@ -164,7 +164,7 @@ class Daemon:
             _log.info("message sent", **said, block=receipt.block, gas=receipt.gas_used)
 
 
-def _message(chain: Chain, action: Action) -> Receipt:
+def _message(chain: Chain, action: Action) -> Mined:
     view, number = action.tasks[0], action.number
     match action.verb:
         case Verb.SEED:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eigentensor.chain import Chain, Receipt, Slashed, State
+from eigentensor.chain import Chain, Mined, Slashed, State
 from eigentensor.errors import Reverted
 from eigentensor_client.claims import Claim, Facts, Message, claims
 
@@ -14,7 +14,7 @@ class Claimed:
     """A claim and what became of it: `receipt` if it was sent, `waits` says for what it still waits."""
 
     claim: Claim
-    receipt: Receipt | None = None
+    receipt: Mined | None = None
     waits: str = ""
 
     @property
@@ -83,7 +83,7 @@ def send(chain: Chain, found: Iterable[Claim], *, dry_run: bool = False) -> Iter
             yield Claimed(claim, waits=f"a later block: the contract says {error.what}")
 
 
-def _message(chain: Chain, claim: Claim) -> Receipt:
+def _message(chain: Chain, claim: Claim) -> Mined:
     facts = claim.facts
     match claim.message:
         case Message.TIMEOUT:

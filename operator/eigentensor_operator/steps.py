@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
-from eigentensor.chain import NONE, Admission, Chain, Decline, Opening, Order, Receipt, State, commitment
+from eigentensor.chain import NONE, Admission, Chain, Decline, Mined, Opening, Order, State, commitment
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
@@ -63,7 +63,7 @@ class Steps:
             Step.UPLOAD: self._upload,
             Step.HALT: self._halt,
         }
-        self._sending: Mapping[Step, Callable[[Case], Receipt]] = {
+        self._sending: Mapping[Step, Callable[[Case], Mined]] = {
             Step.ACCEPT: lambda case: chain.accept(policy.operator, case.order, admission_of(case.order.operators)),
             Step.COMMIT: lambda case: chain.commit(policy.operator, case.uuid, self._commitment(case, 0)),
             Step.ANSWER: self._answer,
@@ -87,7 +87,7 @@ class Steps:
         """The next move of a game, or its end by the clock."""
         try:
             if step is Step.TIMEOUT:
-                receipt: Receipt | None = self._chain.timeout(game.number, game.position)
+                receipt: Mined | None = self._chain.timeout(game.number, game.position)
             else:
                 receipt = self._player.turn(game.number)
             return Done(game.task, step, receipt.block if receipt else 0, game.number)
@@ -170,18 +170,18 @@ class Steps:
         drawn = ((seat.operator, seat.since) for seat in seats)
         return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, case.executor, committed.block))
 
-    def _answer(self, case: Case) -> Receipt:
+    def _answer(self, case: Case) -> Mined:
         assert case.candidacy is not None and case.candidacy.index is not None
         index = case.candidacy.index
         hidden = self._commitment(case, index + 1)
         return self._chain.answer(self._policy.operator, case.order, index, hidden)
 
-    def _reveal(self, case: Case) -> Receipt:
+    def _reveal(self, case: Case) -> Mined:
         assert case.seal is not None
         opening = Opening(case.uuid, case.seal.outputs_root, case.seal.salt, self._slot(case))
         return self._chain.reveal(case.order, opening)
 
-    def _show(self, case: Case) -> Receipt:
+    def _show(self, case: Case) -> Mined:
         assert case.demand is not None
         leaves = case.demand.leaves
         program = fetch_program(self._gateway, case.order)

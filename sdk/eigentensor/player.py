@@ -13,7 +13,7 @@ from itertools import count
 from threading import Condition, Lock, Thread
 
 from eigentensor.bound import Bound
-from eigentensor.chain import Chain, GameView, Order, Receipt
+from eigentensor.chain import Chain, GameView, Mined, Order
 from eigentensor.dispute import (
     Keep,
     Knowledge,
@@ -75,7 +75,7 @@ class Player:
         self._accounts: list[tuple[bytes, Execution]] = []
         self._lock, self._tracing = Lock(), Turns()
 
-    def turn(self, game_id: int) -> Receipt | None:
+    def turn(self, game_id: int) -> Mined | None:
         """One move, or the end of a game whose other side has used up its clock; None: there is nothing to do.
 
         Raises ChainError, DisputeError if the game is of others, and what `load` and `retrace` raise.

@@ -6,7 +6,7 @@ from threading import Lock
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
-from eigentensor.chain import Chain, Order, Receipt
+from eigentensor.chain import Chain, Mined, Order
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
@@ -70,7 +70,7 @@ class Hands:
         except LASTING as error:
             return Look(Verdict.UNABLE, " ".join(str(error).split()))
 
-    def challenge(self, view: TaskView, bond: int) -> Receipt:
+    def challenge(self, view: TaskView, bond: int) -> Mined:
         """Posts the bond. Raises ChainError."""
         chain = self._acting
         with self._paying:
@@ -78,12 +78,12 @@ class Hands:
                 chain.ensure_allowance(chain.deployment.task_market, missing)
             return chain.challenge(chain.address, view.order)
 
-    def play(self, game: int) -> Receipt | None:
+    def play(self, game: int) -> Mined | None:
         """One turn of a game, or its end by the executor's clock. Raises ChainError, StoreError, ExecutionError."""
         assert self._player is not None
         return self._player.turn(game)
 
-    def refund(self, view: TaskView, game: int) -> Receipt:
+    def refund(self, view: TaskView, game: int) -> Mined:
         return self._acting.refund(view.order, game)
 
     @property

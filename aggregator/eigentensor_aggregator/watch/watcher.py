@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from eigentensor.chain import Receipt
+from eigentensor.chain import Mined
 from eigentensor.errors import EigenTensorError, NotMined
 from eigentensor_aggregator.machine import NEVER
 from eigentensor_aggregator.metrics import Metrics
@@ -114,7 +114,7 @@ class Watcher:
                         self._metrics.looks.labels(look.verdict).inc()
                 return block + 1
             case Act.CHALLENGE:
-                receipt: Receipt | None = self._hands.challenge(view, self._policy.bond(view))
+                receipt: Mined | None = self._hands.challenge(view, self._policy.bond(view))
             case Act.PLAY:
                 receipt = self._hands.play(do.game)
             case Act.REFUND:

@@ -51,7 +51,7 @@ from eigentensor.chain.node import Head
 from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
 from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.chain.reader import Reader
-from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.survey import Findings, Survey, Withdrawal
 from eigentensor.chain.transcript import transcript
 from eigentensor.chain.units import Tokens, from_wei, to_wei
@@ -75,9 +75,9 @@ __all__ = [
     "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Call", "Cancelled", "Cause",
     "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline",
     "Demanded", "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "Findings",
-    "GameEnded", "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Moved", "Network",
-    "Note", "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place", "Posted",
-    "Reader", "Receipt", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed",
+    "GameEnded", "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Mined", "Moved",
+    "Network", "Note", "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place",
+    "Posted", "Reader", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed",
     "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent", "Tokens", "Unlocked",
     "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei", "joining", "leaving",
     "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account", "sendable", "settle",

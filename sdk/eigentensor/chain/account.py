@@ -10,7 +10,7 @@ from web3.contract import Contract
 from eigentensor.chain.journal import Journal
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.network import Network, state_folder
-from eigentensor.chain.sender import Message, Receipt, Sender
+from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.survey import Survey
 
 
@@ -51,30 +51,30 @@ class Account(Survey):
     def address(self) -> str:
         return self.sender.address
 
-    def approve(self, spender: str, amount: int, *, once: str | None = None) -> Receipt:
+    def approve(self, spender: str, amount: int, *, once: str | None = None) -> Mined:
         """Lets `spender` take `amount` of the account's tokens."""
         return self._send(self.token, "approve", self._address(spender), amount, once=once)
 
-    def mint(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
+    def mint(self, to: str, amount: int, *, once: str | None = None) -> Mined:
         """Makes test tokens: only on a local chain, whose token anybody mints."""
         return self._send(self.token, "mint", self._address(to), amount, once=once)
 
-    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Receipt:
+    def deposit(self, account: str, amount: int, *, once: str | None = None) -> Mined:
         """Pays tokens into the market for `account`; approves what the market may not take yet."""
         self.ensure_allowance(self.deployment.task_market, amount)
         return self._send(self.market, "deposit", self._address(account), amount, once=once)
 
-    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Receipt:
+    def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
         return self._send(self.market, "withdraw", self._address(to), amount, once=once)
 
     def ensure_allowance(self, spender: str, amount: int) -> None:
         if self.allowance(self.address, spender) < amount:
             self.approve(spender, amount)
 
-    def _send_once(self, contract: Contract, function: str, *arguments: Any) -> Receipt:
+    def _send_once(self, contract: Contract, function: str, *arguments: Any) -> Mined:
         return self.sender.send(self._message(contract, function, *arguments))
 
-    def _send(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Receipt:
+    def _send(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Mined:
         return self.sender.send(self._message(contract, function, *arguments), once or uuid.uuid4().hex)
 
     def _message(self, contract: Contract, function: str, *arguments: Any) -> Message:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from eigentensor.chain.order import Order
-from eigentensor.chain.sender import Receipt
+from eigentensor.chain.sender import Mined
 from eigentensor.chain.stake import Staker
 from eigentensor.chain.views import Leaf, LeafProof
 from eigentensor.dispute.moves import Move
@@ -35,108 +35,108 @@ class Chain(Staker):
 
     # ---- Orders ----
 
-    def post(self, order: Order, signature: bytes = b"") -> Receipt:
+    def post(self, order: Order, signature: bytes = b"") -> Mined:
         """Makes the order a task.
 
         The client itself needs no signature, and what its balance lacks is taken from its tokens.
         """
         return self._send_once(self.market, "post", order.as_tuple(), signature)
 
-    def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> Receipt:
+    def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> Mined:
         signatures = signatures or [b""] * len(orders)
         return self._send_once(self.market, "postMany", [o.as_tuple() for o in orders], list(signatures))
 
-    def cancel(self, order: Order) -> Receipt:
+    def cancel(self, order: Order) -> Mined:
         return self._send_once(self.market, "cancel", order.as_tuple())
 
-    def expire(self, order: Order) -> Receipt:
+    def expire(self, order: Order) -> Mined:
         return self._send_once(self.market, "expire", order.as_tuple())
 
     # ---- Execution ----
 
-    def accept(self, operator: str, order: Order, admission: Admission | None = None) -> Receipt:
+    def accept(self, operator: str, order: Order, admission: Admission | None = None) -> Mined:
         arguments = (self._address(operator), order.as_tuple(), _admission(admission))
         return self._send_once(self.market, "accept", *arguments)
 
-    def accept_many(self, operator: str, orders: Sequence[Order], admissions: Sequence[Admission] = ()) -> Receipt:
+    def accept_many(self, operator: str, orders: Sequence[Order], admissions: Sequence[Admission] = ()) -> Mined:
         proofs = [_admission(a) for a in admissions] or [_admission(None)] * len(orders)
         return self._send_once(
             self.market, "acceptMany", self._address(operator), [o.as_tuple() for o in orders], proofs
         )
 
-    def commit(self, operator: str, task: bytes, commitment: bytes) -> Receipt:
+    def commit(self, operator: str, task: bytes, commitment: bytes) -> Mined:
         return self._send_once(self.market, "commit", self._address(operator), task, commitment)
 
-    def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> Receipt:
+    def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> Mined:
         return self._send_once(self.market, "commitMany", self._address(operator), list(tasks), list(commitments))
 
     # ---- Checks ----
 
-    def seed(self, block: int) -> Receipt:
+    def seed(self, block: int) -> Mined:
         """Records the randomness of a block for all tasks that wait for it."""
         return self._send_once(self.market, "seed", block, self.header(block))
 
-    def answer(self, operator: str, order: Order, index: int, commitment: bytes) -> Receipt:
+    def answer(self, operator: str, order: Order, index: int, commitment: bytes) -> Mined:
         """The hidden result of the drawn verifier `operator`; holds its bond."""
         arguments = (self._address(operator), order.as_tuple(), index, commitment)
         return self._send_once(self.market, "answer", *arguments)
 
-    def expose(self, order: Order, opening: Opening) -> Receipt:
+    def expose(self, order: Order, opening: Opening) -> Mined:
         """Opens somebody's commitment before its time, for half of what that costs its owner."""
         return self._send_once(self.market, "expose", order.as_tuple(), _opening(opening))
 
-    def reveal(self, order: Order, opening: Opening) -> Receipt:
+    def reveal(self, order: Order, opening: Opening) -> Mined:
         """Opens a commitment: the executor's result, or a verifier's answer, which opens a game if it differs."""
         return self._send_once(self.market, "reveal", order.as_tuple(), _opening(opening))
 
-    def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> Receipt:
+    def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> Mined:
         arguments = ([o.as_tuple() for o in orders], [_opening(o) for o in openings])
         return self._send_once(self.market, "revealMany", *arguments)
 
-    def challenge(self, challenger: str, order: Order, *, once: str | None = None) -> Receipt:
+    def challenge(self, challenger: str, order: Order, *, once: str | None = None) -> Mined:
         """Claims that the revealed result is wrong; holds a bond and opens a game. `once` tells repeated ones apart."""
         message = self._message(self.market, "challenge", self._address(challenger), order.as_tuple())
         return self.sender.send(message, once)
 
-    def demand(self, order: Order, leaves: Sequence[Leaf]) -> Receipt:
+    def demand(self, order: Order, leaves: Sequence[Leaf]) -> Mined:
         """The client, once: the executor must show these leaves of the outputs. Prepays for each."""
         return self._send_once(self.market, "demand", order.as_tuple(), [astuple(leaf) for leaf in leaves])
 
-    def show(self, order: Order, leaves: Sequence[Leaf], proofs: Sequence[LeafProof]) -> Receipt:
+    def show(self, order: Order, leaves: Sequence[Leaf], proofs: Sequence[LeafProof]) -> Mined:
         """Shows what `demand` asked for."""
         arguments = ([astuple(leaf) for leaf in leaves], [astuple(proof) for proof in proofs])
         return self._send_once(self.market, "show", order.as_tuple(), *arguments)
 
-    def play(self, game_id: int, position: Position, move: Move) -> Receipt:
+    def play(self, game_id: int, position: Position, move: Move) -> Mined:
         """Makes a move in a game that stands at `position`."""
         return self._send_once(self.disputes, move.function, game_id, astuple(position), *move.arguments())
 
-    def timeout(self, game_id: int, position: Position) -> Receipt:
+    def timeout(self, game_id: int, position: Position) -> Mined:
         """Ends a game whose side to move has used up its clock."""
         return self._send_once(self.disputes, "timeout", game_id, astuple(position))
 
     # ---- Ends ----
 
-    def close(self, order: Order) -> Receipt:
+    def close(self, order: Order) -> Mined:
         """Ends a task whose deadline is over, as it must end: final, failed or convicted."""
         return self._send_once(self.market, "close", order.as_tuple())
 
-    def close_many(self, orders: Sequence[Order]) -> Receipt:
+    def close_many(self, orders: Sequence[Order]) -> Mined:
         return self._send_once(self.market, "closeMany", [o.as_tuple() for o in orders])
 
-    def settle(self, order: Order, index: int) -> Receipt:
+    def settle(self, order: Order, index: int) -> Mined:
         """Pays what answer `index` of an ended task gets."""
         return self._send_once(self.market, "settle", order.as_tuple(), index)
 
-    def refund(self, order: Order, game_id: int) -> Receipt:
+    def refund(self, order: Order, game_id: int) -> Mined:
         """Pays back the bond of a challenger whose game was open when another one convicted the executor."""
         return self._send_once(self.market, "refund", order.as_tuple(), game_id)
 
-    def slash(self, order: Order) -> Receipt:
+    def slash(self, order: Order) -> Mined:
         """Slashes the stake of a convicted executor. Refused while EigenLayer is paused: try again."""
         return self._send_once(self.market, "slash", order.as_tuple())
 
-    def pay_bounty(self, slash_id: int) -> Receipt:
+    def pay_bounty(self, slash_id: int) -> Mined:
         """Pays out what a slash took, once EigenLayer has released it."""
         return self._send_once(self.bounty, "pay", slash_id)
 

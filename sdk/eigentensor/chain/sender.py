@@ -42,7 +42,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Mined:
     """A transaction in the chain and what it brought about."""
 
     transaction: bytes
@@ -86,7 +86,7 @@ class Sender:
     def address(self) -> str:
         return str(self._account.address)
 
-    def send(self, message: Message, key: str | None = None) -> Receipt:
+    def send(self, message: Message, key: str | None = None) -> Mined:
         """Sends a message, unless it was sent before under this key (by default: the same bytes to the same contract).
 
         Returns when it is in the chain. Raises Reverted (before anything is spent, if the simulation can tell),
@@ -113,7 +113,7 @@ class Sender:
             raise
         return key
 
-    def wait(self, key: str) -> Receipt:
+    def wait(self, key: str) -> Mined:
         """Waits for an intent that was submitted."""
         started = offered = time.monotonic()
         looked = b""
@@ -257,11 +257,11 @@ class Sender:
                 return receipt
         return None
 
-    def _conclude(self, intent: Intent, receipt: TxReceipt) -> Receipt:
+    def _conclude(self, intent: Intent, receipt: TxReceipt) -> Mined:
         if receipt["status"] == 1:
             self._journal.mark(intent.key, Status.MINED)
             events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
-            return Receipt(
+            return Mined(
                 bytes(receipt["transactionHash"]),
                 receipt["blockNumber"],
                 bytes(receipt["blockHash"]),

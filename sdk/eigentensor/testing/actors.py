@@ -13,7 +13,7 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.bound import Bound
-from eigentensor.chain import Admission, Chain, Order, Receipt
+from eigentensor.chain import Admission, Chain, Mined, Order
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.tracing import Execution, Retrace, outputs_of
@@ -27,7 +27,7 @@ class SilentOperator:
         self.chain = chain
         self.operator = operator
 
-    def accept(self, order: Order, admission: Admission | None = None) -> Receipt:
+    def accept(self, order: Order, admission: Admission | None = None) -> Mined:
         """Raises what `Chain.accept` raises: Reverted if somebody else was faster."""
         return self.chain.accept(self.operator, order, admission)
 
