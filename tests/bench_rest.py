@@ -11,7 +11,6 @@ import base64
 import json
 import multiprocessing
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -32,6 +31,7 @@ from eigentensor.capture import TensorContext
 from eigentensor.chain import Chain, Network, anvil_account, order_uuid, to_wei
 from eigentensor.store import GatewayClient, LocalStore, Pieces, save_safetensors
 from eigentensor.testing.localnet import local_network
+from eigentensor.web.listening import listen
 from eigentensor_aggregator.config import Settings as GatewaySettings
 from eigentensor_aggregator.service import assembled as gateway_assembled
 from eigentensor_client.serving.app import create_app
@@ -96,7 +96,7 @@ def processor(process: psutil.Process) -> float:
 
 
 def _serve(app: object, port: Connection, told: object) -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", 0)
     port.send((listening.getsockname()[1], told))
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")  # type: ignore[arg-type]
     uvicorn.Server(config).run(sockets=[listening])

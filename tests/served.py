@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from eigentensor.web.listening import listen
 from eigentensor_client.client import Client
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.running import assembled, listening_at
+from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
 
 
 @contextmanager
 def served(settings: Settings, client: Client | None = None) -> Iterator[str]:
     """Its URL, until the block ends."""
-    with assembled(settings, client) as service, listening_at(settings) as listening:
+    with assembled(settings, client) as service, listen(settings.host, settings.port) as listening:
         server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

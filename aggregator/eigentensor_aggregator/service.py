@@ -1,7 +1,6 @@
 """The aggregator as one process: the loop in a thread, HTTP in front of it."""
 
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.fees import GWEI
-from eigentensor.errors import ConfigError
+from eigentensor.web.listening import listen
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings
@@ -66,17 +65,8 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
-    with _listening(settings.host, settings.port) as listening, assembled(settings) as (app, _):
+    with listen(settings.host, settings.port) as listening, assembled(settings) as (app, _):
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
         host, port = listening.getsockname()[:2]
         _log.info("listening", url=f"http://{host}:{port}", sends=settings.keystore is not None)
         uvicorn.Server(config).run(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=1024)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}", fix="Name another port with --port."
-        ) from None

@@ -76,13 +76,3 @@ def run(app: FastAPI, listening: socket.socket) -> None:
         signal.signal(number, lambda *_: sys.exit(0))
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def listening_at(settings: Settings) -> socket.socket:
-    """Raises ConfigError if the port is taken."""
-    try:
-        return socket.create_server((settings.host, settings.port), backlog=1024)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", fix="Name another port with --port."
-        ) from None

@@ -37,6 +37,7 @@ def serve(
     """Serve until told to stop. More settings: EIGENTENSOR_SERVE_* (client/README.md)."""
     if context.invoked_subcommand is not None:
         return
+    from eigentensor.web.listening import listen
     from eigentensor_client.serving import running
     from eigentensor_client.serving.app import create_app
 
@@ -45,7 +46,7 @@ def serve(
         device=device, data=data, network=network,
     )  # fmt: skip
     screen = Screen()
-    with running.listening_at(settings) as listening, running.assembled(settings) as service:
+    with listen(settings.host, settings.port) as listening, running.assembled(settings) as service:
         screen.head(service.network, service.account)
         if service.account is not None:
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
