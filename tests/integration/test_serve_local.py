@@ -12,6 +12,7 @@ from tinygrad import Tensor
 
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.runtime import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.running import assembled
@@ -102,3 +103,17 @@ def test_events_end_with_the_task_and_go_on_where_one_stopped(http: TestClient, 
     assert told == ["event: queued", "id: 1", "event: running", "id: 2", "event: local", "id: 3"]
     rest = http.get(f"{url}/events", headers={"last-event-id": "2"}).text
     assert "id: 3" in rest and "id: 2" not in rest
+
+
+def test_what_holders_of_tokens_name_is_confined(
+    graph: GraphProgram, names: dict[str, str], service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with assembled(Settings(local=True, data=tmp_path, rate=1e6)) as guarded:
+        token = {"authorization": f"Bearer {guarded.tokens.new('a stranger')}"}
+        body = {**names, "inputs": {"x": [1, 2, 3, 4]}, "wait": "result"}
+        with TestClient(create_app(guarded), base_url="http://localhost", headers=token) as http:
+            answer = http.post("/execute_graph_on_gpu", json=body)
+            assert decoded(answer.json()["tensor"]).tobytes() == (np.float32([1, 2, 3, 4]) * 2 + BIAS).tobytes()
+            monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+            refused = http.post("/execute_graph_on_gpu", json=body)
+    assert refused.status_code >= 400 and "bubblewrap is not installed" in refused.json()["detail"]

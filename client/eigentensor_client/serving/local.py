@@ -15,18 +15,20 @@ from eigentensor import merkle
 from eigentensor.chain import NONE
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
 from eigentensor.program import Kind, Program
+from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs, needs_of
 from eigentensor.store import LocalStore, load_safetensors, save_safetensors
 from eigentensor.web.problems import of_error
 from eigentensor_client.files import write_whole
 from eigentensor_client.orders import Work
-from eigentensor_client.results import Plan
+from eigentensor_client.results import Plan, Tensors
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving.backend import Ask, Outcome
 from eigentensor_client.serving.book import Book, Job, Key, State
 from eigentensor_client.serving.changes import Changes
 from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.transfer import Part, bound
 
 KEPT = 24 * 3600  # seconds for which a result is kept
@@ -35,15 +37,17 @@ _log = structlog.get_logger(__name__)
 
 
 class LocalBackend:
-    """Executes one task after the other, in this process: who may call it may use this machine."""
+    """Executes one task after the other: what is deployed here in this process, and so what callers name while only
+    the user of this machine can be the caller. Where there are tokens, what callers name is confined."""
 
     is_local = True
 
-    def __init__(self, book: Book, changes: Changes, store: LocalStore, settings: Settings) -> None:
+    def __init__(self, book: Book, changes: Changes, store: LocalStore, settings: Settings, tokens: Tokens) -> None:
         self._book = book
         self._changes = changes
         self._store = store
         self._settings = settings
+        self._tokens = tokens
         self._results = settings.data / "results"
         self._results.mkdir(parents=True, exist_ok=True)
         self._programs: dict[str, Program] = {}
@@ -119,7 +123,7 @@ class LocalBackend:
     def _execute(self, job: Job, ask: Ask) -> None:
         try:
             self._tell(job, "running")
-            results = self._runner(ask).run({**ask.inputs, **self._states(ask)}, ask.variables, ask.repeat)
+            results = self._results_of(ask, {**ask.inputs, **self._states(ask)})
             dtypes = {(r.kind, r.name): ask.program.parameter(r.buffer).dtype for r in ask.program.results}
             outputs = {r.name: dtypes[Kind.OUTPUT, r.name] for r in ask.program.outputs.values()}
             write_whole(self._path(job), lambda file: save_safetensors(file, results.outputs, outputs))
@@ -139,6 +143,20 @@ class LocalBackend:
         finally:
             with self._lock:
                 self._waiting.pop(job.task, None)
+
+    def _results_of(self, ask: Ask, tensors: Tensors) -> Results:
+        if ask.app is not None or not self._tokens:
+            results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
+            return results
+        from eigentensor import rechecked
+        from eigentensor.runtime.sandbox import run_sandboxed
+
+        if ask.weights is not None:
+            tensors = tensors | load_safetensors(self._store.path(ask.weights))
+        limits = rechecked.limits(self._settings.max_memory, self._settings.patience)
+        return run_sandboxed(
+            encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
+        )
 
     def _runner(self, ask: Ask) -> Any:
         """The program compiled with its weights; the ones used last stay."""

@@ -43,7 +43,7 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
     store = LocalStore()
     with (
         closing(Book(settings.data / "local.sqlite", durable=False)) as book,
-        closing(LocalBackend(book, changes, store, settings)) as backend,
+        closing(LocalBackend(book, changes, store, settings, tokens)) as backend,
     ):
         price = to_wei(settings.max_price)
         yield Service(
