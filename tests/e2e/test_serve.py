@@ -1,12 +1,17 @@
 """`eigentensor serve` on a market: tasks over HTTP, paid once, within a budget, whatever ends the process."""
 
 import base64
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
@@ -130,6 +135,37 @@ def test_killed_around_the_post_the_same_key_pays_once(
         assert http.post("/v1/tasks", json=body, headers=key).json()["task"] == task
         assert len(http.get("/v1/tasks").json()["tasks"]) == 1 == posts(client, task)
         assert http.post(f"/v1/tasks/{task}/cancel").json()["state"] == "cancelled"
+
+
+@contextmanager
+def process(net: Devnet, data: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
+    """`eigentensor serve` as a process of its own, and its URL."""
+    command = [sys.executable, "-m", "eigentensor_client", "serve", "--port", "0", "--data", str(data), "-n", net.path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        assert serving.stderr is not None
+        try:
+            yield serving, next(url[0] for line in serving.stderr if (url := re.search(r"http://127[0-9.:]+", line)))
+        finally:
+            serving.kill()
+
+
+@pytest.mark.slow
+def test_a_process_killed_while_somebody_waits_finishes_the_same_task_afterwards(
+    net: Devnet, operators: list[Party], client: Client, body: dict[str, Any], tmp_path: Path
+) -> None:
+    asked = {"json": body, "headers": {"idempotency-key": "k"}, "timeout": 120}
+    with process(net, tmp_path) as (serving, url), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(httpx.post, f"{url}/execute_graph_on_gpu", **asked)
+        while not httpx.get(f"{url}/v1/tasks").json()["tasks"]:
+            assert not waiting.done()
+        serving.kill()
+        with pytest.raises(httpx.TransportError):
+            waiting.result()
+    with process(net, tmp_path) as (_, url):
+        answer = httpx.post(f"{url}/execute_graph_on_gpu", **asked)
+        assert answer.status_code == 200, answer.text
+        (task,) = httpx.get(f"{url}/v1/tasks").json()["tasks"]
+    assert task["task"] == answer.headers["eigentensor-task"] and posts(client, task["task"]) == 1
 
 
 @pytest.mark.slow

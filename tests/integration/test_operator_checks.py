@@ -106,6 +106,7 @@ def test_a_verifier_killed_at_any_step_gives_one_answer_and_is_paid(
     assert account.collateral == 0
 
 
+@pytest.mark.slow  # tests/e2e/test_life.py leads one to its conviction for every commit
 def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, client: Client, verifier: Party) -> None:
     liar = joined(net, "liar")
     stake = client.chain.stake_of(liar.address)
