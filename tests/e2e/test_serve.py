@@ -1,6 +1,7 @@
 """`eigentensor serve` on a market: tasks over HTTP, paid once, within a budget, whatever ends the process."""
 
 import base64
+import os
 import re
 import subprocess
 import sys
@@ -141,7 +142,8 @@ def test_killed_around_the_post_the_same_key_pays_once(
 def process(net: Devnet, data: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     """`eigentensor serve` as a process of its own, and its URL."""
     command = [sys.executable, "-m", "eigentensor_client", "serve", "--port", "0", "--data", str(data), "-n", net.path]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+    environment = os.environ | {"EIGENTENSOR_SERVE_RATE": "1000000"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
         assert serving.stderr is not None
         try:
             yield serving, next(url[0] for line in serving.stderr if (url := re.search(r"http://127[0-9.:]+", line)))

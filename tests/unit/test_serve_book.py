@@ -9,6 +9,7 @@ from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
 from eigentensor_client.serving.book import DAY, Book, Budget, Job, Key, State
 
 NOON = 20_000 * DAY + DAY / 2
+SAID = {"stage": "asked"}
 
 
 @pytest.fixture
@@ -22,10 +23,10 @@ def job(task: str, *, key: str | None = None, asks: str = "this", escrow: int = 
 
 def test_a_key_names_one_task_over_restarts(path: Path) -> None:
     book = Book(path)
-    first = book.add(job("a", key="k"))
+    first = book.add(job("a", key="k"), SAID)
     book.close()
     book = Book(path)
-    assert book.add(job("b", key="k")) == book.known(Key("alice", "this", "k")) == first
+    assert book.add(job("b", key="k"), SAID) == book.known(Key("alice", "this", "k")) == first
     assert book.known(Key("bob", "this", "k")) is None, "keys are each caller's own"
     assert [found.task for _, found in book.jobs()] == ["a"]
     book.close()
@@ -33,50 +34,50 @@ def test_a_key_names_one_task_over_restarts(path: Path) -> None:
 
 def test_a_key_of_another_request_is_refused(path: Path) -> None:
     book = Book(path)
-    book.add(job("a", key="k"))
+    book.add(job("a", key="k"), SAID)
     with pytest.raises(KeyReused, match="task a"):
-        book.add(job("b", key="k", asks="that"))
+        book.add(job("b", key="k", asks="that"), SAID)
     book.close()
 
 
 def test_a_key_whose_task_never_was_is_free_again(path: Path) -> None:
     book = Book(path)
-    book.add(job("a", key="k"))
+    book.add(job("a", key="k"), SAID)
     book.tell("a", {"stage": "void"}, state=State.VOID, cost=0)
-    assert book.add(job("b", key="k", asks="that")).task == "b"
+    assert book.add(job("b", key="k", asks="that"), SAID).task == "b"
     book.close()
 
 
 def test_a_budget_counts_what_may_still_be_spent_and_then_what_was(path: Path) -> None:
     book, budget = Book(path), (Budget(day=25), None)
-    book.add(job("a"), budget)
-    book.add(job("b"), budget)
+    book.add(job("a"), SAID, budget)
+    book.add(job("b"), SAID, budget)
     with pytest.raises(BudgetSpent) as refused:
-        book.add(job("c"), budget)
+        book.add(job("c"), SAID, budget)
     assert (refused.value.limit, refused.value.spent, refused.value.needed) == (25, 20, 10)
     book.tell("a", {"stage": "final"}, state=State.ENDED, cost=4)
     assert book.spent() == 14
-    book.add(job("c"), budget)
+    book.add(job("c"), SAID, budget)
     book.close()
 
 
 def test_a_day_begins_at_midnight_and_the_whole_never_ends(path: Path) -> None:
     book = Book(path)
-    book.add(job("a"), (Budget(10, 25), None))
-    book.add(job("b", at=NOON + DAY), (Budget(10, 25), None))
+    book.add(job("a"), SAID, (Budget(10, 25), None))
+    book.add(job("b", at=NOON + DAY), SAID, (Budget(10, 25), None))
     with pytest.raises(BudgetSpent, match="in all"):
-        book.add(job("c", at=NOON + 2 * DAY), (Budget(10, 25), None))
+        book.add(job("c", at=NOON + 2 * DAY), SAID, (Budget(10, 25), None))
     with pytest.raises(BudgetSpent, match="of today"):
-        book.add(job("c", at=NOON + DAY * 1.4), (Budget(10, None), None))
+        book.add(job("c", at=NOON + DAY * 1.4), SAID, (Budget(10, None), None))
     book.close()
 
 
 def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
     book, digits = Book(path), replace(job("a"), app="digits")
-    book.add(digits, (Budget(30), None), (Budget(15), "digits"))
+    book.add(digits, SAID, (Budget(30), None), (Budget(15), "digits"))
     with pytest.raises(BudgetSpent, match="app digits"):
-        book.add(replace(digits, task="b"), (Budget(30), None), (Budget(15), "digits"))
-    book.add(job("c"), (Budget(30), None))
+        book.add(replace(digits, task="b"), SAID, (Budget(30), None), (Budget(15), "digits"))
+    book.add(job("c"), SAID, (Budget(30), None))
     assert book.spent(app="digits") == 10 and book.spent() == 20
     book.close()
 
@@ -84,11 +85,11 @@ def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
 def test_events_are_numbered_within_their_task(path: Path) -> None:
     book = Book(path)
     for task in "ab":
-        book.add(job(task))
+        book.add(job(task), SAID)
     for task, stage in (("a", "open"), ("b", "open"), ("a", "final")):
         book.tell(task, {"stage": stage})
-    assert [(e.number, e.said["stage"]) for e in book.events("a")] == [(1, "open"), (2, "final")]
-    assert [e.number for e in book.events("a", after=1)] == [2]
+    assert [(e.number, e.said["stage"]) for e in book.events("a")] == [(1, "asked"), (2, "open"), (3, "final")]
+    assert [e.number for e in book.events("a", after=2)] == [3]
     assert book.last("a") == {"stage": "final"}
     with pytest.raises(TaskNotFound):
         book.last("c")
@@ -98,7 +99,7 @@ def test_events_are_numbered_within_their_task(path: Path) -> None:
 def test_pages_are_newest_first(path: Path) -> None:
     book = Book(path)
     for task in "abcde":
-        book.add(job(task))
+        book.add(job(task), SAID)
     first = book.jobs(limit=3)
     rest = book.jobs(first[-1][0], 3)
     assert [[found.task for _, found in page] for page in (first, rest)] == [["e", "d", "c"], ["b", "a"]]

@@ -115,8 +115,8 @@ class Book:
             )
         return job
 
-    def add(self, job: Job, *budgets: tuple[Budget, str | None]) -> Job:
-        """Writes a job down, or finds the one that its key names already.
+    def add(self, job: Job, said: dict[str, Any], *budgets: tuple[Budget, str | None]) -> Job:
+        """Writes a job and its first event down, or finds the job that its key names already.
 
         Each budget is for one app, or (None) for all jobs. Raises KeyReused; BudgetSpent if a budget does not allow it.
         """
@@ -131,6 +131,7 @@ class Book:
                 (job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
                  json.dumps(job.posted), str(job.escrow), job.state.value),
             )  # fmt: skip
+            self._say(job.task, said)
         return job
 
     def spent(self, since: float = 0, app: str | None = None) -> int:
@@ -163,15 +164,18 @@ class Book:
     ) -> None:
         """Adds an event to a job, and what else is known of it now."""
         with self._together():
-            self._connection.execute(
-                "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
-                (task, json.dumps(said), task),
-            )
+            self._say(task, said)
             self._connection.execute(
                 "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
                 "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
                 (state, None if cost is None else str(cost), problem and json.dumps(problem), outputs, task),
             )
+
+    def _say(self, task: str, said: dict[str, Any]) -> None:
+        self._connection.execute(
+            "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
+            (task, json.dumps(said), task),
+        )
 
     # ---- What there is ----
 

@@ -91,10 +91,9 @@ class LocalBackend:
         with self._lock:
             if len(self._waiting) >= self._settings.max_waiting:
                 raise ServiceBusy(f"{len(self._waiting)} executions wait for their turn", fix="Ask again later.")
-            mine = Job(secrets.token_hex(32), named, ask.app, books.now())
-            job = self._book.add(mine)
+            mine = Job(secrets.token_hex(32), named, ask.app, books.now(), state=State.OPEN)
+            job = self._book.add(mine, _said(mine, "queued"))
             if job is mine:
-                self._tell(job, "queued", state=State.OPEN)
                 self._waiting[job.task] = self._pool.submit(self._execute, job, ask)
         return job
 
@@ -182,21 +181,8 @@ class LocalBackend:
 
     def _tell(self, job: Job, stage: str, *, error: EigenTensorError | None = None, root: str | None = None,
               state: State | None = None, cost: int | None = None, outputs: str | None = None) -> None:  # fmt: skip
-        said: dict[str, Any] = {
-            "schema": "eigentensor.task/1",
-            "task": job.task,
-            "state": "local",
-            "stage": "local" if stage == "result" else stage,
-            "checked": None,
-            "waits_for": {"queued": "its turn on this machine", "running": "this machine"}.get(stage),
-            "price": None,
-            "executor": None,
-            "outputs_root": root,
-            "order": None,
-            "events": [],
-        }
         problem = None if error is None else of_error(error)
-        self._book.tell(job.task, said, state=state, cost=cost, outputs=outputs, problem=problem)
+        self._book.tell(job.task, _said(job, stage, root), state=state, cost=cost, outputs=outputs, problem=problem)
         self._changes.tell()
 
     # ---- What became of it ----
@@ -249,6 +235,22 @@ class LocalBackend:
         for path in self._results.iterdir():
             if path.stat().st_mtime < time.time() - KEPT:
                 path.unlink(missing_ok=True)
+
+
+def _said(job: Job, stage: str, root: str | None = None) -> dict[str, Any]:
+    return {
+        "schema": "eigentensor.task/1",
+        "task": job.task,
+        "state": "local",
+        "stage": "local" if stage == "result" else stage,
+        "checked": None,
+        "waits_for": {"queued": "its turn on this machine", "running": "this machine"}.get(stage),
+        "price": None,
+        "executor": None,
+        "outputs_root": root,
+        "order": None,
+        "events": [],
+    }
 
 
 def _missing(what: str) -> BlobNotFound:

@@ -72,7 +72,8 @@ class PaidBackend:
         task = order_uuid(order, self._client.network.deployment.domain).hex()
         job = Job(task, named, ask.app, books.now(), order.to_json(), escrow_of(order))
         budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
-        job = self._book.add(job, *budgets)
+        said = self._said(replace(views.view(self._client.chain, order), state=State.OPEN), "asked")
+        job = self._book.add(job, said, *budgets)
         sent = self._sent(job)
         if sent is None:
             raise NotYet(f"task {job.task} was never posted in time", fix="Ask again.")
@@ -107,7 +108,6 @@ class PaidBackend:
             if task.block >= order.accept_by:
                 self._void(job, task, TaskError(f"task {job.task} was never posted"))
                 return None
-            self._tell(job, replace(task, state=State.OPEN), "asked")
             try:
                 self._client.send([order])
             except Reverted as error:
@@ -154,13 +154,15 @@ class PaidBackend:
         self, job: Job, task: TaskView, stage: str | None = None, *,
         state: books.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
-        said = {"schema": "eigentensor.task/1", **self._show.task(task)}
-        if stage is not None:
-            said |= {"state": stage, "stage": stage}
-        else:
+        if stage is None:
             self._views[job.task] = task
+        said = self._said(task, stage)
         self._book.tell(job.task, said, state=state, cost=cost, problem=None if error is None else of_error(error))
         self._changes.tell()
+
+    def _said(self, task: TaskView, stage: str | None = None) -> dict[str, Any]:
+        said = {"schema": "eigentensor.task/1", **self._show.task(task)}
+        return said if stage is None else said | {"state": stage, "stage": stage}
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         said = replace(task, state=State.CANCELLED)
