@@ -205,7 +205,8 @@ class Recomputation:
         """
         outputs, loops = len(body.output_ranges), loops_of(body)
         steps = tuple(touch.reduced[n - outputs] for n in loops if n >= outputs)
-        around = rounded_box((*touch.outputs, *steps), tuple(loops.values()))
+        box = (*touch.outputs[:outputs], *steps)  # one element alone has an axis that the body does not have
+        around = rounded_box(box, tuple(loops.values()))
         restricted = zeros(body, product.factor, extents_of_box(around))
         again = self.outline.evaluations[number] * volume(touch.outputs) // body.parameters[0].elements
         argument = self.program.calls[number].arguments[body.instructions[product.load].a - 1]
@@ -214,11 +215,11 @@ class Recomputation:
         found = self._compute(number, restricted, [low for low, _ in around])
         part = [
             slice(low - start, high + 1 - start) if extent > 1 else slice(None)
-            for (low, high), (start, _), extent in zip((*touch.outputs, *steps), around, found.shape, strict=True)
+            for (low, high), (start, _), extent in zip(box, around, found.shape, strict=True)
         ]
         alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
         kept = self._kept(len(self.program.buffers) + number)[slices(touch.outputs)]
-        return [inside(touch.outputs, box) for box in boxes_of(~alone | (kept == 0))]
+        return [inside(touch.outputs, needed) for needed in boxes_of(~alone | (kept == 0))]
 
 
 def _differ_all_around(old: Values, new: Values) -> bool:
