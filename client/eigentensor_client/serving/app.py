@@ -27,7 +27,7 @@ def create_app(service: Service) -> FastAPI:
         title="eigentensor serve",
         version=version("eigentensor"),
         description="Programs over HTTP: executed by strangers, paid by this service, checked.",
-        docs_url="/docs",
+        docs_url=None,  # that page would run scripts of strangers where a click can spend money
         redoc_url=None,
     )
     problems.install(app)
