@@ -52,7 +52,8 @@ def serve(
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
             screen.say(f"may spend {settings.budget} tokens a day{total}; at most {settings.max_price} for a task")
         host_, port_ = listening.getsockname()[:2]
-        screen.say(f"listening on http://{f'[{host_}]' if ':' in host_ else host_}:{port_} · described at /openapi.json")
+        name = f"[{host_}]" if ":" in host_ else host_
+        screen.say(f"listening on http://{name}:{port_} · described at /openapi.json")
         running.run(create_app(service), listening)
 
 
