@@ -49,7 +49,7 @@ def main() -> None:
         start, before = time.perf_counter(), busy()
         compiled = CompiledGraph(graph.program, cache=Cache(folder)).compiled
         say("compile", time.perf_counter() - start, busy() - before, compiled)
-        command = [sys.compiled, "-c", SECOND, str(file), str(folder)]
+        command = [sys.executable, "-c", SECOND, str(file), str(folder)]
         outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(3)]
     seconds, used, again = min(tuple(map(float, output.split())) for output in outputs)
     say("from disk", seconds, used, int(again))

@@ -81,7 +81,7 @@ def test_tinygrad_itself_gives_what_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in STOCK])
 def test_tinygrad_itself_ends_the_process(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.compiled, "-m", "stock_kernels", name], env=environment, check=False)
+    done = subprocess.run([sys.executable, "-m", "stock_kernels", name], env=environment, check=False)
     assert done.returncode == -signal.SIGFPE
 
 
