@@ -19,6 +19,7 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; pad
 tr { border-bottom: 1px solid var(--line); vertical-align: top; } td { overflow-wrap: anywhere; }
 pre, textarea { font: 14px/1.4 ui-monospace, monospace; border: 1px solid var(--line); border-radius: 6px; }
 pre { padding: .7rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre:has(output:empty) { display: none; }
 textarea { width: 100%; box-sizing: border-box; padding: .7rem; background: transparent; color: inherit; }
 button { font: inherit; padding: .4rem 1.2rem; margin: .5rem 0; }
 """
