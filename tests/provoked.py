@@ -52,7 +52,7 @@ def _asked(folder: Path, limit: int, *fingerprints: str) -> None:
     try:
         for number, fingerprint in enumerate(fingerprints):
             job = Job(f"{number:064}", Key("me", fingerprint, "key"), None, 0.0, escrow=1)
-            book.add(job, (Budget(total=limit), None))
+            book.add(job, {}, (Budget(total=limit), None))
     finally:
         book.close()
 
