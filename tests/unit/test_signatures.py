@@ -1,6 +1,10 @@
 """How a function's calls become programs with tensors, and results what the function returns."""
 
+import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +53,12 @@ class Pair(NamedTuple):
     high: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    x: Any
+    factor: float = 2.0
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int)
 
@@ -60,6 +70,7 @@ def is_number(value: object) -> bool:
         ([1, 2], ["x.0", "x.1"]),
         ({"a": 1, "b": ({"c": 2}, None, "d")}, ["x.a", "x.b.0.c"]),
         (Pair(1, [2]), ["x.low", "x.high.0"]),
+        (Scaled([1]), ["x.x.0"]),
         ("none", []),
     ],
 )
@@ -190,6 +201,12 @@ def test_a_method_has_the_tensors_of_its_object() -> None:
         assert use_of(signatures, tensor(3, 4)).weights.keys() == nn.state.get_state_dict(net).keys()
 
 
+def itself() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
@@ -197,6 +214,10 @@ def test_a_method_has_the_tensors_of_its_object() -> None:
         ((tensor(3), 1), "too many positional arguments"),
         ((Net(),), "the argument 'x' is a Net"),
         (([tensor(3), object()],), "the argument 'x' is a object"),
+        ((np.array(["word"]),), "the argument 'x' is an array of <U4"),
+        ((np.ones(3, complex),), "an array of complex128"),
+        ((UOp.variable("n", 1, 3),), "the argument 'x' is no bound variable"),
+        ((itself(),), "'x' contains itself"),
     ],
 )
 def test_arguments_that_are_none_are_refused(arguments: tuple[Any, ...], match: str) -> None:
@@ -204,6 +225,95 @@ def test_arguments_that_are_none_are_refused(arguments: tuple[Any, ...], match: 
         Signatures(lambda x: x + 1).uses([(arguments, {})])
 
 
-def test_a_function_that_returns_no_tensor_is_refused() -> None:
-    with pytest.raises(CaptureError, match="no output"):
-        Signatures(lambda x: "words").uses([((tensor(3),), {})])
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (lambda x: "words", "returns no Tensor"),
+        (lambda x: None, "returns no Tensor"),
+        (lambda x: (x + 1, {x}), "returns a set"),
+        (lambda x: (x + 1, np.ones(3)), "returns a ndarray"),
+    ],
+)
+def test_what_a_function_returns_is_all_in_its_program_or_refused(function: Callable[..., Any], match: str) -> None:
+    with pytest.raises(CaptureError, match=match):
+        Signatures(function).uses([((tensor(3),), {})])
+
+
+async def later(x: Tensor) -> Tensor:
+    return x
+
+
+def one_by_one(x: Tensor) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize("function", [None, "words", classmethod(lambda cls, x: x), later, one_by_one])
+def test_what_is_no_function_of_tensors_is_refused(function: Any) -> None:
+    with pytest.raises(BindingError, match=r"is no function|does not return"):
+        Signatures(function)
+
+
+def test_an_array_of_another_byte_order_has_the_same_values() -> None:
+    for order in "<>":
+        assert call(Signatures(lambda x: x + 1), np.arange(3, dtype=order + "f4")).tolist() == [1, 2, 3]
+
+
+def test_numbers_that_are_equal_are_of_two_kinds_if_their_bits_differ() -> None:
+    signatures = Signatures(lambda x, sign: x * math.copysign(2, sign))
+    assert [call(signatures, np.ones(1, np.float32), sign).item() for sign in (0.0, -0.0)] == [2, -2]
+    for _ in range(2):
+        use_of(signatures, tensor(1), float("nan"))
+    assert len(signatures.programs.by_kind) == 3
+
+
+def test_dataclasses_go_in_and_come_out() -> None:
+    signatures = Signatures(lambda given: Scaled([given.x * given.factor], 3.0))
+    found = call(signatures, Scaled(Tensor([1.0, 2.0], device=DEVICE)))
+    assert isinstance(found, Scaled) and (found.x[0].tolist(), found.factor) == ([2, 4], 3.0)
+
+
+WEIGHT = Tensor([4.0, 5.0], device=DEVICE).realize()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x, [1, 2]),
+        (lambda x: WEIGHT, [4, 5]),
+        (lambda x: Tensor([7.0, 8.0]), [7, 8]),
+        (lambda x: Tensor(np.arange(2, dtype=np.float32)).reshape(2, 1), [[0], [1]]),
+        (lambda x: Tensor(np.arange(5000, dtype=np.float32))[::4999], [0, 4999]),
+        (partial(lambda y, x: x - y, 1.0), [0, 1]),
+        (partial(lambda x, *, y: x - y, y=WEIGHT), [-3, -3]),
+    ],
+)
+def test_a_function_may_return_what_it_has(function: Callable[[Tensor], Tensor], expected: list[float]) -> None:
+    assert call(Signatures(function), Tensor([1.0, 2.0], device=DEVICE)).tolist() == expected
+
+
+def test_large_data_may_be_returned_as_they_are() -> None:
+    data = np.arange(5000, dtype=np.float32)
+    assert np.array_equal(call(Signatures(lambda: Tensor(data))).numpy(), data)
+
+
+def test_a_tensor_on_several_devices_is_one() -> None:
+    parts = Tensor([1.0, 2.0, 3.0, 4.0], device="CPU").shard(("CPU:1", "CPU:2"), axis=0).realize()
+    assert call(Signatures(lambda x: x + 1), parts).tolist() == [2, 3, 4, 5]
+
+
+def test_a_call_within_a_captured_function_is_refused() -> None:
+    inner = Signatures(lambda x: x + 1)
+    use_of(inner, tensor(3))
+    with pytest.raises(CaptureError, match="from within a function that is captured itself"):
+        use_of(Signatures(lambda x: use_of(inner, x) and x), tensor(3))
+
+
+def test_threads_that_call_a_function_capture_it_once() -> None:
+    net = Net()
+    signatures = Signatures(lambda x: net(x))
+    inputs = [tensor(3, 4, seed=seed) * 2 for seed in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda x: call(signatures, x), inputs))
+    assert len(signatures.programs.by_kind) == 1
+    for x, y in zip(inputs, found, strict=True):
+        assert y.numpy().tobytes() == call(signatures, x).numpy().tobytes()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from typing import Any, NamedTuple, cast
 
 import tinygrad
@@ -13,7 +13,7 @@ import tinygrad.tensor as tensor_module
 from tinygrad import Tensor
 from tinygrad.engine import realize
 from tinygrad.engine.jit import _TinyJit
-from tinygrad.helpers import Context, Metadata
+from tinygrad.helpers import CACHELEVEL, Context, Metadata
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import GroupOp, Ops, all_metadata
 
@@ -21,7 +21,8 @@ from eigentensor.errors import CaptureError
 
 TINYGRAD = "0.14.0"
 DEVICE = "CPU"  # where placeholders live; nothing is ever run there
-_LOCK = RLock()
+#: Held by whoever computes with tinygrad, whose state is global, while other threads may record.
+LOCK = RLock()
 _HOST = ("PYTHON", "NPY", "DISK")
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
@@ -88,10 +89,15 @@ def recording() -> Iterator[list[Step]]:
 
     Afterwards all tensors that existed before are what they were. One thread at a time: tinygrad's state is global.
     """
-    with _LOCK:
-        if realize.capturing:
+    with LOCK:
+        if is_recording():
             raise CaptureError("tinygrad is recording already", fix="capture outside of captured and jitted functions")
         yield from _recorded()
+
+
+def is_recording() -> bool:
+    """Whether what is computed now is recorded, here or by a TinyJit, instead of run."""
+    return bool(realize.capturing)
 
 
 def _recorded() -> Iterator[list[Step]]:
@@ -233,10 +239,11 @@ def contents(tensor: Tensor) -> bytes:
     while u.op in (Ops.RESHAPE, Ops.BITCAST):  # the same bytes, and not every compiler knows bfloat16
         u = u.src[0]
     tensor = Tensor(u)
-    if is_host(tensor):
+    if is_host(tensor) or isinstance(tensor.device, tuple):
         tensor = tensor.to(DEVICE)
-    tensor.realize()
-    whole = tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
+    with Context(CACHELEVEL=CACHELEVEL.value if current_thread() is main_thread() else 0):  # its cache is one thread's
+        tensor.realize()
+        whole = tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
     return host_bytes(buffer_of(whole))
 
 

@@ -18,8 +18,9 @@ from eigentensor.lowering.constants import constant
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, GraphProgram, Values
 from eigentensor.lowering.kernel import Kernel, fresh_array, fresh_axis
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.program.expression import Array
+from eigentensor.program.expression import Array, counter, node
 from eigentensor.program.model import Buffer, Kind, Role, Variable
+from eigentensor.program.ops import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,12 @@ def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
         raise CaptureError(
             f"nothing that tinygrad schedules writes {name!r}", fix="build the tensor anew, without assigning"
         )
-    return schedule.current[buffer]
+    array = schedule.current[buffer]
+    if array not in schedule.data:
+        return array
+    axis, copy = fresh_axis(array.elements), fresh_array(array.dtype, array.elements)
+    schedule.kernels.append(Kernel(copy, (axis,), node(Op.LOAD, array.dtype, counter(axis), arg=array)))
+    return copy
 
 
 def _unnamed(schedule: Schedule, taken: set[str]) -> dict[Array, Outside]:

@@ -8,26 +8,22 @@ from threading import Lock
 from types import MethodType
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from tinygrad import Tensor, dtypes
-from tinygrad.device import Device
-from tinygrad.dtype import DType, strong_dtype
+from tinygrad import Tensor
 from tinygrad.helpers import TRAINING
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
+from eigentensor.capture.arguments import device_of, limits_of, other_in, take_arguments
 from eigentensor.capture.convert import DTYPES
 from eigentensor.capture.function import capture, tensors_of
-from eigentensor.capture.structure import Leaf, put_together, rest_of, take_apart
+from eigentensor.capture.structure import put_together, rest_of, take_apart
 from eigentensor.capture.values import assign, same_bits, tensor_of, values_of
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Role
 
 Values = dict[str, NDArray[Any]]
-#: What a call may be given beside tensors: it stands in the program, and another value makes another program.
-_FIXED = (bool, int, float, str, bytes, type(None), DType)
 _TINYGRAD = {ours: theirs for theirs, ours in DTYPES.items()}
 
 
@@ -76,11 +72,12 @@ class Use:
         The tensors that it assigns to have their new values afterwards.
         """
         program = self.captured.graph.program
-        for name, values in states.items():
-            assign(self.held[name], values)
         dtype = {name: _TINYGRAD[program.parameter(result.buffer).dtype] for name, result in program.outputs.items()}
-        made = {name: tensor_of(outputs[name], dtype[name], self.device, kind) for name in self.captured.outputs}
-        return put_together(self.captured.result, made)
+        with adapter.LOCK:
+            for name, values in states.items():
+                assign(self.held[name], values)
+            made = {name: tensor_of(outputs[name], dtype[name], self.device, kind) for name in self.captured.outputs}
+            return put_together(self.captured.result, made)
 
 
 @dataclass(eq=False, slots=True)
@@ -96,9 +93,20 @@ class Signatures:
     tensors, values of all else, and the tensors that the function refers to."""
 
     def __init__(self, function: Callable[..., Any], programs: Programs | None = None) -> None:
-        """`function` may be a method, a callable object, or wrapped by TinyJit. `programs` are those so far."""
+        """`function` may be a method, a callable object, or wrapped by TinyJit. `programs` are those so far.
+
+        Raises BindingError for what is no function that returns Tensors.
+        """
         self.function = _plain(function)
-        self.signature = inspect.signature(self.function)
+        self.name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        try:
+            self.signature = inspect.signature(self.function)
+        except (TypeError, ValueError):
+            raise BindingError(f"{function!r} is no function", fix="Decorate one, below @classmethod.") from None
+        if any(is_kind(self.function) for is_kind in _LATER):
+            raise BindingError(
+                f"{self.name} does not return when it is called", fix="Write it without async and yield."
+            )
         self.programs = programs or Programs()
 
     def uses(self, calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[Use]:
@@ -106,31 +114,40 @@ class Signatures:
 
         Raises BindingError for arguments that are none of the function, CaptureError.
         """
-        tensors = self._tensors()
-        looked: dict[Captured, Values] = {}
-        uses = []
-        for positional, named in calls:
-            structure, leaves = self._arguments(positional, named)
-            variables = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, UOp)}
-            inputs = {name: _tensor(leaf) for name, leaf in leaves.items() if name not in variables}
-            outside = {name if name not in leaves else f"weight.{name}": t for name, t in tensors.items()}
-            captured = self._captured(structure, inputs, variables, outside)
-            if captured not in looked:
-                captured.look(outside)
-                looked[captured] = {name: values_of(outside[name]) for name in captured.assigned}
-            program = captured.graph.program
-            uses.append(
-                Use(
-                    captured,
-                    {name: values_of(inputs[name]) for name in program.named(Role.INPUT)},
-                    captured.weights,
-                    looked[captured],
-                    {v.name: int(variables[v.name].unbind()[1]) for v in program.variables},
-                    _device(inputs),
-                    {name: outside[name] for name in captured.assigned},
+        with adapter.LOCK:
+            if adapter.is_recording():
+                raise CaptureError(
+                    f"a call of {self.name} as a task, from within a function that is captured itself",
+                    fix=f"Call {self.name}(…) there: it becomes a part of the program.",
                 )
-            )
-        return uses
+            tensors = self._tensors()
+            looked: dict[Captured, Values] = {}
+            return [self._use(*call, tensors, looked) for call in calls]
+
+    def _use(
+        self,
+        positional: Sequence[Any],
+        named: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        looked: dict[Captured, Values],
+    ) -> Use:
+        structure, inputs, variables = take_arguments(self.name, self.signature, positional, named)
+        taken = {*inputs, *variables}
+        outside = {name if name not in taken else f"weight.{name}": tensor for name, tensor in tensors.items()}
+        captured = self._captured(structure, inputs, variables, outside)
+        if captured not in looked:
+            captured.look(outside)
+            looked[captured] = {name: values_of(outside[name]) for name in captured.assigned}
+        program = captured.graph.program
+        return Use(
+            captured,
+            {name: values_of(inputs[name]) for name in program.named(Role.INPUT)},
+            captured.weights,
+            looked[captured],
+            {v.name: int(variables[v.name].unbind()[1]) for v in program.variables},
+            device_of(inputs),
+            {name: outside[name] for name in captured.assigned},
+        )
 
     def _tensors(self) -> dict[str, Tensor]:
         """What the function refers to now."""
@@ -139,22 +156,10 @@ class Signatures:
             return tensors_of(self.function, has_model=False)
         return tensors_of(owner, has_model=True)
 
-    def _arguments(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        try:
-            bound = self.signature.bind(*positional, **named)
-        except TypeError as error:
-            raise BindingError(f"{_name(self.function)}: {error}", fix=f"It takes {self.signature}.") from None
-        bound.apply_defaults()
-        parts = {name: take_apart(value, name, _is_leaf) for name, value in bound.arguments.items()}
-        for name, (structure, _) in parts.items():
-            _refuse_others(_name(self.function), name, structure)
-        leaves = {leaf: tensor for _, found in parts.values() for leaf, tensor in found.items()}
-        return {name: structure for name, (structure, _) in parts.items()}, leaves
-
     def _captured(
         self, structure: Any, inputs: Mapping[str, Tensor], variables: Mapping[str, UOp], outside: Mapping[str, Tensor]
     ) -> Captured:
-        limits = {name: _limits(variable) for name, variable in variables.items()}
+        limits = {name: limits_of(variable) for name, variable in variables.items()}
         kinds = (tuple((name, t.shape, t.dtype) for name, t in part.items()) for part in (inputs, outside))
         key = (rest_of(structure), tuple(limits.items()), *kinds, bool(TRAINING))
         programs = self.programs.by_kind
@@ -175,11 +180,19 @@ class Signatures:
             bound = inspect.BoundArguments(self.signature, put_together(structure, leaves))
             returned = self.function(*bound.args, **bound.kwargs)
             result, tensors = take_apart(returned, "output", lambda leaf: isinstance(leaf, Tensor), _output)
+            if (other := other_in(result, "output")) is not None:
+                raise CaptureError(f"{self.name} returns a {other}", fix="Return Tensors, numbers and words.")
+            if not tensors:
+                raise CaptureError(f"{self.name} returns no Tensor", fix="Return at least one.")
             results.append((result, tuple(tensors)))
             return tensors
 
         flat.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
         return flat
+
+
+#: What tells functions that return something else than what they compute.
+_LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 def _plain(function: Any) -> Any:
@@ -193,44 +206,7 @@ def _plain(function: Any) -> Any:
     return adapter.without_jit(function)
 
 
-def _is_leaf(value: Any) -> bool:
-    return isinstance(value, Tensor | np.ndarray | np.generic | UOp)
-
-
 def _output(name: str, key: Any) -> str:
     if name != "output":
         return f"{name}.{key}"
     return key if isinstance(key, str) else f"output_{key}"
-
-
-def _tensor(leaf: Any) -> Tensor:
-    """An argument as a tensor of a type that it keeps."""
-    if isinstance(leaf, Tensor):
-        return leaf.cast(strong_dtype(leaf.dtype)) if leaf.dtype in dtypes.weaks else leaf
-    return Tensor(np.asarray(leaf), device=adapter.DEVICE)
-
-
-def _limits(variable: UOp) -> tuple[int, int]:
-    plain, _ = variable.unbind()
-    return int(plain.vmin), int(plain.vmax)
-
-
-def _device(inputs: Mapping[str, Tensor]) -> str:
-    devices = (tensor.device for tensor in inputs.values())
-    return next((device for device in devices if isinstance(device, str)), Device.DEFAULT)
-
-
-def _refuse_others(function: str, name: str, structure: Any) -> None:
-    def refuse(value: Any) -> bool:
-        if not isinstance(value, (dict, list, tuple, Leaf, *_FIXED)):
-            raise BindingError(
-                f"{function}: the argument {name!r} is a {type(value).__name__}",
-                fix="Give Tensors, arrays, numbers and words; refer to models from within the function.",
-            )
-        return False
-
-    take_apart(structure, name, refuse)
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

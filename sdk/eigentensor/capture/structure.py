@@ -1,8 +1,11 @@
-"""Values inside tuples, lists and dicts ↔ leaves by name, and the structure without them."""
+"""Values inside tuples, lists, dicts and dataclasses ↔ leaves by name, and the structure without them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
+
+from tinygrad import UOp
+from tinygrad.dtype import DType
 
 from eigentensor.errors import BindingError
 
@@ -25,7 +28,7 @@ def take_apart(
     """A structure with a `Leaf` in place of each leaf, and the leaves by name; what else is in it stays.
 
     A leaf alone has the name that is given; those in a structure have what `join` makes of its name and their key.
-    Raises BindingError for two leaves of one name.
+    Raises BindingError for two leaves of one name, and for a structure that contains itself.
     """
     leaves: dict[str, Any] = {}
 
@@ -37,7 +40,10 @@ def take_apart(
             return Leaf(name)
         return _rebuilt(value, lambda key, item: part(item, join(name, key)))
 
-    return part(value, name), leaves
+    try:
+        return part(value, name), leaves
+    except RecursionError:
+        raise BindingError(f"{name!r} contains itself, or is nested too deeply", fix="Give a flat structure.") from None
 
 
 def put_together(structure: Any, leaves: Mapping[str, Any]) -> Any:
@@ -53,7 +59,19 @@ def rest_of(structure: Any) -> Any:
         return (dict, *((key, rest_of(item)) for key, item in structure.items()))
     if isinstance(structure, list | tuple):
         return (type(structure), *map(rest_of, structure))
-    return type(structure), structure
+    if is_record(structure):
+        return (type(structure), *((name, rest_of(item)) for name, item in _items(structure).items()))
+    # Of floats the bits: 0.0 and -0.0 are equal, and no NaN is.
+    return type(structure), structure.hex() if isinstance(structure, float) else structure
+
+
+def is_record(value: Any) -> bool:
+    """Whether a value is a dataclass's, whose fields are looked into."""
+    return is_dataclass(value) and not isinstance(value, type | Leaf | DType | UOp)
+
+
+def _items(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record) if hasattr(record, field.name)}
 
 
 def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
@@ -64,4 +82,9 @@ def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
         return type(value)(*(change(key, item) for key, item in zip(value._fields, value, strict=True)))
     if isinstance(value, list | tuple):
         return type(value)(change(i, item) for i, item in enumerate(value))
+    if is_record(value):
+        made = object.__new__(type(value))  # as its fields say: what made the first one has run
+        for name, item in _items(value).items():
+            object.__setattr__(made, name, change(name, item))
+        return made
     return value
