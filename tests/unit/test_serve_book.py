@@ -101,8 +101,18 @@ def test_pages_are_newest_first(path: Path) -> None:
     for task in "abcde":
         book.add(job(task), SAID)
     first = book.jobs(limit=3)
-    rest = book.jobs(first[-1][0], 3)
+    rest = book.jobs(before=first[-1][0], limit=3)
     assert [[found.task for _, found in page] for page in (first, rest)] == [["e", "d", "c"], ["b", "a"]]
+    book.close()
+
+
+def test_callers_have_pages_of_their_own(path: Path) -> None:
+    book = Book(path)
+    for number, caller in enumerate(("alice", "bob", "alice", "")):
+        book.add(Job(str(number), Key(caller, "this"), None, NOON), SAID)
+    assert [[found.task for _, found in book.jobs(caller)] for caller in ("alice", "bob", "")] == [
+        ["2", "0"], ["1"], ["3", "2", "1", "0"],
+    ]  # fmt: skip
     book.close()
 
 

@@ -1,6 +1,9 @@
 """Who may call a service, and how often."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -17,11 +20,11 @@ from eigentensor_client.serving.tokens import Tokens
 PAGE = "https://shop.example"
 
 
-def guarded(tokens: Tokens, rate: float = 1000) -> TestClient:
+def guarded(tokens: Tokens, **settings: Any) -> TestClient:
     app = FastAPI()
     app.get("/healthz")(lambda: "well")
     app.get("/")(lambda: "hello")
-    limits.install(app, tokens, rate, (PAGE,), Metrics())
+    limits.install(app, tokens, Settings(**{"rate": 1000, "origins": (PAGE,), **settings}), Metrics())
     return TestClient(app, base_url="http://localhost:8700")
 
 
@@ -98,10 +101,56 @@ def test_a_damaged_file_of_tokens_lets_nobody_in(tmp_path: Path) -> None:
         ({"host": "evil.example"}, 421),
         ({"host": "evil.example", "origin": "http://evil.example"}, 421),
         ({"host": "[::1]:8700"}, 200),
+        ({"host": "[::1"}, 421),
+        ({"origin": "http://[localhost:8700"}, 403),
+        ({"origin": "null"}, 403),
     ],
 )
 def test_pages_of_others_cannot_spend_the_money(tokens: Tokens, headers: dict[str, str], status: int) -> None:
     assert guarded(tokens).get("/", headers=headers).status_code == status
+
+
+def test_when_the_last_token_is_gone_nobody_comes_in_from_elsewhere(tokens: Tokens) -> None:
+    token, client = tokens.new("alice"), guarded(tokens, host="0.0.0.0")
+    assert client.get("/", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    tokens.remove("alice")
+    assert client.get("/", headers={"host": "localhost"}).status_code == 401
+
+
+def test_a_file_of_tokens_that_is_damaged_meanwhile_lets_nobody_in(tokens: Tokens, tmp_path: Path) -> None:
+    client = guarded(tokens)
+    (tmp_path / "tokens.json").write_text("{}")
+    refused = client.get("/")
+    assert refused.status_code == 501 and refused.json()["code"] == "ConfigError"
+
+
+def test_tokens_that_are_made_at_once_are_all_kept(tmp_path: Path) -> None:
+    def make(name: str) -> str:
+        return Tokens(tmp_path / "tokens.json").new(name)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(make, (f"caller {number}" for number in range(32))))
+    assert all(map(Tokens(tmp_path / "tokens.json").holder, made))
+
+
+def test_one_caller_has_so_many_requests_open_and_no_more(tokens: Tokens) -> None:
+    both, held = threading.Barrier(3), threading.Event()
+
+    def wait() -> None:
+        both.wait()
+        held.wait()
+
+    client = guarded(tokens, max_open=2)
+    client.app.get("/wait")(wait)  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(client.get, "/wait") for _ in range(2)]
+        both.wait()
+        refused = client.get("/")
+        assert refused.status_code == 429 and "2 requests of this caller are open" in refused.json()["detail"]
+        assert client.get("/healthz").status_code == 200
+        held.set()
+        assert [answer.result().status_code for answer in waiting] == [200, 200]
+    assert client.get("/").status_code == 200
 
 
 def test_without_tokens_a_service_stays_on_this_machine(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def create_app(service: Service) -> FastAPI:
     documents.install(app, (TaskBody, ExecuteBody, AppBody), tokens=True)
     openai_routes.include(app, deployed)
     app.add_middleware(BodyLimit, limit=lambda scope: settings.max_body)
-    limits.install(app, service.tokens, settings.rate, settings.origins, service.metrics)
+    limits.install(app, service.tokens, settings, service.metrics)
     app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
     if settings.origins:
         app.add_middleware(

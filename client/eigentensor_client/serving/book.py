@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     problem TEXT, outputs TEXT);
 CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void';
 CREATE INDEX IF NOT EXISTS ages ON jobs (created);
+CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number);
 CREATE TABLE IF NOT EXISTS events (
     task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number));
 """
@@ -185,11 +186,13 @@ class Book:
             return job
         raise TaskNotFound(f"this service has asked for no task {task}")
 
-    def jobs(self, before: int | None = None, limit: int = 50) -> list[tuple[int, Job]]:
-        """Jobs with their numbers, newest first; `before` is the number of the last one of the page before."""
-        query = "SELECT * FROM jobs WHERE number < ? ORDER BY number DESC LIMIT ?"
+    def jobs(self, caller: str = "", before: int | None = None, limit: int = 50) -> list[tuple[int, Job]]:
+        """A caller's jobs with their numbers, newest first; everybody's for the caller without a name. `before` is the
+        number of the last one of the page before."""
+        whose = "caller = ? AND" if caller else "? = '' AND"
+        query = f"SELECT * FROM jobs WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
         with self._lock:
-            rows = self._connection.execute(query, (before or 1 << 62, limit)).fetchall()
+            rows = self._connection.execute(query, (caller, before or 1 << 62, limit)).fetchall()
         return [(row["number"], _job(row)) for row in rows]
 
     def unfinished(self) -> list[Job]:

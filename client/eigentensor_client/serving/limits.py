@@ -11,8 +11,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eigentensor.web.problems import problem
+from eigentensor.errors import ConfigError
+from eigentensor.web.problems import problem, status_of
 from eigentensor_client.serving.metrics import Metrics
+from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 
 OPEN = frozenset({"/healthz", "/version"})  # for anybody, and any number of times
@@ -41,14 +43,16 @@ class Rate:
 
 
 class Guard:
-    """401 without a token where there are any, 403 for pages of other origins, 429 for those who call too often."""
+    """401 without a token where there are any, 403 for pages of other origins, 429 for those who call too often, or
+    have too many requests open."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, rate: Rate, origins: tuple[str, ...], metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         self._tokens = tokens
-        self._rate = rate
-        self._origins = origins
+        self._settings = settings
+        self._rate = Rate(settings.rate)
         self._metrics = metrics
+        self._open: dict[str, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,48 +66,92 @@ class Guard:
                 self._metrics.seconds.observe(time.perf_counter() - started)
             await send(message)
 
-        refusal = None if scope["path"] in OPEN else self._refusal(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, counted)
+        if scope["path"] in OPEN:
+            await self._app(scope, receive, counted)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, counted)
+            return
+        name = _counted(scope)
+        self._open[name] = self._open.get(name, 0) + 1
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
     def _refusal(self, scope: Scope) -> Response | None:
+        try:
+            caller = self._caller(scope)
+        except ConfigError as error:  # a damaged file of tokens lets nobody in
+            return problem(status_of(error), type(error).__name__, error.what, error.fix)
+        if isinstance(caller, Response):
+            return caller
+        scope["eigentensor.caller"] = caller
+        name = _counted(scope)
+        if wait := self._rate.wait(name):
+            return _later(f"more than {self._rate.rate:g} requests a second", math.ceil(wait))
+        if self._open.get(name, 0) >= self._settings.max_open:
+            return _later(f"{self._settings.max_open} requests of this caller are open", 1)
+        return None
+
+    def _caller(self, scope: Scope) -> str | Response:
+        """Whose token it is, empty where only the user of this machine can call; or a refusal."""
         headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        if origin is not None and origin not in self._origins and urlsplit(origin).netloc != headers.get("host"):
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if origin is not None and origin not in self._settings.origins and _place(origin) != host:
             return problem(
                 HTTPStatus.FORBIDDEN,
                 "ForeignOrigin",
                 f"pages of {origin!r} may not call this service",
                 "Allow the origin in the service's settings.",
             )
-        if not self._tokens and urlsplit(f"//{headers.get('host', '')}").hostname not in LOOPBACK:
+        if not self._tokens and self._settings.is_loopback:
+            if _place(f"//{host}", name=True) in LOOPBACK:
+                return ""
             # A page whose name was made to resolve to this machine has an origin that looks like this host.
             return problem(
                 HTTPStatus.MISDIRECTED_REQUEST, "ForeignHost", "without tokens this service answers to localhost alone"
             )
-        caller = f"address {scope['client'][0]}" if scope.get("client") else ""
-        if self._tokens:
-            kind, _, token = headers.get("authorization", "").partition(" ")
-            name = self._tokens.holder(token.strip()) if kind.lower() == "bearer" else None
-            if name is None:
-                return problem(
-                    HTTPStatus.UNAUTHORIZED,
-                    "Unauthorized",
-                    "this service wants a token that it knows",
-                    "Send `Authorization: Bearer et_…`; `eigentensor serve token new NAME` makes one.",
-                    {"WWW-Authenticate": 'Bearer realm="eigentensor"'},
-                )
-            caller = scope["eigentensor.caller"] = name
-        if wait := self._rate.wait(caller):
-            return problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "TooManyRequests",
-                f"more than {self._rate.rate:g} requests a second",
-                "Wait as long as Retry-After says.",
-                {"Retry-After": str(math.ceil(wait))},
-            )
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        name = self._tokens.holder(token.strip()) if kind.lower() == "bearer" else None
+        if name is not None:
+            return name
+        return problem(
+            HTTPStatus.UNAUTHORIZED,
+            "Unauthorized",
+            "this service wants a token that it knows",
+            "Send `Authorization: Bearer et_…`; `eigentensor serve token new NAME` makes one.",
+            {"WWW-Authenticate": 'Bearer realm="eigentensor"'},
+        )
+
+
+def _counted(scope: Scope) -> str:
+    """By what requests are counted: a token's name, or an address where there are none."""
+    return scope["eigentensor.caller"] or f"address {scope['client'][0] if scope.get('client') else ''}"
+
+
+def _place(url: str, *, name: bool = False) -> str | None:
+    """Host and port of a URL, or the host's name alone; None for what is no URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname if name else parts.netloc
+    except ValueError:
         return None
 
 
-def install(app: FastAPI, tokens: Tokens, rate: float, origins: tuple[str, ...], metrics: Metrics) -> None:
+def _later(what: str, seconds: int) -> Response:
+    return problem(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "TooManyRequests",
+        what,
+        "Wait as long as Retry-After says.",
+        {"Retry-After": str(seconds)},
+    )
+
+
+def install(app: FastAPI, tokens: Tokens, settings: Settings, metrics: Metrics) -> None:
     """Puts the guard before everything of an app."""
-    app.add_middleware(Guard, tokens=tokens, rate=Rate(rate), origins=origins, metrics=metrics)
+    app.add_middleware(Guard, tokens=tokens, settings=settings, metrics=metrics)

@@ -48,6 +48,6 @@ class Service:
 
 
 def caller_of(request: Request) -> str:
-    """Whose token the request has; empty where nobody needs one."""
+    """Whose token the request has; empty for the user of this machine, where nobody needs one."""
     caller: str = request.scope.get("eigentensor.caller", "")
     return caller

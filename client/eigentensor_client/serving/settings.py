@@ -28,6 +28,7 @@ class Settings(BaseSettings):
     budget_total: Tokens | None = Field(None, description="tokens that all days together may cost")
     max_price: Tokens = Field("0.05", description="tokens offered for a task unless its caller says less: the most")
     rate: float = Field(100, gt=0, description="requests per second of one caller; for a moment twice as many")
+    max_open: int = Field(256, gt=0, description="requests of one caller that may be open at a time")
     max_body: int = Field(64 << 20, gt=0, description="bytes of the largest request")
     patience: float = Field(600, gt=0, description="seconds that an answer may take; the task goes on after them")
     max_waiting: int = Field(64, gt=0, description="with `local`: executions that may wait for their turn")

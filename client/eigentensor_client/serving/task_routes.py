@@ -14,7 +14,7 @@ from eigentensor.store import parse_name
 from eigentensor_client.serving import asking, documents
 from eigentensor_client.serving.bodies import ExecuteBody, Stage, TaskBody
 from eigentensor_client.serving.book import Event, Job, State
-from eigentensor_client.serving.service import Service
+from eigentensor_client.serving.service import Service, caller_of
 
 Task = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
 
@@ -50,11 +50,14 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["tasks"])
     backend, book = service.backend, service.book
 
-    async def job_of(task: Task) -> Job:
+    async def job_of(task: Task, request: Request) -> Job:
         try:
-            return book.job(parse_name(task))
+            job = book.job(parse_name(task))
         except BlobNotFound:
             raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
+        if caller_of(request) not in ("", job.key.caller):
+            raise TaskNotFound(f"this service has asked for no task {job.task}")  # as if there was none
+        return job
 
     Found = Annotated[Job, Depends(job_of)]  # noqa: N806
 
@@ -82,11 +85,12 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/v1/tasks")
     async def list_tasks(
+        request: Request,
         cursor: Annotated[int | None, Query(ge=1, lt=1 << 62)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> dict[str, Any]:
-        """The tasks of this service, newest first. `next` is the cursor of the next page, null at the end."""
-        found = book.jobs(cursor, limit)
+        """The caller's tasks, newest first. `next` is the cursor of the next page, null at the end."""
+        found = book.jobs(caller_of(request), cursor, limit)
         tasks = [backend.show(job) for _, job in found]
         return {"schema": "eigentensor.tasks/1", "tasks": tasks, "next": found[-1][0] if len(found) == limit else None}
 

@@ -1,11 +1,13 @@
 """Bearer tokens: told once, stored as hashes."""
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from eigentensor.errors import BindingError, ConfigError
@@ -44,20 +46,29 @@ class Tokens:
         """Makes a token. Raises BindingError if the name is taken, or is none."""
         if not name.isprintable() or not 1 <= len(name) <= 64:
             raise BindingError(f"{name!r} is no name for a token", fix="Choose 1 to 64 printable characters.")
-        if name in list(self):
-            raise BindingError(f"there is a token {name!r} already", fix="Choose another name, or remove that one.")
         token = f"et_{secrets.token_urlsafe(32)}"
-        self._write({**self._names, _hash(token): name})
+        with self._alone():
+            if name in list(self):
+                raise BindingError(f"there is a token {name!r} already", fix="Choose another name, or remove that one.")
+            self._write({**self._names, _hash(token): name})
         return token
 
     def remove(self, name: str) -> None:
         """Raises BindingError if there is no token of that name."""
-        if name not in list(self):
-            raise BindingError(f"there is no token {name!r}", fix="`eigentensor serve token list` shows all names.")
-        self._write({hash_: known for hash_, known in self._names.items() if known != name})
+        with self._alone():
+            if name not in list(self):
+                raise BindingError(f"there is no token {name!r}", fix="`eigentensor serve token list` shows all names.")
+            self._write({hash_: known for hash_, known in self._names.items() if known != name})
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process changes the file meanwhile: what one removes, another must not write again."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._path.with_suffix(".lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _write(self, names: dict[str, str]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         tokens = [{"name": name, "sha256": hash_} for hash_, name in sorted(names.items(), key=lambda item: item[1])]
         text = json.dumps({"schema": _SCHEMA, "written": int(time.time()), "tokens": tokens}, indent=1) + "\n"
         write_whole(self._path, lambda file: _write_private(file, text))

@@ -1,0 +1,69 @@
+"""Several callers of one `eigentensor serve --local`: each has tasks of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from eigentensor.capture import TensorContext
+from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.apps import Apps
+from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
+from eigentensor_client.serving.running import assembled
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
+
+ASKED = {"inputs": {"x": [1, 2, 3, 4]}}
+Caller = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With one app, `double`."""
+    home = tmp_path_factory.mktemp("serve")
+    context = TensorContext()
+    graph = context.compile_to_graph(context.add_graph_input("x", (4,)) * 2)
+    deploy_local(Apps(home), "double", read_parts(graph.program, None, None, None, Apps(home)))
+    return home
+
+
+@pytest.fixture(scope="module")
+def http(home: Path) -> Iterator[TestClient]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EIGENTENSOR_CACHE_DIR", str(home / "blobs"))
+        with assembled(Settings(local=True, data=home, rate=1e6)) as service:
+            yield TestClient(create_app(service), base_url="http://localhost")
+
+
+@pytest.fixture(scope="module")
+def alice(home: Path) -> Caller:
+    return {"authorization": f"Bearer {Tokens(home / 'tokens.json').new('alice')}"}
+
+
+@pytest.fixture(scope="module")
+def bob(home: Path) -> Caller:
+    return {"authorization": f"Bearer {Tokens(home / 'tokens.json').new('bob')}"}
+
+
+def test_nobody_sees_or_takes_back_the_tasks_of_another(http: TestClient, alice: Caller, bob: Caller) -> None:
+    answer = http.post("/v1/apps/double", json=ASKED, headers=alice)
+    assert answer.status_code == 200, answer.text
+    task = answer.headers["eigentensor-task"]
+    assert http.get(f"/v1/tasks/{task}/result", headers=alice).status_code == 200
+    for word in ("", "/result", "/events", "/explain", "/receipt"):
+        refused = http.get(f"/v1/tasks/{task}{word}", headers=bob)
+        unknown = http.get(f"/v1/tasks/{'0' * 64}{word}", headers=bob)
+        assert (refused.status_code, refused.json()["code"]) == (404, "TaskNotFound"), word
+        assert refused.text.replace(task, "0" * 64) == unknown.text, "nor whether there is one"
+    assert http.post(f"/v1/tasks/{task}/cancel", headers=bob).status_code == 404
+    listed = [[said["task"] for said in http.get("/v1/tasks", headers=who).json()["tasks"]] for who in (alice, bob)]
+    assert listed == [[task], []]
+
+
+def test_a_key_of_one_caller_is_nothing_to_another(http: TestClient, alice: Caller, bob: Caller) -> None:
+    tasks = {
+        http.post("/v1/apps/double", json=ASKED, headers={**who, "idempotency-key": "k"}).headers["eigentensor-task"]
+        for who in (alice, bob, alice)
+    }
+    assert len(tasks) == 2
