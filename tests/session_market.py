@@ -20,6 +20,7 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.localnet import pass_seed
 from eigentensor.tracing import Execution, retrace
+from eigentensor_client import waiting
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
 from eigentensor_operator.data import Shelf
@@ -122,15 +123,19 @@ class Killed(BaseException):
 def killing(client: Client, moment: str) -> Iterator[None]:
     """The client's process ends before its order leaves (`send`), when it is posted (`wait`), or when the result is
     there and nobody was told (`deliver`)."""
-    real = getattr(client, moment)
+    owner: Any = client if moment == "send" else waiting
+    real = getattr(owner, moment)
 
-    def die(*arguments: Any, **options: Any) -> None:
-        if moment == "deliver":
-            real(*arguments, **options)
+    def never(*_: Any) -> None:
         raise Killed
 
-    setattr(client, moment, die)
-    with pytest.raises(Killed):
+    def steps(*arguments: Any, **options: Any) -> waiting.Steps[None]:
+        if moment == "deliver":
+            yield from real(*arguments, **options)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(owner, moment, never if moment == "send" else steps)
         yield
 
 

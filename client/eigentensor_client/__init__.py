@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eigentensor_client.aio import AsyncClient as AsyncClient
+    from eigentensor_client.async_client import AsyncClient as AsyncClient
     from eigentensor_client.client import Client as Client
     from eigentensor_client.results import Plan as Plan
     from eigentensor_client.results import TaskResult as TaskResult
 
 _HOMES = {
-    "AsyncClient": "eigentensor_client.aio",
+    "AsyncClient": "eigentensor_client.async_client",
     "Client": "eigentensor_client.client",
     "Plan": "eigentensor_client.results",
     "TaskResult": "eigentensor_client.results",

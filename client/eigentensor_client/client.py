@@ -1,177 +1,35 @@
 """The client: one account that pays for tasks on one network."""
 
-import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from eth_account.signers.local import LocalAccount
-
-from eigentensor import economics
-from eigentensor.chain import Chain, Network, Order, State, order_uuid
-from eigentensor.dispute import refuse
-from eigentensor.errors import (
-    BlobCorrupt,
-    BlobNotFound,
-    EigenTensorError,
-    InsufficientFunds,
-    NotDisputable,
-    NotYet,
-    Reverted,
-    StoreError,
-    TaskNotFound,
-)
+from eigentensor.chain import Order, State, order_uuid
+from eigentensor.errors import BlobCorrupt, BlobNotFound, EigenTensorError, NotYet, Reverted, TaskNotFound
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
-from eigentensor.store import GatewayClient, LocalStore
 from eigentensor_client import orders, stages, views, waiting
-from eigentensor_client.accounts import choose_account
-from eigentensor_client.amounts import amount
-from eigentensor_client.orders import Roots, Terms, Work
-from eigentensor_client.plans import plan
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.posting import Payer
 from eigentensor_client.receipts import receipt_of
-from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.session import Session
-from eigentensor_client.transfer import Part, Tell, bound, download_outputs, download_states, silent, upload
+from eigentensor_client.transfer import Part, Tell, download_outputs, download_states, silent
 
-POSTS = 32  # orders in one transaction
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 
 
-class Client:
-    """Plans, posts, waits, fetches, verifies; from several threads at once, if they like. `aio.AsyncClient` is the same
-    for `async` functions.
+class Client(Payer):
+    """Plans, posts, waits, fetches, verifies; from several threads at once, if they like. `AsyncClient` is the same for
+    `async` functions.
 
     Usable as a context manager. Errors are those of `eigentensor.errors`; whatever is raised, no money is stuck: each
     state of a task ends by time, and this client ends the tasks that it waits for if nobody else does.
     """
-
-    _posting = Lock()  # of all clients here: an account's allowance is for what follows it
-
-    def __init__(
-        self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
-    ) -> None:
-        """Without arguments the network and the keystore that the environment names; on a local chain a known key."""
-        self.network = network if isinstance(network, Network) else Network.load(network)
-        self.chain = Chain(self.network, account or choose_account(self.network))
-        self.store = store or LocalStore()
-        self.gateway = GatewayClient(self.network.gateway_url, self.store)
-        self.poll = 0.2 if self.network.is_local else 2.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.gateway.close()
-        self.chain.journal.close()
-
-    @property
-    def address(self) -> str:
-        return self.chain.address
-
-    # ---- Before paying ----
-
-    def plan(self, work: Work, terms: Terms) -> Plan:
-        """What the work would cost on these terms. Raises what `check` raises."""
-        self.check(work, terms)
-        return self.estimate(work, terms)
-
-    def estimate(self, work: Work, terms: Terms) -> Plan:
-        """As `plan`, of a work whose tensors are not looked at."""
-        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
-        return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
-
-    def check(self, work: Work, terms: Terms) -> None:
-        """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
-        could not be convicted), TermsRefused (the market would not take it)."""
-        bound(work)
-        self.check_program(work.program, terms, work.repeat)
-
-    def check_program(self, program: Program, terms: Terms, repeat: int = 1) -> None:
-        """As `check`, of what can be said without tensors."""
-        orders.check_terms(self._parameters, terms)
-        if (reason := refuse(program, repeat)) is not None:
-            raise NotDisputable(reason)
-
-    @property
-    def _parameters(self) -> economics.Parameters:
-        return self.network.deployment.parameters
-
-    def _operators(self) -> int | None:
-        try:
-            return len(self.gateway.operators()["operators"])
-        except StoreError:
-            return None
-
-    # ---- Posting ----
-
-    def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
-        """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
-
-        Weights that several works share, as the same object, are read once. Raises what `check` raises, and
-        InsufficientFunds, before anything is uploaded or spent.
-        """
-        for work in works:
-            self.check(work, terms)
-        self.check_escrow(len(works), terms)
-        tell("uploading what the gateway does not have")
-        drafts: list[Order] = []
-        given: dict[int, bytes] = {}
-        for work in works:
-            roots = upload(self.gateway, replace(work, weights=given.get(id(work.weights), work.weights)), tell)
-            if work.weights:
-                given[id(work.weights)] = roots.weights
-            drafts.append(self.draft(work, roots, terms))
-        return self.send(drafts, tell)
-
-    def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
-        """A new order for a work whose parts the gateway has. Nothing is sent."""
-        block = self.chain.block_number()
-        return orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters)
-
-    def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
-        """Makes orders tasks. An order becomes one task at most, however often it is sent."""
-        tell("posting")
-        with self._posting, waiting.sending():
-            self.provide(sum(map(orders.escrow_of, drafts)))
-            for start in range(0, len(drafts), POSTS):
-                self.chain.post_many(drafts[start : start + POSTS])
-        return [views.view(self.chain, order) for order in drafts]
-
-    def check_escrow(self, tasks: int, terms: Terms) -> None:
-        """Raises InsufficientFunds unless the account can pay for so many tasks."""
-        needed = tasks * orders.escrow(self._parameters, terms)
-        self.check_funds(needed, "the escrow", fix="Offer a lower --max-price, fewer --verifiers, or get tokens.")
-
-    def check_funds(self, needed: int, what: str, *, fix: str) -> None:
-        """Raises InsufficientFunds unless the account has so many wei for `what`, and something for gas."""
-        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
-        if balance + tokens < needed:
-            raise InsufficientFunds(
-                f"{self.amount(needed)} are needed for {what}, {self.address} has "
-                f"{self.amount(balance)} in the market and {self.amount(tokens)} in its wallet",
-                fix=fix,
-            )
-        if not self.chain.ether_of(self.address):
-            raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
-
-    def provide(self, needed: int) -> None:
-        """Lets the market take so many wei of the account: what its balance lacks, from its tokens."""
-        missing = needed - self.chain.balance_of(self.address).balance
-        if missing > 0:
-            self.chain.ensure_allowance(self.network.deployment.task_market, missing)
 
     # ---- Waiting ----
 
@@ -332,10 +190,6 @@ class Client:
         if order_uuid(order, self.network.deployment.domain).hex() != entry["task"]:
             raise BlobCorrupt(f"the gateway gave another order for task {entry['task']}")
         return order
-
-    def amount(self, wei: int) -> str:
-        """An amount of the market's token as people read it."""
-        return amount(wei, self.network.deployment)
 
 
 @lru_cache(maxsize=4)

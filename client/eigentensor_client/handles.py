@@ -116,7 +116,7 @@ def before(later: Sequence[Handle[Any]]) -> Iterator[None]:
     except GeneratorExit:
         raise
     except BaseException as error:
-        waiting.note(error, [handle.posted for handle in later])
+        waiting.note(error, [handle.uuid for handle in later])
         raise
 
 

@@ -69,32 +69,35 @@ def complete(client: "Client", task: TaskView, stage: str, timeout: float | None
 
 
 @contextmanager
-def going_on(tasks: Sequence[TaskView]) -> Iterator[None]:
+def going_on(tasks: Sequence[TaskView], here: str = "") -> Iterator[None]:
     """Whatever ends the block early, but for the end of a task itself, says how to take up those that go on."""
     try:
         yield
     except (TaskError, GeneratorExit):
         raise
     except BaseException as error:
-        note(error, tasks)
+        note(error, [task.uuid for task in tasks], here)
         raise
 
 
 @contextmanager
-def sending() -> Iterator[None]:
-    """Whatever ends the block early without an answer of the chain says that orders may have become tasks."""
+def sending(posted: Sequence[str]) -> Iterator[None]:
+    """Whatever ends the block early names what is `posted` by then; without an answer of the chain it says that the
+    others may become tasks, too."""
     try:
         yield
-    except (KeyboardInterrupt, Unreachable, NotMined) as error:
-        error.add_note("what was being posted may become a task all the same: `eigentensor ps` lists it then")
+    except BaseException as error:
+        note(error, posted)
+        if isinstance(error, KeyboardInterrupt | Unreachable | NotMined):
+            error.add_note("what was being posted may become a task all the same: `eigentensor ps` lists it then")
         raise
 
 
-def note(error: BaseException, tasks: Sequence[TaskView]) -> None:
-    """Adds to an error how to take up tasks that go on."""
-    for task in tasks:
-        short = task.uuid[:10]
+def note(error: BaseException, tasks: Sequence[str], here: str = "") -> None:
+    """Adds to an error how to take up tasks that go on: by the command, and, if named, by a function `here`."""
+    for uuid in tasks:
+        short = uuid[:10]
         error.add_note(
-            f"task {task.uuid} goes on: `eigentensor get {short} -o FILE` takes it up; "
-            f"while nobody accepted it, `eigentensor cancel {short}` takes it back"
+            f"task {uuid} goes on: `eigentensor get {short} -o FILE`{f' or `{here}({short!r})`' if here else ''} "
+            f"takes it up; while nobody accepted it, `eigentensor cancel {short}` takes it back"
         )

@@ -1,5 +1,6 @@
 """Sessions on the deployed contracts: chains of states, whoever executes them, whoever lies, whenever one is killed."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tinygrad import Tensor, nn
 from captured_graphs import Block
 from eigentensor import reference
 from eigentensor.capture import capture
-from eigentensor.chain import Chain, Network, State, to_wei
+from eigentensor.chain import Chain, Network, State, anvil_account, to_wei
 from eigentensor.dispute import Reason
 from eigentensor.errors import (
     BindingError,
@@ -29,14 +30,17 @@ from eigentensor.errors import (
     TaskCancelled,
 )
 from eigentensor.program.binding import Results
+from eigentensor.store import LocalStore
 from eigentensor.testing.programs import Example
 from eigentensor_aggregator.config import Settings
+from eigentensor_client import AsyncClient
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work, escrow_of
+from eigentensor_client.progress import ATTEMPTS
 from eigentensor_client.results import TaskResult
-from eigentensor_client.session import ATTEMPTS, Session
-from game_table import Table, brought
+from eigentensor_client.session import Session
+from game_table import CLIENT, Table, brought
 from operator_daemons import work_of
 from session_market import Market, honestly, killing, lying, not_at_all, silently, withdrawn
 from worked_examples import layer
@@ -199,6 +203,40 @@ def test_a_killed_session_is_taken_up_where_it_was_and_pays_once(
         assert bits(session.result().outputs) == bits(expected[-1].outputs)
         assert wealth(client) == before - len(moments) * escrow_of(session.history.steps[0].order)
         assert session.history.void == ()
+
+
+def test_a_session_in_asyncio_is_cancelled_taken_up_and_pays_once(market: Market, tmp_path: Path) -> None:
+    path, work, expected = tmp_path / "a.session", sums().work, sums().locally(2)
+    payer = (market.network, anvil_account(CLIENT), LocalStore(tmp_path / "payer"))
+
+    async def story() -> None:
+        async with (
+            AsyncClient(*payer) as client,
+            await client.session(work.program, work.weights, work.states, TERMS, path) as session,
+        ):
+            first = asyncio.create_task(session.run(sums().inputs(0), variables={"pos": 0}))
+            while session.history.under_way is None or market.state(session.history.under_way.order) is State.NONE:
+                await asyncio.sleep(0.05)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await first
+            [note] = cancelled.value.__notes__
+            assert f"step 0 goes on as task {market.uuid(session.history.under_way.order).hex()}" in note
+            with pytest.raises(SessionBusy, match="another process"):
+                await client.resume(path)
+        async with AsyncClient(*payer) as client, await client.resume(path) as session:
+            told = market.told(lambda: session.history)
+            calls = [session.run(sums().inputs(step), variables={"pos": step}, tell=told) for step in range(2)]
+            results = await asyncio.gather(*calls)
+            assert [bits(result.outputs) for result in results] == [bits(each.outputs) for each in expected]
+            assert bits(await session.states()) == bits(expected[-1].states)
+            assert bits((await session.result(0)).outputs) == bits(expected[0].outputs)
+            await session.look()
+            await session.rewind(1)
+            assert (session.step, len(market.executors)) == (1, 2)
+            assert (await session.plan()).max_price == TERMS.max_price
+
+    asyncio.run(story())
 
 
 @pytest.mark.slow

@@ -1,0 +1,227 @@
+"""How a session goes on: what is asked is in its file before it is sent, what came of it before it is told."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from eigentensor import merkle
+from eigentensor.chain import NONE, State
+from eigentensor.errors import (
+    BindingError,
+    ConfigError,
+    EigenTensorError,
+    ExecutorConvicted,
+    ExecutorFailed,
+    NobodyAccepted,
+    Reverted,
+    SessionBusy,
+    SessionRewound,
+    TaskCancelled,
+    TaskError,
+)
+from eigentensor.program import Kind, Program
+from eigentensor_client import orders, transfer, views, waiting
+from eigentensor_client.history import Asked, History
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.results import TaskResult, TaskView, Tensors
+from eigentensor_client.session_file import SessionFile
+from eigentensor_client.transfer import Part, Tell
+from eigentensor_client.waiting import Steps
+
+if TYPE_CHECKING:
+    from eigentensor_client.client import Client
+
+ATTEMPTS = 3  # orders for one step, while tasks end without a result
+#: How a task ends without a result that costs the client nothing.
+_ENDS: dict[type[TaskError], str] = {
+    NobodyAccepted: "expired",
+    ExecutorFailed: "failed",
+    ExecutorConvicted: "convicted",
+}
+
+
+class Progress:
+    """The history of a session, and what changes it. Each change is in the file before anything follows from it."""
+
+    def __init__(self, client: "Client", program: Program, history: History, file: SessionFile | None = None) -> None:
+        self.client = client
+        self.program = program
+        self.history = history
+        self._file = file
+
+    @property
+    def step(self) -> int:
+        """The number of the next step: so many have a result."""
+        return len(self.history.steps)
+
+    def running(
+        self,
+        inputs: Tensors,
+        variables: Mapping[str, int],
+        repeat: int,
+        stage: str,
+        terms: Terms | None,
+        timeout: float | None,
+        tell: Tell,
+    ) -> Steps[TaskResult]:
+        """As `Session.run`."""
+        self.look()
+        chosen = orders.terms_for(stage, terms or self.history.terms)
+        work = self._work(inputs, variables, repeat)
+        self.client.check(work, chosen)
+        if self.history.under_way is None:
+            self.client.check_escrow(1, chosen)
+        roots = transfer.upload(self.client.gateway, work, tell)
+        if self.history.under_way is None:
+            history = self.history if terms is None else self.history.on(terms)
+            self._write(history.asks(self.client.draft(work, roots, chosen), work.variables))
+        elif not self.history.is_under_way(roots, repeat):
+            raise SessionBusy(
+                f"step {self.step} is under way with another work: task {self.history.task(self._asked.order)}",
+                fix="Wait for it (`session wait`), or give it up (`session rewind`).",
+            )
+        return (yield from self._finishing(stage, timeout, tell))
+
+    def awaiting(self, stage: str, timeout: float | None, tell: Tell) -> Steps[None]:
+        """As `Session.wait`."""
+        orders.check_stage(stage)
+        if self.history.under_way is not None:
+            yield from self._finishing(stage, timeout, tell)
+        for number, step in enumerate(self.history.steps):
+            if not step.final:
+                try:
+                    task = views.view(self.client.chain, step.order)
+                    yield from waiting.wait(self.client, task, stage, timeout, tell)
+                except ExecutorConvicted as error:
+                    self._void(number, error)
+        self.look()
+
+    def look(self) -> None:
+        """Asks the chain about all steps that are not final.
+
+        Raises SessionRewound if an executor was convicted: the session stands before that step then.
+        """
+        history = self.history
+        for number, step in enumerate(history.steps):
+            if not step.final:
+                state = self.client.chain.task_at(bytes.fromhex(history.task(step.order))).state
+                if state is State.CONVICTED:
+                    self._void(number, self.client.failure(views.view(self.client.chain, step.order)))
+                if state is State.FINAL:
+                    history = history.finals(number)
+        if history != self.history:
+            self._write(history)
+
+    def rewind(self, step: int) -> None:
+        """Goes back to where a step begins: that one, all after it and the one under way count no more.
+
+        What is under way is taken back if nobody has accepted it; whatever else is void stays paid for.
+        Raises BindingError for a step that there is not.
+        """
+        if not 0 <= step <= self.step:
+            raise BindingError(f"there is no step {step}", fix=f"The session has {self.step} of them.")
+        self._rewind(step, "rewound")
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Whatever ends the block early, but for the end of a task itself, says how to take up the step under way."""
+        try:
+            yield
+        except (TaskError, GeneratorExit):
+            raise
+        except BaseException as error:
+            if (asked := self.history.under_way) is not None:
+                task = self.history.task(asked.order)
+                error.add_note(f"step {self.step} goes on as task {task}: `run` of the same, or `wait`, takes it up")
+            raise
+
+    # ---- How ----
+
+    def _work(self, inputs: Tensors, variables: Mapping[str, int], repeat: int) -> Work:
+        weights: Part = {} if self.history.weights == NONE else self.history.weights
+        return Work(self.program, inputs, weights, self.history.next_states, variables, repeat)
+
+    def _finishing(self, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+        """The result of the step under way, asked for again if need be."""
+        for last in [False] * (ATTEMPTS - 1) + [True]:
+            task = self._sent(tell)
+            try:
+                task = yield from waiting.wait(self.client, task, stage, timeout, tell)
+                break
+            except TaskCancelled:
+                self._write(self.history.gives_up("cancelled"))
+                raise
+            except (NobodyAccepted, ExecutorFailed, ExecutorConvicted) as error:
+                self.look()
+                if last:
+                    self._write(self.history.gives_up(_ENDS[type(error)]))
+                    raise
+                tell(f"{error.what}; asked again from the same states")
+                self._ask_again(_ENDS[type(error)])
+        self.look()
+        result = yield from waiting.deliver(self.client, task, tell, states=False)
+        outputs = merkle.kind_root(self.program, Kind.OUTPUT, result.outputs)
+        self._write(self.history.answered(outputs, result.states_root))
+        return result
+
+    def _sent(self, tell: Tell) -> TaskView:
+        """The task under way, posted now if it has not been."""
+        while True:
+            order = self._asked.order
+            task = views.view(self.client.chain, order)
+            if task.state is not State.NONE:
+                return task
+            if task.block >= order.accept_by:
+                self._ask_again("never posted")  # and no market would take it now
+                continue
+            try:
+                return self.client.send([order], tell)[0]
+            except Reverted:
+                again = views.view(self.client.chain, order)
+                if again.state is State.NONE and again.block < order.accept_by:
+                    raise
+
+    def _check_end(self) -> None:
+        """Each order names the states before it, and its task is its hash: only the last step's are the file's word."""
+        if self.step:
+            last = self.history.steps[-1]
+            task = bytes.fromhex(self.history.task(last.order))
+            if self.client.chain.outputs_root_of(task) not in (NONE, last.outputs_root):
+                raise ConfigError(
+                    f"task {task.hex()} has another result than the session's file says",
+                    fix="The file was changed: take one from before.",
+                )
+
+    def _ask_again(self, why: str) -> None:
+        asked = self._asked
+        order = orders.renewed(asked.order, secrets.randbits(128), self.client.chain.block_number())
+        self._write(self.history.gives_up(why).asks(order, asked.variables))
+
+    @property
+    def _asked(self) -> Asked:
+        assert self.history.under_way is not None
+        return self.history.under_way
+
+    def _void(self, step: int, error: EigenTensorError | None) -> NoReturn:
+        """An executor was convicted for a step: nothing that was built on it counts."""
+        void = self.step - step
+        self._rewind(step, "convicted" if void == 1 else "convicted, or built on what was")
+        raise SessionRewound(
+            f"step {step} was wrong, {void} of {step + void} steps are void{f': {error.what}' if error else ''}",
+            step,
+            fix=f"Run them again: the session goes on with the states before step {step}.",
+        )
+
+    def _rewind(self, step: int, why: str) -> None:
+        if self.history.under_way is not None:
+            task = views.view(self.client.chain, self._asked.order)
+            if task.state is State.OPEN:
+                with suppress(Reverted):  # accepted just now
+                    self.client.cancel(task)
+        self._write(self.history.rewound(step, why))
+
+    def _write(self, history: History) -> None:
+        if self._file is not None:
+            self._file.write(history)
+        self.history = history
