@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.book import Book, State
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.transfer import Tell, silent
@@ -180,10 +181,29 @@ def test_a_budget_holds_over_restarts_and_what_comes_back_can_be_spent_again(
     with served(tmp_path, Lonely(net.network), budget=budget) as http:
         task = http.post("/v1/tasks", json=body).json()["task"]
     with served(tmp_path, Lonely(net.network), budget=budget) as http:
-        refused = http.post("/v1/tasks", json=body)
+        blobs = len(list(LocalStore()))
+        others = {"a": np.ones((8, 16)).tolist(), "b": np.ones((16, 8)).tolist()}
+        refused = http.post("/v1/tasks", json=body | {"inputs": others})
+        assert len(list(LocalStore())) == blobs, "nothing is uploaded that will not be paid for"
         assert refused.status_code == 402 and refused.json()["code"] == "BudgetSpent"
         assert refused.headers["content-type"] == "application/problem+json"
         assert http.post(f"/v1/tasks/{task}/cancel").json()["state"] == "cancelled"
         again = http.post("/v1/tasks", json=body)
         assert again.status_code == 202
         http.post(f"/v1/tasks/{again.json()['task']}/cancel")
+
+
+@pytest.mark.slow
+def test_a_task_that_the_chain_forgot_is_void_once_it_cannot_come_back(
+    net: Devnet, body: dict[str, Any], tmp_path: Path
+) -> None:
+    with served(tmp_path, Dying(net.network)) as http, pytest.raises(Killed):
+        http.post("/v1/tasks", json=body)
+    (path,) = tmp_path.glob("*.sqlite")
+    with closing(Book(path)) as book:
+        [(_, job)] = book.jobs()
+        book.tell(job.task, {"stage": "open"}, state=State.OPEN)  # as if it had been in a block
+    net.anvil.mine_past(Order.from_json(job.posted or {}).accept_by)
+    with served(tmp_path, Lonely(net.network)) as http:
+        assert "event: void" in http.get(f"/v1/tasks/{job.task}/events").text
+        assert "et_serve_spent_wei 0.0" in http.get("/metrics").text

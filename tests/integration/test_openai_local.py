@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import openai
 import pytest
@@ -18,6 +19,7 @@ from eigentensor.capture import GraphProgram, TensorContext, capture
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.cli import main
+from eigentensor_client.serving import openai_texts
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import Here, deploy_local, read_named, read_parts
@@ -173,12 +175,16 @@ def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, mute: str) ->
     assert refused.value.param == "n"
 
 
-def test_an_answer_that_nobody_reads_is_not_written_to_its_end(
-    chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_nobody_reads_is_not_written_any_further(
+    chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
+    steps, write = [], openai_texts.Here.write
+    monkeypatch.setattr(openai_texts.Here, "write", lambda self, step: steps.append(step) or write(self, step))
     monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
     deploy_page(Apps(tmp_path), chat_graph)
-    body = json.dumps({"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0}).encode()
+    asked = {"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0, "stream": stream}
+    body = json.dumps(asked).encode()
     received: list[dict[str, Any]] = [{"type": "http.disconnect"}, {"type": "http.request", "body": body}]
     sent: list[Any] = []
 
@@ -196,6 +202,7 @@ def test_an_answer_that_nobody_reads_is_not_written_to_its_end(
     with assembled(Settings(local=True, data=tmp_path)) as service:
         asyncio.run(create_app(service)(scope, receive, send))
     assert [message.get("status") for message in sent] == [408, None]
+    assert len(steps) == 1, "the one during which its reader went away"
 
 
 def test_models_are_the_apps_that_speak_text(ai: openai.OpenAI, page: str, mute: str) -> None:
@@ -244,6 +251,32 @@ def test_embeddings_are_the_pooled_vectors_of_each_text(ai: openai.OpenAI, words
     with pytest.raises(openai.BadRequestError) as refused:
         ai.embeddings.create(model="words", input=texts, dimensions=2)
     assert refused.value.param == "dimensions"
+
+
+class Lossy(httpx.HTTPTransport):
+    """Requests arrive; the first answer does not."""
+
+    lost = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        if self.lost:
+            return answer
+        self.lost += 1
+        answer.close()
+        raise httpx.ReadTimeout("lost", request=request)
+
+
+def test_what_a_client_sends_again_by_itself_is_not_asked_for_twice(url: str, words: np.ndarray) -> None:
+    def tasks() -> int:
+        return len(httpx.get(f"{url}/v1/tasks", params={"limit": 200}).json()["tasks"])
+
+    before, lossy = tasks(), Lossy()
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=httpx.Client(transport=lossy)) as ai:
+        ai.embeddings.create(model="words", input="a task")
+        assert (lossy.lost, tasks()) == (1, before + 1)
+        ai.embeddings.create(model="words", input="a task")
+        assert tasks() == before + 2, "asked for once more by its user"
 
 
 def test_a_token_is_an_api_key(tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ def test_a_day_begins_at_midnight_and_the_whole_never_ends(path: Path) -> None:
     book.close()
 
 
+def test_a_day_has_so_many_tasks_whatever_they_cost(path: Path) -> None:
+    book, two = Book(path), (Budget(tasks=2), None)
+    for task in "ab":
+        book.add(job(task, escrow=0), SAID, two)
+        book.tell(task, {"stage": "cancelled"}, state=State.ENDED, cost=0)
+    with pytest.raises(ServiceBusy, match="2 tasks were asked for today"):
+        book.add(job("c", escrow=0), SAID, two)
+    book.add(job("c", escrow=0, at=NOON + DAY), SAID, two)
+    book.close()
+
+
 def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
     book, digits = Book(path), replace(job("a"), app="digits")
     book.add(digits, SAID, (Budget(30), None), (Budget(15), "digits"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
+from anyio import to_thread
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
@@ -96,10 +97,20 @@ async def read_ask(service: Service, request: Request, model: type[TaskBody], qu
 
 async def asked(service: Service, request: Request, ask: Ask) -> Job:
     """The task of a request, posted now unless its Idempotency-Key names one already."""
+    return await posted(service, ask, caller_of(request), key_of(request))
+
+
+async def posted(service: Service, ask: Ask, caller: str, key: str | None) -> Job:
+    """The task of a caller, posted now unless the key names one already."""
+    return await to_thread.run_sync(service.backend.ask, ask, caller, key, limiter=service.asking)
+
+
+def key_of(request: Request) -> str | None:
+    """The Idempotency-Key of a request. Raises 400 for what is none."""
     key = request.headers.get("idempotency-key")
     if key is not None and _KEY.fullmatch(key) is None:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "an Idempotency-Key has 1 to 255 visible ASCII characters")
-    return await run_in_threadpool(service.backend.ask, ask, caller_of(request), key)
+    return key
 
 
 async def finished(service: Service, job: Job, stage: str, seconds: float) -> bool:

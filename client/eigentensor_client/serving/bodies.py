@@ -145,7 +145,7 @@ def tensors_of(program: Program, role: Role, given: Mapping[str, TensorLike]) ->
 def _array(name: str, expected: DType | None, value: TensorLike) -> np.ndarray[Any, Any]:
     try:
         if not isinstance(value, TensorBody):
-            return np.asarray(value, None if expected is None else STORAGE[expected])
+            return np.empty(0) if expected is None else _of_lists(expected, value)
         if value.dtype not in _DTYPES:
             raise ValueError(f"{value.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
         data = base64.b64decode(value.data, validate=True)
@@ -154,6 +154,24 @@ def _array(name: str, expected: DType | None, value: TensorLike) -> np.ndarray[A
         raise BindingError(
             f"tensor {name!r}: {error}", fix="Give dtype, shape and the elements as base64; or nested lists of numbers."
         ) from None
+
+
+def _of_lists(dtype: DType, value: TensorLike) -> np.ndarray[Any, Any]:
+    """Numbers are rounded to a float, otherwise what they are: `null` is none, and 1.5 no whole one.
+
+    Raises ValueError, TypeError, OverflowError.
+    """
+    storage = STORAGE[dtype]
+    with np.errstate(over="ignore"):  # beyond the largest float is infinity, as rounding has it
+        found = np.asarray(value, storage)
+    elements = np.asarray(value, object).flat
+    if dtype is DType.BOOL:
+        is_exact = set(elements) <= {False, True}
+    else:
+        is_exact = set(map(type, elements)) <= ({bool, int, float} if storage.kind == "f" else {bool, int})
+    if not is_exact:
+        raise ValueError(f"there are elements that are no {dtype.name.lower()}")
+    return found
 
 
 def tensors_in(data: bytes) -> Tensors:

@@ -76,10 +76,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Wei that a day (UTC) and all days together may cost; None is no limit."""
+    """Wei that a day (UTC) and all days together may cost, and how many tasks a day may have; None is no limit."""
 
     day: int | None = None
     total: int | None = None
+    tasks: int | None = None
 
 
 class Book:
@@ -119,13 +120,12 @@ class Book:
     def add(self, job: Job, said: dict[str, Any], *budgets: tuple[Budget, str | None]) -> Job:
         """Writes a job and its first event down, or finds the job that its key names already.
 
-        Each budget is for one app, or (None) for all jobs. Raises KeyReused; BudgetSpent if a budget does not allow it.
+        Raises KeyReused, and what `check` raises.
         """
         with self._together():
             if (known := self.known(job.key)) is not None:
                 return known
-            for budget, app in budgets:
-                self._check(budget, app, job)
+            self.check(job.escrow, job.created, *budgets)
             self._connection.execute(
                 "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -142,14 +142,24 @@ class Book:
             rows = self._connection.execute(query, (since, app, app)).fetchall()
         return sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
 
-    def _check(self, budget: Budget, app: str | None, job: Job) -> None:
-        since = job.created - job.created % DAY
-        for limit, spent, word in (
-            (budget.day, self.spent(since, app), "of today"),
-            (budget.total, self.spent(0, app), "in all"),
-        ):
-            if limit is not None and spent + job.escrow > limit:
-                raise BudgetSpent(limit, spent, job.escrow, f"{word}{f' of app {app}' if app else ''}")
+    def check(self, escrow: int, created: float, *budgets: tuple[Budget, str | None]) -> None:
+        """Each budget is for one app, or (None) for all jobs. Raises BudgetSpent if one does not allow a job of such an
+        escrow, ServiceBusy if there were too many jobs today."""
+        since = created - created % DAY
+        for budget, app in budgets:
+            of = f" of app {app}" if app else ""
+            for limit, start, word in ((budget.day, since, "of today"), (budget.total, 0, "in all")):
+                if limit is not None and (spent := self.spent(start, app)) + escrow > limit:
+                    raise BudgetSpent(limit, spent, escrow, word + of)
+            if budget.tasks is not None and self._asked(since, app) >= budget.tasks:
+                raise ServiceBusy(
+                    f"{budget.tasks} tasks{of} were asked for today (UTC): no more may be", fix="Ask again tomorrow."
+                )
+
+    def _asked(self, since: float, app: str | None) -> int:
+        query = "SELECT count(*) FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
+        with self._lock:
+            return int(self._connection.execute(query, (since, app, app)).fetchone()[0])
 
     # ---- Telling ----
 

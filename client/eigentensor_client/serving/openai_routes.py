@@ -1,5 +1,6 @@
 """`/v1/chat/completions`, `/v1/embeddings` and `/v1/models`, for OpenAI's clients as they are."""
 
+from contextlib import aclosing
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from eigentensor_client.serving.openai_chat import ChatRequest
 from eigentensor_client.serving.openai_completion import Completion, proofs
 from eigentensor_client.serving.openai_embeddings import EmbeddingsRequest
 from eigentensor_client.serving.openai_errors import REFUSALS, Unsupported, error_object
+from eigentensor_client.serving.openai_retries import Retries
 from eigentensor_client.serving.openai_texts import Writers
 from eigentensor_client.serving.service import caller_of
 
@@ -40,7 +42,7 @@ def include(app: FastAPI, deployed: Deployed) -> None:
 
 def _router(deployed: Deployed) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["openai"], responses=REFUSALS)
-    writers = Writers(deployed)
+    writers, retries = Writers(deployed), Retries()
 
     @routes.get("/models")
     def list_models() -> dict[str, Any]:
@@ -56,36 +58,38 @@ def _router(deployed: Deployed) -> APIRouter:
     async def complete(body: ChatRequest, request: Request) -> Response:
         """A chat app's answer. With a seed it is the same whenever it is asked for, on every device."""
         app = await run_in_threadpool(deployed.model, body.model, (Chat,))
-        completion = await run_in_threadpool(Completion, deployed, app, body, request.headers.get("idempotency-key"))
+        completion = await run_in_threadpool(Completion, deployed, app, body, await retries.key(request))
         pieces = completion.pieces(writers, caller_of(request))
         first = await anext(pieces)  # what is wrong is known before an answer begins
-        if body.stream:
+        if body.stream and not await request.is_disconnected():
             events = completion.events(first, pieces)
             return StreamingResponse(events, headers=completion.headers(), media_type="text/event-stream")
-        async for _ in pieces:
-            if await request.is_disconnected():  # nobody reads it: nothing more is paid for
-                await pieces.aclose()
-                return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
+        async with aclosing(pieces):
+            while completion.answer.finish is None:
+                if await request.is_disconnected():  # nobody reads it: nothing more is paid for
+                    return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
+                await anext(pieces)
         return JSONResponse(completion.whole(), headers=completion.headers())
 
     @routes.post("/embeddings")
     async def embed(body: EmbeddingsRequest, request: Request) -> Response:
         """A vector for each text, with as few tasks as the encoder's rows allow."""
         app = await run_in_threadpool(deployed.model, body.model, (Embeddings,))
-        return await _embedded(deployed, app, body, request)
+        return await _embedded(deployed, app, body, request, await retries.key(request))
 
     return routes
 
 
-async def _embedded(deployed: Deployed, app: App, body: EmbeddingsRequest, request: Request) -> Response:
+async def _embedded(
+    deployed: Deployed, app: App, body: EmbeddingsRequest, request: Request, key: str | None
+) -> Response:
     assert isinstance(app.model, Embeddings)
     service, program, pairs = deployed.service, deployed.program(app), deployed.tokenizer(app)
     rows = await run_in_threadpool(openai_embeddings.read, body, pairs, Embeddings.shape(program)[1])
-    caller, key = caller_of(request), request.headers.get("idempotency-key")
     jobs, vectors = [], []
     for number, inputs in enumerate(openai_embeddings.batches(rows, program)):
         ask = deployed.ask(app, program, inputs)
-        jobs.append(await run_in_threadpool(service.backend.ask, ask, caller, key and f"{key}.{number}"))
+        jobs.append(await asking.posted(service, ask, caller_of(request), key and f"{key}.{number}"))
     most = Embeddings.shape(program)[0]
     for number, job in enumerate(jobs):
         if not await asking.finished(service, job, app.stage, service.settings.patience):

@@ -51,7 +51,7 @@ class Paid:
             self.app, self.program, dict(step.inputs), dict(step.variables), step.repeat, self.states
         )
         key = self.key and f"{self.key}.{len(self.jobs)}"
-        job = await run_in_threadpool(service.backend.ask, ask, self.caller, key)
+        job = await asking.posted(service, ask, self.caller, key)
         self.jobs.append(job)
         if not await asking.finished(service, job, ask.stage, service.settings.patience):
             raise NotYet(

@@ -15,7 +15,7 @@ from eigentensor.store import parse_name
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages, views
 from eigentensor_client.client import Client
-from eigentensor_client.orders import Work, escrow_of, terms_for
+from eigentensor_client.orders import Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving.backend import Ask, Outcome
@@ -24,6 +24,7 @@ from eigentensor_client.serving.changes import Changes
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
 
+_REMEMBERED = 1000  # tasks that have ended and are not looked at again
 _log = structlog.get_logger(__name__)
 
 
@@ -39,6 +40,7 @@ class PaidBackend:
         self._budget = budget
         self._show = Show(client.network)
         self._views: dict[str, TaskView] = {}
+        self._ended_views: dict[str, TaskView] = {}
         self._ended = threading.Event()
         self._healthy = True
         self._thread = threading.Thread(target=self._follow, name="follow")
@@ -67,11 +69,13 @@ class PaidBackend:
             return sent
         work, terms = self._work(ask), terms_for(ask.stage, ask.terms)
         self._client.check(work, terms)
+        budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
+        # `add` checks once more, when nobody comes between; here before what will not be paid for is uploaded.
+        self._book.check(escrow(self._client.network.deployment.parameters, terms), books.now(), *budgets)
         self._client.check_escrow(1, terms)
         order = self._client.draft(work, upload(self._client.gateway, work), terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
         job = Job(task, named, ask.app, books.now(), order.to_json(), escrow_of(order))
-        budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
         said = self._said(replace(views.view(self._client.chain, order), state=State.OPEN), "asked")
         job = self._book.add(job, said, *budgets)
         sent = self._sent(job)
@@ -138,7 +142,7 @@ class PaidBackend:
         order = Order.from_json(job.posted or {})
         task = views.view(self._client.chain, order)
         if task.state is State.NONE:
-            if job.state is books.State.ASKED and task.block > order.accept_by:
+            if task.block > order.accept_by:  # also one that was in a block which the chain forgot
                 self._void(job, task, TaskError(f"task {job.task} was never posted"))
             return
         before = self._views.get(job.task)
@@ -155,7 +159,7 @@ class PaidBackend:
         state: books.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
         if stage is None:
-            self._views[job.task] = task
+            self._remember(job, task)
         said = self._said(task, stage)
         self._book.tell(job.task, said, state=state, cost=cost, problem=None if error is None else of_error(error))
         self._changes.tell()
@@ -165,6 +169,7 @@ class PaidBackend:
         return said if stage is None else said | {"state": stage, "stage": stage}
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
+        self._views.pop(job.task, None)
         said = replace(task, state=State.CANCELLED)
         self._tell(job, said, "void", state=books.State.VOID, cost=0, error=error)
 
@@ -217,14 +222,24 @@ class PaidBackend:
         """The task as it was seen last; None before it is in a block. Raises why it was never posted."""
         if self._book.job(job.task).state is books.State.VOID:
             raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
-        if (task := self._views.get(job.task)) is not None:
+        if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
             return task
         task = views.look(self._client.chain, Order.from_json(job.posted or {}))
         if task.state is State.NONE:
             return None
         if task.state.is_terminal:
-            self._views[job.task] = task
+            self._remember(job, task)
         return task
+
+    def _remember(self, job: Job, task: TaskView) -> None:
+        """What has not ended until it has, and some of what has."""
+        if not task.state.is_terminal:
+            self._views[job.task] = task
+            return
+        self._ended_views[job.task] = task
+        self._views.pop(job.task, None)
+        if len(self._ended_views) > _REMEMBERED:
+            self._ended_views.clear()
 
 
 def _cost(task: TaskView) -> int:

@@ -55,7 +55,8 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
 def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
     deployment, decimals = client.network.deployment, client.network.deployment.token_decimals
     total = settings.budget_total
-    budget = Budget(to_wei(settings.budget, decimals), None if total is None else to_wei(total, decimals))
+    most = None if total is None else to_wei(total, decimals)
+    budget = Budget(to_wei(settings.budget, decimals), most, settings.max_tasks)
     name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
     with (
         client,

@@ -1,7 +1,8 @@
 """What the routes stand on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from eigentensor.chain import Domain
@@ -32,6 +33,8 @@ class Service:
     network: str
     account: str | None
     domain: Domain | None = None  # the market that is paid in
+    #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
+    asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from http import HTTPStatus
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigentensor.web import problems
@@ -26,21 +27,27 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > limit:
-                raise _TooLarge
+                raise _TooLarge(limit)
             return message
 
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         try:
             if declared.isdigit() and int(declared) > limit:
-                raise _TooLarge
+                raise _TooLarge(limit)
             await self._app(scope, counted, send)
-        except _TooLarge:
-            detail = f"the body of this request may have at most {limit} bytes"
+        except _TooLarge as error:
             response = problems.problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "BlobTooLarge", detail, headers={"Connection": "close"}
+                error.status_code, problems.TOO_LARGE, error.detail, headers=dict(error.headers or {})
             )
             await response(scope, receive, send)
 
 
-class _TooLarge(Exception):
-    pass
+class _TooLarge(HTTPException):
+    """So that nobody on the way takes it for another fault of the body."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"the body of this request may have at most {limit} bytes",
+            {"Connection": "close"},
+        )

@@ -47,6 +47,7 @@ STATUS: dict[type[EigenTensorError], HTTPStatus] = {
     errors.ServiceBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.AppNotFound: HTTPStatus.NOT_FOUND,
 }
+TOO_LARGE = errors.BlobTooLarge.__name__  #: the code of a body over the limit
 _log = structlog.get_logger(__name__)
 
 
@@ -91,7 +92,8 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers) if error.headers else None
-        return problem(error.status_code, HTTPStatus(error.status_code).name, str(error.detail), headers=headers)
+        code = TOO_LARGE if error.status_code == 413 else HTTPStatus(error.status_code).name
+        return problem(error.status_code, code, str(error.detail), headers=headers)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
