@@ -6,13 +6,15 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import receipt_vectors
 import screen_values as v
-from eigentensor.economics import WAD
+import screen_values_parts as parts
+from eigentensor.chain import Survey
+from eigentensor.economics import WAD, tuning
 from eigentensor.economics.agents import AGENTS
 from eigentensor.economics.payoffs import Payoffs
 from eigentensor.economics.simulation import estimate
@@ -21,7 +23,11 @@ from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as Found
 from eigentensor.runtime.tuning.tuner import Line
+from eigentensor_aggregator.watch.machine import Verdict
+from eigentensor_aggregator.watch.service import printed
+from eigentensor_aggregator.watch.watcher import Word
 from eigentensor_client import games, receipts, situations
+from eigentensor_client.claiming import Claimed
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
@@ -34,8 +40,10 @@ from eigentensor_client.verbs import (
     deploy,
     devnet,
     doctor,
+    economics,
     network,
     operators,
+    optimise,
     program,
     session,
     tune,
@@ -43,6 +51,8 @@ from eigentensor_client.verbs import (
 )
 from eigentensor_client.verbs.economics import Asked, World
 from eigentensor_client.verbs.show import Show
+from eigentensor_operator.options import show as show_part
+from eigentensor_operator.quoting import speed
 
 FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (80, 120)
@@ -120,6 +130,39 @@ def _simulate(screen: Screen) -> None:
     screen.result("eigentensor.economics-simulation/1", situations.simulation(x, estimates), *shown)
 
 
+def _terms(screen: Screen) -> None:
+    x = situations.situation_of("mainnet", "10", World())
+    found = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
+    economics.show_terms(screen, 1.0, found, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
+
+
+def _claims(screen: Screen) -> None:
+    told = [Claimed(parts.REFUND, parts.MINED), Claimed(parts.SLASH, waits="block 230"), Claimed(parts.SLASH)]
+    challenge.show_claims(screen, v.CHALLENGER, told, WAD // 4, SHOW.amount, withdrawn=False)
+
+
+def _watch(screen: Screen) -> None:
+    tell = printed(screen.as_json)
+    tell(Word(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
+    tell(Word(141, v.UUID[::-1], None, "not looked at: too many operations"))
+
+
+def _operator_bench(screen: Screen) -> None:
+    fields = parts.PRICES.to_json() | {"settings": speed(parts.PRICES.measured), "written": False}
+    show_part("eigentensor.operator-bench/1", fields, parts.PRICES.lines(), as_json=screen.as_json)
+
+
+def _operator_status(screen: Screen) -> None:
+    show_part("eigentensor.operator/1", parts.REPORT.to_json(), parts.REPORT.lines(), as_json=screen.as_json)
+
+
+def _operator_up(screen: Screen) -> None:
+    calls_nobody = cast(Survey, None)  # no step of this plan has a call
+    show_part(
+        "eigentensor.operator-plan/2", parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json
+    )
+
+
 def _devnet(screen: Screen) -> None:
     parties = [("operator-1", v.ALICE), ("operator-2", v.BOB)]
     said = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0)
@@ -174,6 +217,14 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "operator-list": lambda screen: screen.result(
         "eigentensor.operators/1", {"operators": v.OPERATORS}, operators.operators_table(v.OPERATORS, v.DEPLOYMENT)
     ),
+    "challenge-claim": _claims,
+    "optimise": lambda screen: optimise.show_plan(screen, parts.OPTIMISED, "CPU", 1e-5),
+    "economics-tune": _terms,
+    "economics-plot": lambda screen: economics.show_pictures(screen, {"payoffs": "pictures/payoffs.png"}),
+    "operator-up": _operator_up,
+    "operator-bench": _operator_bench,
+    "operator-status": _operator_status,
+    "watch": _watch,
     "economics-payoffs": _payoffs,
     "receipt-check": _receipt_check,
     "app": _app,

@@ -5,9 +5,12 @@ import sys
 
 import structlog
 
+from eigentensor.talk import QUIET
+
 
 def configure(level: int = logging.INFO) -> None:
-    """Sends everything from a level on to stderr; stdout stays free."""
+    """Sends everything from a level on to stderr, of warnings if quiet is wanted; stdout stays free."""
+    level = max(level, logging.WARNING) if QUIET.get() else level
     interactive = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if interactive else structlog.processors.JSONRenderer()
     structlog.configure(

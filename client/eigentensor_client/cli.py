@@ -3,6 +3,8 @@
 Nothing heavy may be imported here, nor by a verb before it runs: `--help` answers within 200 ms.
 """
 
+import errno
+import io
 import json
 import os
 import sys
@@ -15,8 +17,8 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from eigentensor.errors import EigenTensorError
-from eigentensor_client import screen
+from eigentensor.errors import ConfigError, EigenTensorError
+from eigentensor.talk import QUIET
 
 # name: (module under eigentensor_client.verbs, its Typer application, one line of help)
 VERBS = {
@@ -51,6 +53,11 @@ PARTS = {
 }
 #: What a client adds to the nouns of other parts: (module under eigentensor_client.verbs, its Typer application).
 ADDED = {"operator": (("operators", "app"),)}
+#: What is wrong with a file or folder that somebody named, rather than with this program.
+PLACES = {
+    errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG,
+    errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS,
+}  # fmt: skip
 COMPLETES = "_EIGENTENSOR_COMPLETE"  #: set by a shell that asks how a command line goes on
 
 
@@ -72,8 +79,8 @@ class Verbs(TyperGroup):
         command = _command(found[0].load(), cmd_name)
         for module, attribute in ADDED.get(cmd_name, ()):
             added = _loaded(module, attribute, "list")
-            command.add_command(_quietable(added), added.name)
-        return command
+            command.add_command(added, added.name)
+        return _quietable(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Raises a usage error that names what is meant by a word that is nearly a verb."""
@@ -129,7 +136,7 @@ def leaves(command: Any) -> Iterator[Any]:
 
 
 def _be_quiet(wanted: bool) -> None:
-    screen.QUIET.set(wanted)
+    QUIET.set(wanted)
 
 
 def _quiet(
@@ -185,6 +192,9 @@ def _report(name: str, told: dict[str, str], code: int, *, as_json: bool) -> Non
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII alone, names that are no text
+            stream.reconfigure(errors="backslashreplace")
     as_json = "--json" in words
     if COMPLETES in os.environ:
         from typer._completion_classes import completion_init
@@ -205,4 +215,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except typer.Abort:  # a question was not answered
         code = 130
+    except OSError as error:
+        if error.errno not in PLACES:
+            raise
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        fix = "Check that the place is there, that you may read and write there, and that there is room."
+        _report("OSError", {"what": what, "why": "", "fix": fix}, ConfigError.exit_code, as_json=as_json)
+        code = ConfigError.exit_code
     sys.exit(code if isinstance(code, int) else 0)

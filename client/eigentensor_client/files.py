@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -71,14 +72,18 @@ def read_variables(words: list[str] | None) -> dict[str, int]:
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Lets `write` make a file that is whole or not there. Raises ConfigError where none can be written."""
+    if path.is_dir():
+        raise ConfigError(f"cannot write {path}: it is a folder", fix="Name a file in it.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     try:
         write(temporary)
         temporary.replace(path)
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", fix="Choose another --output.") from None
+        fix = "Choose another place, one where you may write and there is room."
+        raise ConfigError(f"cannot write {path}: {error.strerror}", fix=fix) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it may not even be a name
+            temporary.unlink(missing_ok=True)
     return path
 
 

@@ -7,15 +7,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from eigentensor.talk import QUIET
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-#: Whether talk is left out: `--quiet`.
-QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 
 class Bar(Protocol):

@@ -17,6 +17,8 @@ class SessionFile:
         """Raises SessionBusy if another process has it, ConfigError if its folder cannot be written, or if it is to be
         `new` and there is one.
         """
+        if path.is_dir():
+            raise ConfigError(f"{path} is a folder", fix="Name the session's file.")
         self.path = path
         self._place = path.with_name(f".{path.name}.lock")
         try:

@@ -4,7 +4,7 @@ import inspect
 import runpy
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,10 @@ def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
         try:
             return decode(gateway.fetch(name).read_bytes())
         except BlobNotFound:
-            raise BlobNotFound(f"neither a file nor a known uuid: {name}") from None
+            raise BlobNotFound(
+                f"neither a file nor a known uuid: {name}",
+                fix="Name the program's file, or give the gateway its bytes with `eigentensor blob put FILE`.",
+            ) from None
     return decode(existing(Path(name)).read_bytes())
 
 
@@ -76,10 +79,15 @@ def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensor
                 f"{name} of {file} takes {', '.join(needed)}, and is given {', '.join(inputs or ()) or 'nothing'}",
                 fix=f"Give each by its name, as in -i {needed[0]}=@FILE.npy.",
             )
-        with _in_one_line(f"{name} of {file}", file):
+        with running(f"{name} of {file}", file):
             found = found(*given)
+    elif weights is not None:
+        raise BindingError(
+            f"{name} of {file} takes no weights", fix="Leave --weights out, or name a function of the weights."
+        )
     if callable(found) and not isinstance(found, GraphProgram) and _takes(found, inputs):
-        return capture(inspect.unwrap(found), inputs or {})
+        with redirect_stdout(sys.stderr):
+            return capture(inspect.unwrap(found), inputs or {})
     if not isinstance(found, GraphProgram):
         raise CaptureError(
             f"{file} has no program named {name!r}",
@@ -91,15 +99,16 @@ def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensor
 def names_of(file: Path) -> dict[str, Any]:
     """What a user's Python file defines. What lies beside it can be imported, as when Python runs it."""
     sys.path.insert(0, str(existing(file).parent))
-    with _in_one_line(str(file), file):
+    with running(str(file), file):
         return runpy.run_path(str(file), run_name="__eigentensor__")
 
 
 @contextmanager
-def _in_one_line(what: str, file: Path) -> Iterator[None]:
-    """What a user's code raises becomes one line, with the line of the file."""
+def running(what: str, file: Path) -> Iterator[None]:
+    """A user's code: what it prints is talk, what it raises becomes one line, with the line of the file."""
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except EigenTensorError:
         raise
     except (Exception, SystemExit) as error:

@@ -70,11 +70,8 @@ def bench(
     kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
     if write:
         write_file(settings.data_dir, kept)
-    if as_json:
-        show("eigentensor.operator-bench/1", made.to_json() | {"settings": kept, "written": write})
-        return
-    for line in made.lines():
-        typer.echo(line)
+    fields = made.to_json() | {"settings": kept, "written": write}
+    show("eigentensor.operator-bench/1", fields, made.lines(), as_json=as_json)
     say(f"kept in {settings.data_dir / 'operator.toml'}" if write else "--write keeps this for `run` and `up`")
 
 
@@ -125,11 +122,7 @@ def status(
     settings = Settings.load(network=network, data_dir=data_dir, address=address)
     report = report_of(settings, NetworkFile.load(settings.network))
     head(report.network, report.operator)
-    if as_json:
-        show("eigentensor.operator/1", report.to_json())
-    else:
-        for line in report.lines():
-            typer.echo(line)
+    show("eigentensor.operator/1", report.to_json(), report.lines(), as_json=as_json)
 
 
 @app.command()
@@ -154,8 +147,9 @@ def drain(
     while (left := unfinished(settings)) and wait:
         say(f"{len(left)} tasks unfinished")
         time.sleep(settings.poll_seconds)
-    if as_json:
-        show("eigentensor.operator-drain/1", {"draining": not undo, "unfinished": [uuid.hex() for uuid in left]})
+    names = [uuid.hex() for uuid in left]
+    fields = {"draining": not undo, "unfinished": names}
+    show("eigentensor.operator-drain/1", fields, (f"unfinished  {name}" for name in names), as_json=as_json)
 
 
 app.command()(owner.leave)

@@ -36,8 +36,12 @@ def read_file(folder: Path) -> dict[str, object]:
         return tomllib.loads((folder / _FILE).read_text())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / _FILE} is no file of settings: {error}") from None
+    except OSError as error:
+        fix = "Choose another folder with --data-dir."
+        raise ConfigError(f"cannot read {folder / _FILE}: {error.strerror}", fix=fix) from None
+    except ValueError as error:
+        fix = "Each line is a name and its value, as `eigentensor operator bench --write` writes it."
+        raise ConfigError(f"{folder / _FILE} is no file of settings: {error}", fix=fix) from None
 
 
 def write_file(folder: Path, texts: Mapping[str, str]) -> None:
@@ -53,10 +57,14 @@ def write_file(folder: Path, texts: Mapping[str, str]) -> None:
 
 def checked_address(text: str | None, flag: str) -> str:
     """An address that a flag gives, "" where it gives none. Raises ConfigError."""
+    if text is None:
+        return ""
     try:
-        return _address(text or "")
+        if found := _address(text):
+            return found
+        raise ValueError("there is none")
     except ValueError as error:
-        raise ConfigError(f"{flag}: {error}") from None
+        raise ConfigError(f"{flag}: {error}", fix="An address is 0x and 40 hex digits.") from None
 
 
 class Settings(BaseSettings):

@@ -2,11 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from eigentensor.talk import QUIET
 
 Network = Annotated[str | None, typer.Option("--network", help="A network's name, or a .json file.")]
 Keystore = Annotated[
@@ -22,13 +25,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on st
 
 
 def say(text: str) -> None:
-    """To people."""
-    typer.echo(text, err=True)
+    """To people, unless they want quiet."""
+    if not QUIET.get():
+        typer.echo(text, err=True)
 
 
-def show(schema: str, fields: dict[str, Any]) -> None:
-    """To programs: one object."""
-    sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
+def show(schema: str, fields: dict[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
+    """The verb's data: `fields` as one object of that schema to programs, the lines to people."""
+    if as_json:
+        sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
+        return
+    for line in lines:
+        typer.echo(line)
 
 
 def head(network: str, account: str) -> None:

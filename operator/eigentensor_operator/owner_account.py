@@ -54,20 +54,23 @@ class OwnerAccount:
             wait_for(chain, plan.until, self._poll)
 
     def tell(self, plan: Plan, safe: Path | None, *, as_json: bool) -> None:
-        """The plan to people or to programs, and what the owner is to send."""
+        """The plan to people or to programs; to people whose key is elsewhere, what its owner is to send."""
         if safe is not None:
             write_batch(safe, batch(self.chain, plan))
-        if as_json:
-            show("eigentensor.operator-plan/2", plan.to_json(self.chain))
-            return
-        for line in plan.lines():
-            say(line)
-        if self.is_cold:
-            for step in sendable(plan.steps):
-                for call in step.calls:
-                    message = written(self.chain, call)
-                    typer.echo(f"{message['function']}\n  to    {message['to']}\n  value 0\n  data  {message['data']}")
+        lines = plan.lines()
+        if self.is_cold and not as_json:
+            for line in lines:
+                say(line)
+            lines = self._messages(plan)
+        show("eigentensor.operator-plan/2", plan.to_json(self.chain), lines, as_json=as_json)
+        if self.is_cold and not as_json:
             say(f"send these from {self.owner}, in this order, then run this again")
+
+    def _messages(self, plan: Plan) -> Iterator[str]:
+        for step in sendable(plan.steps):
+            for call in step.calls:
+                message = written(self.chain, call)
+                yield f"{message['function']}\n  to    {message['to']}\n  value 0\n  data  {message['data']}"
 
     def _rehearse(self, steps: Sequence[Step]) -> None:
         messages = [message_of(self.chain, call) for step in sendable(steps) for call in step.calls]

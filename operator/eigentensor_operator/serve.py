@@ -13,6 +13,7 @@ from eigentensor.chain.fees import GWEI
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.talk import QUIET
 from eigentensor_operator.alarms import HINDERING
 from eigentensor_operator.config import Settings
 from eigentensor_operator.daemon import Daemon
@@ -89,7 +90,7 @@ def services_of(daemon: Daemon, device: str) -> list[Service]:
 
 
 def configure_logs(settings: Settings) -> None:
-    """One line for each step, to stderr; nothing of the libraries below warnings."""
+    """One line for each step, to stderr; below warnings nothing of the libraries, and nothing at all if quiet."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
@@ -103,5 +104,6 @@ def configure_logs(settings: Settings) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING if QUIET.get() else logging.NOTSET),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

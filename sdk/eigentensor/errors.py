@@ -57,17 +57,19 @@ EigenTensorError
 class EigenTensorError(Exception):
     """Base of all errors that are expected to be raised.
 
-    `exit_code` is what the command line returns (table in client/README.md); `fix` says what to do, in one sentence.
+    `exit_code` is what the command line returns (table in client/README.md); `fix` says what to do, in one sentence,
+    by default what mostly helps with errors of this kind.
     """
 
     exit_code = 1
+    usual_fix = ""
 
     def __init__(self, what: str, *, fix: str = "") -> None:
         super().__init__(what)
         self.what = what
-        self.fix = fix
-        if fix:
-            self.add_note(fix)  # a traceback shows it
+        self.fix = fix or self.usual_fix
+        if self.fix:
+            self.add_note(self.fix)  # a traceback shows it
 
 
 class ProgramError(EigenTensorError):
@@ -93,6 +95,7 @@ class BindingError(EigenTensorError):
     """Inputs, weights, states or variables do not fit the program; says what was expected and what was given."""
 
     exit_code = 2
+    usual_fix = "`eigentensor program show` says what a program takes."
 
 
 class CaptureError(EigenTensorError):
@@ -158,6 +161,7 @@ class StoreError(EigenTensorError):
 
 class BlobNotFound(StoreError):
     exit_code = 4
+    usual_fix = "Check the name; `eigentensor blob put FILE` gives the gateway what it lacks."
 
 
 class BlobCorrupt(StoreError):
@@ -176,12 +180,14 @@ class TensorFileError(StoreError):
     """Not a safetensors file, or one with a dtype that programs do not have."""
 
     exit_code = 2
+    usual_fix = "Check which file is named; `eigentensor.store.save_safetensors` or the library safetensors writes one."
 
 
 class GraphFileError(StoreError):
     """Not a graph in JSON, or one with a node that there cannot be."""
 
     exit_code = 2
+    usual_fix = "Name a file that `eigentensor.store.graphs.save_graph` wrote, or FILE.py:NAME."
 
 
 class GatewayError(StoreError):
@@ -231,6 +237,7 @@ class TermsRefused(TaskError):
 
 class TaskNotFound(TaskError):
     exit_code = 4
+    usual_fix = "`eigentensor ps` lists the tasks of your account; a uuid has 64 hex digits."
 
 
 class NobodyAccepted(TaskError):
@@ -299,6 +306,7 @@ class WrongReceipt(TaskError):
     """`where` is the path of the line in the receipt, such as `events[3].block_hash`; empty where it is the whole."""
 
     exit_code = 8
+    usual_fix = "Do not rely on it. `eigentensor receipt get TASK -o FILE` writes a task's receipt anew."
 
     def __init__(self, where: str, what: str, *, fix: str = "") -> None:
         super().__init__(f"{where}: {what}" if where else f"this is no receipt: {what}", fix=fix)

@@ -2,16 +2,16 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, app, leaves, main
+from command_tree import commands
+from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, main
 
 HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx"}
 
@@ -80,24 +80,33 @@ def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[s
     assert (said["schema"], said["error"], said["exit_code"]) == ("eigentensor.error/1", "BlobNotFound", 4)
 
 
-def commands() -> dict[str, Any]:
-    """What the client's verbs and those below them are, by their words."""
-    group: Any = get_command(app)
-    found: dict[str, Any] = {}
-    for name in VERBS:
-        verb = group.get_command(None, name)
-        found |= {name if leaf is verb else f"{name} {leaf.name}": leaf for leaf in leaves(verb)}
-    return found
+#: Commands without data of their own: a script, and what serves until it is told to stop.
+WITHOUT_DATA = {"completion", "serve", "operator run", "aggregator run"}
 
 
-#: Verbs without data of their own: a script, and what serves until it is told to stop.
-WITHOUT_DATA = {"completion", "serve"}
-
-
-def test_every_verb_has_json_and_can_be_quiet() -> None:
-    options = {words: {word for p in found.params for word in p.opts} for words, found in commands().items()}
-    assert not {words for words, has in options.items() if "--quiet" not in has}
+def test_every_command_has_help_and_json_and_can_be_quiet() -> None:
+    found = commands()
+    options = {words: {word for p in command.params for word in p.opts} for words, command in found.items()}
+    assert not {words for words, command in found.items() if not command.help}
+    assert not {words for words, has in options.items() if not {"--quiet", "-q"} <= has}
     assert {words for words, has in options.items() if "--json" not in has} == WITHOUT_DATA
+
+
+def test_every_command_is_in_a_table_of_a_readme_and_every_one_there_exists() -> None:
+    """A row's first column names commands: `wallet show, deposit` are two of `wallet`."""
+    told = set[str]()
+    for page in ("client", "operator", "aggregator"):
+        for row in re.findall(r"^\| (`[^|]*) \|", verbs_of(Path(page, "README.md").read_text()), re.M):
+            for span in re.findall("`([^`]*)`", row):
+                first, *more = span.split(", ")
+                noun = first.rpartition(" ")[0]
+                told |= {first, *(f"{noun} {name}" for name in more)}
+    assert told == set(commands())
+
+
+def verbs_of(page: str) -> str:
+    """Its table under the head `verb`."""
+    return page.partition("| verb | does |")[2].partition("\n\n")[0]
 
 
 def test_a_part_keeps_its_verbs_beside_those_that_a_client_adds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from eigentensor.economics import WAD
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.sandbox import available
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.talk import QUIET
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.machine import Action, Verb
 from eigentensor_aggregator.metrics import Metrics
@@ -79,12 +80,13 @@ def run(settings: Settings, *, as_json: bool = False) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with alone(settings, network, _printed(as_json)) as chain:
-        account = chain.address if chain else "no account: only tells"
+    with alone(settings, network, printed(as_json)) as chain:
+        account = chain.address if chain else "none: only tells"
         share = "every result" if settings.share == 1 else f"{settings.share:.3g} of all results"
         token = network.deployment.token_symbol
-        typer.echo(f"eigentensor {version('eigentensor')}  network {network.name}  {account}", err=True)
-        typer.echo(f"watches {share}, with at most {settings.bonds} {token} in games at once", err=True)
+        if not QUIET.get():
+            typer.echo(f"eigentensor {version('eigentensor')} · network {network.name} · account {account}", err=True)
+            typer.echo(f"watches {share}, with at most {settings.bonds} {token} in games at once", err=True)
         stop.wait()
 
 
@@ -123,7 +125,9 @@ def _is_reward(address: str, action: Action) -> bool:
     return action.verb in (Verb.SLASH, Verb.PAY) and conviction is not None and conviction.winner == address
 
 
-def _printed(as_json: bool) -> Callable[[Word], None]:
+def printed(as_json: bool) -> Callable[[Word], None]:
+    """On stdout, a line or `eigentensor.watch/1` each."""
+
     def tell(word: Word) -> None:
         if as_json:
             verdict = word.verdict.value if word.verdict else None

@@ -1,14 +1,14 @@
 """`eigentensor challenge`: the games about results, to look at, to play, and to be paid for."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eigentensor.errors import BlobNotFound, ChainError, TaskNotFound
-from eigentensor_client.screen import facts, short, table
+from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import open_challenge
 from eigentensor_client.verbs.meeting import looking, paying
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from eigentensor.chain import Network
     from eigentensor.store import GatewayClient
+    from eigentensor_client.amounts import Amount
+    from eigentensor_client.claiming import Claimed
     from eigentensor_client.client import Client
     from eigentensor_client.following import Following
     from eigentensor_client.games import Game, Here
@@ -26,7 +28,8 @@ app = typer.Typer(
     help="Games about results: list, show, watch, open, claim.", no_args_is_help=True, rich_markup_mode=None
 )
 
-GameNumber = Annotated[int, typer.Argument(metavar="ID", help="The number of the game.")]
+LAST = (1 << 63) - 1  # of the numbers that the gateway takes
+GameNumber = Annotated[int, typer.Argument(metavar="ID", min=1, max=LAST, help="The number of the game.")]
 app.command("open")(open_challenge)
 POLL = 1.0  # seconds between questions to the gateway
 
@@ -66,7 +69,9 @@ def show(game: GameNumber, network: options.NetworkName = None, json: options.Js
 
 @app.command()
 def watch(
-    game: Annotated[int | None, typer.Argument(metavar="[ID]", help="One game [all that are open].")] = None,
+    game: Annotated[
+        int | None, typer.Argument(metavar="[ID]", min=1, max=LAST, help="One game [all that are open].")
+    ] = None,
     network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
@@ -124,27 +129,33 @@ def claim(
         balance = client.chain.balance_of(client.address).balance
         if withdraw and balance and not dry_run:
             client.chain.withdraw(client.address, balance)
-        rows = [
-            [
-                one.claim.message,
-                str(one.claim.facts.game.game_id),
-                client.amount(one.claim.brings),
-                one.claim.what,
-                one.words,
-            ]
-            for one in told
+        show_claims(screen, client.address, told, balance, client.amount, withdrawn=withdraw and not dry_run)
+
+
+def show_claims(
+    screen: Screen, account: str, told: "Sequence[Claimed]", balance: int, amount: "Amount", *, withdrawn: bool
+) -> None:
+    """`eigentensor.claim/1`: what is due, and `balance` (wei), which is in the market or has just been taken out."""
+    rows = [
+        [
+            one.claim.message,
+            str(one.claim.facts.game.game_id),
+            amount(one.claim.brings),
+            one.claim.what,
+            one.words,
         ]
-        titles = ("message", "game", "brings", "what", "when")
-        shown = [table(titles, rows)] if rows else [f"nothing is due to {client.address} from games"]
-        taken = withdraw and not dry_run
-        where = "withdrawn to the wallet" if taken else "in the market: --withdraw takes it out"
-        fields = {
-            "account": client.address,
-            "claims": [one.to_json() for one in told],
-            "balance": str(0 if taken else balance),
-            "withdrawn": str(balance if taken else 0),
-        }
-        screen.result("eigentensor.claim/1", fields, *shown, facts([["balance", f"{client.amount(balance)} {where}"]]))
+        for one in told
+    ]
+    titles = ("message", "game", "brings", "what", "when")
+    shown = [table(titles, rows)] if rows else [f"nothing is due to {account} from games"]
+    where = "withdrawn to the wallet" if withdrawn else "in the market: --withdraw takes it out"
+    fields = {
+        "account": account,
+        "claims": [one.to_json() for one in told],
+        "balance": str(0 if withdrawn else balance),
+        "withdrawn": str(balance if withdrawn else 0),
+    }
+    screen.result("eigentensor.claim/1", fields, *shown, facts([["balance", f"{amount(balance)} {where}"]]))
 
 
 def _claimed_games(client: "Client", of: str | None) -> list[int]:

@@ -1,9 +1,9 @@
 """`eigentensor economics`: who gains what by cheating, which terms make it a loss, and pictures of both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs.grouped import grouped
 from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from eigentensor.economics.tuning import Choice, Windows
 
 app = typer.Typer(
     help="What cheating pays: simulate, payoffs, tune, plot. Nothing is sent.",
@@ -179,6 +182,13 @@ def tune(
         most_blocks = tuning.longest_censorship(x.parameters, exec_, delay)
         fix = f"At most --censored {most_blocks} fits." if most_blocks else "Take a shorter --exec."
         raise TermsRefused(f"END − accept would be {windows.lifetime:,} of {delay:,} blocks", fix=fix)
+    show_terms(screen, wanted, found, windows, censored)
+
+
+def show_terms(screen: Screen, wanted: float, found: "Sequence[Choice]", windows: "Windows", censored: int) -> None:
+    """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
+    from eigentensor_client import situations
+
     best, who = found[0], situations.parties(found[0])
     fields = {
         "security": wanted,
@@ -186,7 +196,7 @@ def tune(
         "parties": {party: {"earns": earns, "risks": risks} for party, (earns, risks) in who.items()},
         "windows": {
             "lifetime": windows.lifetime,
-            "delay": delay,
+            "delay": windows.delay,
             "censored": censored,
             "clock": windows.parameters.clock,
         },
@@ -237,6 +247,9 @@ def plot(
         for done, (name, draw) in enumerate(pictures.items()):
             bar(f"drawing {name}", done, len(pictures))
             paths[name] = str(plots.save(draw(), output / f"{name}.png"))
-    screen.result(
-        "eigentensor.economics-plots/1", {"files": paths}, facts([[name, path] for name, path in paths.items()])
-    )
+    show_pictures(screen, paths)
+
+
+def show_pictures(screen: Screen, paths: "Mapping[str, str]") -> None:
+    """`eigentensor.economics-plots/1`"""
+    screen.result("eigentensor.economics-plots/1", {"files": paths}, facts(list(paths.items())))

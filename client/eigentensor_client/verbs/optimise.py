@@ -1,6 +1,6 @@
 """`eigentensor optimise`: of all programs for the same mathematics, the fastest that is exact enough."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,6 +76,13 @@ def optimise(
     if picture is not None:
         text = drawn(plan.chosen.made.program, plan.chosen.cost, f"{Path(source).name} on {device}")
         files.append(write_whole(picture, lambda file: file.write_text(text)))
+    show_plan(screen, plan, device, tolerance, everything=everything, files=files)
+
+
+def show_plan(
+    screen: Screen, plan: "Plan", device: str, tolerance: float, *, everything: bool = False, files: Sequence[Path] = ()
+) -> None:
+    """`eigentensor.optimised/1`: what was chosen, what was given, every path of every block, and the files written."""
     fields = _fields(plan) | {"device": device, "tolerance": tolerance, "files": [str(file) for file in files]}
     lines = (line for number, part in enumerate(plan.parts, 1) for line in _lines(part, number, everything))
     written = (f"{path}  {path.stat().st_size:,} bytes" for path in files)
@@ -87,13 +94,15 @@ def _graph(source: str) -> "Graph":
     from eigentensor.graph.node import Graph
     from eigentensor.store.graphs import load_graph
     from eigentensor_client.files import existing
-    from eigentensor_client.sources import names_of
+    from eigentensor_client.sources import names_of, running
 
     file, _, name = source.partition(":")
     if Path(file).suffix != ".py":
         return load_graph(existing(Path(source)))
-    found = names_of(Path(file)).get(name or "graph")
-    graph = found() if callable(found) else found
+    graph = names_of(Path(file)).get(name or "graph")
+    if callable(graph):
+        with running(f"{name or 'graph'} of {file}", Path(file)):
+            graph = graph()
     if not isinstance(graph, Graph):
         raise CaptureError(
             f"{file} has no graph named {name or 'graph'!r}",

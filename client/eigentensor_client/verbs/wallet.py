@@ -91,8 +91,10 @@ def _password(file: Path | None) -> str:
     if file is not None:
         try:
             password = file.read_text().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"the password cannot be read from {file}: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {file}: {error.strerror}", fix="Name a file with the password.") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{file} is not text", fix="Name a file that has nothing but the password.") from None
     elif sys.stdin.isatty() and sys.stderr.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

@@ -42,9 +42,13 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
         password = password_file.read_text().rstrip("\r\n")
         return _from_key(bytes(Account.decrypt(keystore.read_text(), password)))
     except OSError as error:
-        raise ConfigError(f"the key cannot be read: {error}") from None
+        fix = "Name a keystore and the file with its password; `eigentensor wallet new FILE` makes a keystore."
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix) from None
     except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{keystore} cannot be opened with the password in {password_file}: {error}") from None
+        raise ConfigError(
+            f"{keystore} cannot be opened with the password in {password_file}: {error}",
+            fix="Check that both belong together, and that the first is a V3 keystore.",
+        ) from None
 
 
 def save_account(account: LocalAccount, keystore: Path, password: str, *, iterations: int | None = None) -> None:

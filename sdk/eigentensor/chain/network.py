@@ -15,6 +15,7 @@ from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
 
 DEFAULT = "local"
+_FIX = "Name another with --network; `eigentensor network list` shows which there are."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,10 @@ class Network:
                 f"there is no network {str(chosen)!r}: {path} does not exist",
                 fix="Start a local one with `eigentensor devnet`, or set EIGENTENSOR_NETWORK.",
             ) from None
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} does not describe a network: {error!r}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}", fix=_FIX) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path} does not describe a network: {error!r}", fix=_FIX) from None
 
     def save(self, path: Path | None = None) -> Path:
         """Writes the file that `load` reads, atomically; by default where the name finds it."""

@@ -1,0 +1,85 @@
+"""What users do wrong: never a traceback, a code of the table, what was wrong and what to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eigentensor_client.cli import main
+
+SOURCE = """
+import numpy as np
+from tinygrad import Tensor
+from eigentensor.capture import capture
+print("this file talks")
+program = capture(lambda x: x + 1, {"x": np.zeros(3, np.float32)})
+def function(x): return x
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    Path("net.py").write_text(SOURCE)
+    Path("file").write_text("text")
+    Path("bytes").write_bytes(bytes(range(256)))
+    Path("folder").mkdir()
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    code = ended.value.code
+    return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ("program check /proc/self/mem", 3, "Input/output error"),
+        (f"program capture net.py -o {'x' * 300}", 3, "File name too long"),
+        ("program capture net.py -o folder", 3, "it is a folder"),
+        ("program capture net.py -o file/x", 3, "Not a directory"),
+        ("program capture net.py -w missing", 2, "takes no weights"),
+        ("optimise net.py:function", 7, "missing 1 required positional argument"),
+        ("optimise file", 2, "file is no graph"),
+        ("receipt check file", 8, "this is no receipt"),
+        ("wallet new key --password-file bytes", 3, "is not text"),
+        ("wallet new key --password-file folder", 3, "cannot read folder"),
+        (f"app list --data {'x' * 300}", 3, "File name too long"),
+        ("operator drain --data-dir file", 3, "cannot read file/operator.toml"),
+        (f"operator status --network file/x.json --address 0x{'1' * 40}", 3, "cannot read file/x.json"),
+        ("challenge show 0", 2, "Input should be"),
+        (f"challenge show {10**40}", 2, "Input should be"),
+    ],
+)
+def test_mistakes_are_explained_with_a_fix_and_leave_nothing(
+    capsys: pytest.CaptureFixture[str], words: str, code: int, says: str
+) -> None:
+    before = sorted(Path().iterdir())
+    returned, out, err = called(capsys, *words.split(" "))
+    assert (returned, out) == (code, ""), err
+    assert "error  " in err and says in err and "\n  fix  " in err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_what_a_users_file_prints_is_talk(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(capsys, "program", "capture", "net.py", "--json")
+    assert (code, json.loads(out)["schema"]) == (0, "eigentensor.program/1")
+    assert "this file talks" in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -> None:
+    name = os.fsdecode(b"\xff\xe4\xb8\x96")  # no text at all
+    words = ([name, 4], ["\u4e16\u754c", 4])
+    for word, code in words:
+        command = [sys.executable, "-m", "eigentensor_client", "program", "check", word]
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(command, capture_output=True, env=environment, timeout=60)
+        assert (done.returncode, done.stdout) == (code, b""), done.stderr
+        assert done.stderr.startswith(b"error  cannot read") and b"Traceback" not in done.stderr
