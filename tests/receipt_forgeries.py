@@ -12,13 +12,15 @@ _OTHER = "0x1111111111111111111111111111111111111111"
 
 #: What a forger can write without being found out offline, as patterns of names: each of it the chain refuses.
 CHAIN_ONLY = (
-    "head.*", "events.*.block", "events.*.block_hash", "events.*.log",  # where in the chain something happened
+    "head.*", "events.*.block", "events.*.block_hash", "events.*.log", "events.*.transaction",  # where it happened
     "market.parameters.*", "market.token.*", "checks.seats",  # what the market is, and who had seats in it
+    "events.Exposed.data.caller", "events.Exposed dropped", "events.Seeded.proof.header",  # who sent it; another header
+    "events.Revealed dropped", "events.Closed dropped", "events.Convicted dropped",  # whether anything is left out
     "events.Locked.data.shares", "events.Challenged.data.game_id", "events.Ended*", "events.Convicted.data.winner",
     "events.Settled*", "events.Unlocked*", "events.Slashed*", "events.StakeSlashed*", "events.Noted*",  # after the end
 )  # fmt: skip
-#: What nothing proves, as the file says itself: who wrote it, and a file that knows less.
-UNPROVED = ("software", "result.parts dropped")
+#: What nothing proves, as the file says itself: who wrote it, and a file that knows less. The chain refuses neither.
+UNPROVED = ("software", "result.parts dropped", "events.*.proof dropped", "transactions.* dropped")
 
 
 def extremes(receipt: Receipt) -> Iterator[Any]:
@@ -47,6 +49,8 @@ def forgeries(receipt: Receipt) -> Iterator[tuple[str, Any]]:
             yield f"{name}.{entry.get('event', '*')} dropped", _with(value, (name,), less)
             yield f"{name}.{entry.get('event', '*')} doubled", _with(value, (name,), [*value[name], entry])
     for number, entry in enumerate(value["events"]):
+        if entry["proof"] is not None:
+            yield f"events.{entry['event']}.proof dropped", _with(value, ("events", number, "proof"), None)
         for other in {entry["event"] for entry in value["events"]} - {entry["event"]}:
             yield f"events.{entry['event']} renamed", _with(value, ("events", number, "event"), other)
 

@@ -11,7 +11,7 @@ from eigentensor import receipt
 from eigentensor.bound import fetch_roots
 from eigentensor.chain import Reader, State
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
-from eigentensor.receipt import Proved, Receipt, Standing, canonical
+from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
 from eigentensor.store import GatewayClient
 from eigentensor_client import stages, views
 from eigentensor_client.amounts import amount
@@ -57,6 +57,16 @@ def write(path: Path, receipt: Receipt) -> None:
     write_whole(path, lambda file: file.write_bytes(data))
 
 
+def written(path: Path, receipt: Receipt) -> str:
+    """Where a receipt was written, how large it is, and what of that proves other tasks as well."""
+    said = f"{path}, {path.stat().st_size:,} bytes"
+    sharing = {raw: tasks for raw in receipt.transactions if (tasks := tasks_of(raw)) > 1}
+    if not sharing:
+        return said
+    size, most = 2 * sum(map(len, sharing)), max(sharing.values())
+    return f"{said}: {size:,} of them are transactions about {most} tasks, of which a signature needs the whole"
+
+
 def fields(receipt: Receipt) -> dict[str, Any]:
     """What a receipt is about, as JSON."""
     told, root = receipt.told, receipt.told.outputs_root
@@ -70,16 +80,17 @@ def fields(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def summary(receipt: Receipt) -> list[list[str]]:
-    """What a receipt is about: names and what they stand for."""
+def summary(receipt: Receipt, *, confirmed: bool = True) -> list[list[str]]:
+    """What a receipt is about: names and what they stand for. Without a chain the state is what it says itself."""
     told = receipt.told
+    state = "state" if confirmed else "it says"
 
     def say(wei: int) -> str:
         return amount(wei, receipt.market)
 
     rows = [
         ["task", receipt.task],
-        ["state", f"{told.words}, in block {receipt.head.number} of chain {receipt.market.domain.chain_id}"],
+        [state, f"{told.words}, in block {receipt.head.number} of chain {receipt.market.domain.chain_id}"],
         ["client", receipt.order.client],
         ["executor", told.executor],
         ["price", f"{say(told.price)} of {say(told.escrow)} in escrow"],
@@ -123,31 +134,31 @@ class Checked:
                 f"the result of task {receipt.task} is wrong, as this machine computes it, twice{what}",
                 fix=f"While its window is open, `eigentensor challenge open {receipt.task}` challenges it.",
             )
-        if self.standing is not None and self.standing.now.told.state is State.CONVICTED:
+        if self.standing is not None and self.standing.state is State.CONVICTED:
             return ExecutorConvicted(
-                f"the receipt was true in block {receipt.head.number}; since then executor {receipt.told.executor} "
-                f"was convicted for task {receipt.task}",
+                f"the receipt is of block {receipt.head.number}; executor {receipt.told.executor} is convicted for "
+                f"task {receipt.task}, as it stands now",
                 fix="`eigentensor receipt get` writes the task's receipt as it is now.",
             )
         return None
 
     def to_json(self) -> dict[str, Any]:
         """`eigentensor.receipt-check/1`."""
-        now = None if self.standing is None else self.standing.now
-        look = self.look
+        now, look = self.standing, self.look
         return {
             **fields(self.receipt),
             "lines": [line.to_json() for line in self.proved],
             "proves": self.proves(),
             "leaves_open": self.leaves_open(),
-            "now": now and {"block": now.head.number, "state": now.told.words},
+            "looked_at": now and {"first": now.first, "last": now.last},
+            "now": now and {"block": now.block, "state": now.words},
             "executed": look and {"agrees": look.agrees, "outputs_root": "0x" + look.outputs_root.hex()},
         }
 
     def lines(self) -> list[str | Table]:
         found = table(("by", "line"), [[line.by, line.what] for line in self.proved])
         rows = [["proves", says] for says in self.proves()] + [["leaves open", says] for says in self.leaves_open()]
-        return [facts(summary(self.receipt)), "", found, "", facts(rows)]
+        return [facts(summary(self.receipt, confirmed=self.standing is not None)), "", found, "", facts(rows)]
 
     def proves(self) -> list[str]:
         """What follows, in sentences, from the file, the chain and the execution, as far as they were asked."""
@@ -162,9 +173,8 @@ class Checked:
 
     def leaves_open(self) -> list[str]:
         """What does not follow, in sentences, and what would help."""
-        says, told = [], self.receipt.told
-        if self.standing is None:
-            says.append("that it happened on that chain, finality and stake: --chain asks the chain")
+        told = self.receipt.told
+        says = _open_offline(self.receipt) if self.standing is None else _open_on_chain(self.receipt, self.standing)
         if self.look is None and told.outputs_root is not None:
             says.append("that the result is right: --deep executes the program again")
         if self.look is None and told.checked == "unchecked":
@@ -174,15 +184,38 @@ class Checked:
         return says
 
 
+def _open_offline(receipt: Receipt) -> list[str]:
+    says = [
+        "that it happened on that chain, and nothing else; finality and stake: --chain asks the chain",
+        "whether who signed for an operator may, and each line marked chain: --chain",
+    ]
+    if receipt.told.drawn is not None:
+        says.append("that the random value is that block's, and the drawn seats its verifiers': --chain")
+    window = receipt.told.windows["challenge"]
+    if receipt.told.state is State.REVEALED and window is not None:
+        says.append(f"what came after block {receipt.head.number}: challenges could come until block {window[1]}")
+    return says
+
+
 def _on_chain(receipt: Receipt, standing: Standing) -> list[str]:
-    head, now = receipt.head.number, standing.now
-    final = "which the chain calls final" if standing.finalized >= head else f"{now.head.number - head} blocks deep"
+    head = receipt.head.number
+    depth = "which the chain calls final" if standing.finalized >= head else f"{standing.block - head} blocks deep"
     locked = "no stake is locked for it any more"
     if standing.lock.shares:
         stake = amount(standing.worth, receipt.market)
         locked = f"{stake} of the executor's stake are locked for it, until block {standing.lock.end} at the latest"
     return [
-        f"it happened: the chain has each event where it says, and no other, up to block {head}, {final}",
-        f"the task is now, in block {now.head.number}, {now.told.words}",
+        f"it happened: the chain has each event where it says, up to block {head}, {depth}",
+        f"nothing else happened to it in blocks {standing.first} to {standing.last}, which were looked at",
+        f"the task is now, in block {standing.block}, {standing.words}",
         locked,
     ]
+
+
+def _open_on_chain(receipt: Receipt, standing: Standing) -> list[str]:
+    says = ["that the node told the truth about the chain: ask another one, or your own"]
+    window = receipt.told.windows["challenge"]
+    if standing.state is State.REVEALED and window is not None:
+        over = standing.block > window[1]
+        says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until block {window[1]}"))
+    return says

@@ -9,7 +9,7 @@ import numpy as np
 from eigentensor.chain import State, TaskEvent
 from eigentensor.chain.order import NONE, Order
 from eigentensor.errors import NotYet
-from eigentensor.receipt import Receipt
+from eigentensor.receipt import Receipt, checked_of, words_of
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -81,24 +81,13 @@ class TaskView:
 
     @property
     def checked(self) -> str | None:
-        """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
-        if self.state not in (State.REVEALED, State.FINAL):
-            return None
-        if self.agreed:
-            return f"checked({self.agreed})"
-        # All answers are given before the executor reveals; what somebody disputes is being judged.
-        nobody = not self.answered and not self.games
-        return "unchecked" if self.state is State.FINAL or nobody else None
+        """As `checked_of`."""
+        return checked_of(self.state, self.agreed, self.answered, len(self.games))
 
     @property
     def words(self) -> str:
         """The state in the words of the glossary."""
-        match self.state:
-            case State.REVEALED:
-                return f"{self.checked or 'result'}{', challenged' if self.games else ''}"
-            case State.FINAL:
-                return f"final, {self.checked}"
-        return self.state.name.lower()
+        return words_of(self.state, self.agreed, self.answered, len(self.games))
 
 
 @dataclass(frozen=True, slots=True)

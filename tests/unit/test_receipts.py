@@ -1,6 +1,7 @@
 """Receipts without a network: one form, whatever is changed in them refused or left to the chain, and told in words."""
 
 import json
+import time
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -8,14 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rlp
+from eth_hash.backends.pysha3 import keccak256 as keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import merkle
+from eigentensor.chain import Challenged, State, anvil_account
+from eigentensor.chain.order import sign
 from eigentensor.chain.transactions import MOST, Transaction, read_transaction
 from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
 from eigentensor.numerics.dtypes import DType
-from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove
+from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
 from eigentensor_client.cli import main
 from receipt_forgeries import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
@@ -30,7 +35,9 @@ def test_a_receipt_is_read_as_it_was_written_and_proves_its_lines(name: str) -> 
     receipt = RECEIPTS[name]
     assert Receipt.from_bytes(receipt.to_bytes()) == receipt
     lines = prove(receipt)
-    assert {line.by for line in lines} == {"hash", "signature", "formula"}
+    # Whatever needs no chain is proved; nobody signs an end.
+    assert {line.by for line in lines} - {"chain"} == {"hash", "signature", "formula"}
+    assert ("chain" in {line.by for line in lines}) == (receipt.told.state is not State.REVEALED)
     said = " ".join(line.what for line in lines)
     assert receipt.told.executor in said and receipt.order.client in said and receipt.task in said
 
@@ -218,7 +225,7 @@ def test_the_command_tells_what_a_receipt_proves_and_what_it_leaves_open(
     assert _code("receipt", "check", str(file), "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schema"], said["state"]) == ("eigentensor.receipt-check/1", "final, checked(1)")
-    assert {line["by"] for line in said["lines"]} == {"hash", "signature", "formula"}
+    assert {line["by"] for line in said["lines"]} == {"hash", "signature", "formula", "chain"}
 
 
 def test_the_command_names_the_line_that_fails_with_code_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,3 +243,94 @@ def _code(*words: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main(words)
     return int(ended.value.code or 0)
+
+
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of the group of signatures
+
+
+def test_a_signature_that_anybody_can_make_of_another_is_refused() -> None:
+    """s and n − s sign the same: no chain takes the larger, which would give a message a second hash."""
+    raw = RECEIPTS["confirmed"].transactions[0]
+    *fields, parity, r, s = rlp.decode(raw[1:])
+    other = [*fields, b"" if parity else b"\1", r, (_ORDER - int.from_bytes(s, "big")).to_bytes(32, "big")]
+    with pytest.raises(ChainError, match="signature"):
+        read_transaction(raw[:1] + rlp.encode(other))
+    receipt = RECEIPTS["unanswered"]
+    signature = receipt.proofs[0]["signature"]  # type: ignore[index]
+    high = (_ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
+    proof = {"signature": signature[:32] + high + bytes([55 - signature[64]])}
+    with pytest.raises(WrongReceipt, match="does not say so"):
+        prove(replace(receipt, proofs=(proof, *receipt.proofs[1:])))
+
+
+def test_a_number_has_one_form_in_a_transaction() -> None:
+    raw = RECEIPTS["confirmed"].transactions[0]
+    *fields, parity, r, s = rlp.decode(raw[1:])
+    for other in ([*fields, parity or b"\0", b"\0" + r, s], [*fields, b"\0" + parity, r, s]):
+        with pytest.raises(ChainError, match="zeros"):
+            read_transaction(raw[:1] + rlp.encode(other))
+
+
+def test_what_somebody_else_signed_for_an_operator_is_said_to_be_the_chains_to_judge() -> None:
+    """Anybody can sign that an operator accepts: a hot signer looks the same without a chain."""
+    receipt, stranger = RECEIPTS["confirmed"], anvil_account(9)
+    raw = receipt.transactions[1]
+    fields = rlp.decode(raw[1:])[:-3]
+    unsigned = raw[:1] + rlp.encode(fields)
+    signed = sign(keccak(unsigned), stranger)
+    parts = [signed[64:].translate(bytes.maketrans(b"\x1b\x1c", b"\0\1")), signed[:32], signed[32:64]]
+    forged_raw = raw[:1] + rlp.encode([*fields, *(part.lstrip(b"\0") for part in parts)])
+    event = receipt.events[1]
+    moved = tuple(
+        replace(old, place=replace(old.place, transaction=keccak(forged_raw)))
+        if old.place.transaction == event.place.transaction
+        else old
+        for old in receipt.events
+    )
+    other = replace(
+        receipt, events=moved, transactions=(receipt.transactions[0], forged_raw, *receipt.transactions[2:])
+    )
+    (line,) = [line.what for line in prove(other) if "accepted it" in line.what]
+    assert line.endswith(f"signed by {stranger.address}; the chain says if it may")
+
+
+def test_a_batch_is_carried_only_where_its_signature_proves_something() -> None:
+    receipt = RECEIPTS["unanswered"]
+    assert [tasks_of(raw) for raw in receipt.transactions] == [2, 2]  # accepted and committed together
+    assert {type(e).__name__ for e, p in zip(receipt.events, receipt.proofs, strict=True) if p is not None} == {
+        "Posted", "Seeded", "Revealed"
+    }  # fmt: skip
+
+
+def test_a_file_without_its_proofs_leaves_them_to_the_chain() -> None:
+    receipt = RECEIPTS["confirmed"]
+    less = replace(receipt, proofs=(None,) * len(receipt.events), transactions=())
+    assert {line.by for line in prove(Receipt.from_bytes(less.to_bytes()))} == {"hash", "formula", "chain"}
+
+
+def test_a_game_follows_from_one_answer_once() -> None:
+    """One opened answer that differs opens one game: a second is nobody's word."""
+    receipt = RECEIPTS["contradicted"]
+    game = receipt.events[-1]
+    assert isinstance(game, Challenged)
+    second = replace(game, game_id=game.game_id + 1, place=replace(game.place, index=game.place.index + 1))
+    more = replace(receipt, events=(*receipt.events, second), proofs=(*receipt.proofs, None))
+    lines = [line.by for line in prove(more) if "challenged it" in line.what]
+    assert lines == ["formula", "chain"]
+
+
+def test_a_receipt_as_large_as_can_be_is_read_in_linear_time() -> None:
+    receipt = RECEIPTS["contradicted"]
+    game = receipt.events[-1]
+    seconds = []
+    for count in (500, 4_000):
+        games = tuple(
+            replace(game, game_id=n + 1, place=replace(game.place, index=game.place.index + n))  # type: ignore[call-arg]
+            for n in range(count)
+        )
+        proofs = (*receipt.proofs[:-1], *[None] * count)
+        data = replace(receipt, events=(*receipt.events[:-1], *games), proofs=proofs).to_bytes()
+        before = time.process_time()
+        prove(Receipt.from_bytes(data))
+        seconds.append(time.process_time() - before)
+    assert seconds[1] < 30 * seconds[0]

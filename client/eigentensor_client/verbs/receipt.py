@@ -37,7 +37,7 @@ def get(
         receipt = client.receipt(client.task(task))
         receipts.write(output, receipt)
         fields = {"file": str(output), **receipts.fields(receipt)}
-        rows = [*receipts.summary(receipt), ["written", str(output)]]
+        rows = [*receipts.summary(receipt), ["written", receipts.written(output, receipt)]]
         screen.result("eigentensor.receipt-file/1", fields, facts(rows))
 
 
@@ -69,10 +69,12 @@ def check(
         from eigentensor.chain import Reader
 
         with looking(network, json=json) as (screen, chosen, gateway):
-            standing = compare(receipt, Reader(chosen)) if chain else None
-            look = None
-            if deep:
-                with screen.work() as bar:
+            standing, look = None, None
+            with screen.work() as bar:
+                if chain:
+                    bar("asking the chain")
+                    standing = compare(receipt, Reader(chosen))
+                if deep:
                     look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
             checked = receipts.Checked(receipt, tuple(proved), standing, look)
     screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())

@@ -18,6 +18,8 @@ from eigentensor.errors import TaskError
 #: The root that stands for "none" (inputs, weights, states) and "all" (operators).
 NONE = bytes(32)
 
+#: The largest s of a signature that chains and contracts take (EIP-2).
+_HALF = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 // 2
 _DOMAIN_TYPE = keccak(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 
 
@@ -165,8 +167,8 @@ def sign(digest: bytes, account: LocalAccount) -> bytes:
 
 
 def recover(digest: bytes, signature: bytes) -> str | None:
-    """The signer of a hash; None if the signature is malformed."""
-    if len(signature) != 65 or signature[64] not in (27, 28):
+    """The signer of a hash; None if the signature is malformed, or the second one that anybody can make of another."""
+    if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _HALF:
         return None
     try:
         return str(Account._recover_hash(digest, signature=signature))

@@ -73,6 +73,10 @@ class Reader(Games):
         """The numbers of those that are not decided."""
         return tuple(number for number, is_open in self.games_of(task).items() if is_open)
 
+    def open_game_count(self, task: bytes) -> int:
+        """How many games about the task's result are not decided."""
+        return int(self._call(self.disputes, "openGames", task))
+
     def conviction_of(self, task: bytes) -> Conviction:
         cause, winner, slashed = self._call(self.market, "convictionOf", task)
         return Conviction(Cause(cause), str(winner), bool(slashed))

@@ -77,6 +77,9 @@ def _read(raw: bytes) -> Transaction:
     *signed, parity, r, s = fields
     if not all(isinstance(field, bytes) for field in (parity, r, s, *(said[n] for n in names if n not in _LISTS))):
         raise ValueError("a field is no string of bytes")
+    numbers = (parity, r, s, *(said[name] for name in names if name not in (*_LISTS, "to", "input")))
+    if any(number.startswith(b"\0") for number in numbers):
+        raise ValueError("a number begins with zeros")  # or one signature would make transactions of many hashes
     v = int.from_bytes(parity, "big")
     chain_id: int | None = int.from_bytes(said.get("chainId", b""), "big")
     if kind == 0:

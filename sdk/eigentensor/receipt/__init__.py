@@ -4,10 +4,15 @@
 chain, `compare` holds one to a chain. client/README.md, "Receipts", describes the format and what it proves.
 """
 
+from eigentensor.receipt.messages import tasks_of
 from eigentensor.receipt.model import SCHEMA, Market, Receipt
 from eigentensor.receipt.onchain import Standing, compare
 from eigentensor.receipt.proof import outputs_of, prove
 from eigentensor.receipt.reading import read
 from eigentensor.receipt.rules import Proved
+from eigentensor.receipt.told import checked_of, words_of
 
-__all__ = ["SCHEMA", "Market", "Proved", "Receipt", "Standing", "compare", "outputs_of", "prove", "read"]
+__all__ = [
+    "SCHEMA", "Market", "Proved", "Receipt", "Standing", "checked_of", "compare", "outputs_of", "prove", "read",
+    "tasks_of", "words_of",
+]  # fmt: skip

@@ -8,6 +8,7 @@ from eth_utils.address import is_checksum_address
 
 from eigentensor.chain import Event, Leaf, Moved, Opened, Order, Place, Seeded, TaskEvent
 from eigentensor.chain.events import KINDS
+from eigentensor.receipt.evidence import FIELDS, Proof
 
 #: Everything that happens to one task but the moves of games, which `challenge show` tells.
 NAMES: Mapping[str, type[Event]] = {
@@ -21,9 +22,10 @@ _BLOCKS = 1 << 53  # what a number in JSON carries everywhere
 _BESIDE = ("task", "order")  # of an event, that stand beside the events
 
 
-def event_to_json(event: Event) -> dict[str, Any]:
+def event_to_json(event: Event, proof: Proof | None) -> dict[str, Any]:
     place = event.place
     return {
+        "proof": proof and {name: "0x" + value.hex() for name, value in proof.items()},
         "event": type(event).__name__,
         "block": place.block,
         "block_hash": "0x" + place.block_hash.hex(),
@@ -48,6 +50,17 @@ def event_from_json(value: Any, order: Order, task: bytes) -> Event:
     if not len(place.block_hash) == len(place.transaction) == 32:
         raise ValueError("a hash has not 32 bytes")
     return event
+
+
+def proof_from_json(value: Any) -> Proof | None:
+    """Raises as `event_from_json`."""
+    if (said := value["proof"]) is None:
+        return None
+    names = FIELDS[NAMES[value["event"]]]
+    proof = {name: bytes.fromhex(said[name][2:]) for name in names}
+    if any(len(proof[name]) != 32 for name in names if name in ("outputs_root", "salt")):
+        raise ValueError(f"the proof of {value['event']} is malformed")
+    return proof
 
 
 def _fits(kind: Any, name: str, value: Any) -> bool:

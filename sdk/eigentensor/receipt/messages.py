@@ -17,7 +17,7 @@ from eth_utils.abi import (
 
 from eigentensor.chain import Order
 from eigentensor.chain.contracts import abi
-from eigentensor.chain.transactions import Transaction
+from eigentensor.chain.transactions import Transaction, read_transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,13 @@ def pairs_of(call: Call, one: tuple[str, ...], many: tuple[str, ...]) -> list[tu
         return []
     values = [call.arguments[name] for name in names]
     return list(zip(*values, strict=False)) if call.name.endswith("Many") else [tuple(values)]
+
+
+def tasks_of(raw: bytes) -> int:
+    """How many tasks a signed transaction tells a market about. Raises ChainError where it is none."""
+    call = call_of(read_transaction(raw))
+    given = call.arguments if call is not None else {}
+    return max((len(given[name]) for name in ("orders", "tasks") if name in given), default=1)
 
 
 def is_order(struct: Any, order: Order) -> bool:

@@ -1,26 +1,26 @@
 """What a receipt holds, and its canonical file.
 
-It holds an order, the events of its task, and the signed transactions that brought them about. Everything else in the
-file (who, how much, until when, checked or not) follows from these, and is written out for its reader: a file in which
-it does not follow is refused when it is read.
+It holds an order, the events of its task, and what proves them: signed transactions, or parts of them. Everything else
+in the file (who, how much, until when, checked or not) follows from these, and is written out for its reader: a file in
+which it does not follow is refused when it is read.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
 
 from eth_utils.address import is_checksum_address
 
-from eigentensor.chain import Committed, Deployment, Domain, Event, Head, Order, Revealed, order_uuid
+from eigentensor.chain import Committed, Deployment, Domain, Event, Head, Order, order_uuid
 from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.economics import Parameters
 from eigentensor.errors import ChainError, EigenTensorError, WrongReceipt
 from eigentensor.merkle import outputs_root
 from eigentensor.receipt import canonical
-from eigentensor.receipt.events import event_from_json, event_to_json
-from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
+from eigentensor.receipt.events import event_from_json, event_to_json, proof_from_json
+from eigentensor.receipt.evidence import SIGNED, Proof
 from eigentensor.receipt.telling import tell
 from eigentensor.receipt.told import Told
 
@@ -64,11 +64,12 @@ class Market:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A task up to the block `head`: its order, its events in order, and the transactions that they came with.
+    """A task up to the block `head`: its order, its events in order, and what proves them.
 
     `seats` is how many there were at the commit; `parts` are the bindings roots of outputs and new states, where known;
-    `transactions` are signed, and in the order of their events. What is read of it raises WrongReceipt where the events
-    are not a task's life, or the transactions not theirs.
+    `proofs` has one entry for each event, None where the event's proof is a transaction, or the chain alone;
+    `transactions` are signed, and in the order of the events that they prove. What is read of it raises WrongReceipt
+    where the events are not a task's life, or the transactions not theirs.
     """
 
     market: Market
@@ -76,6 +77,7 @@ class Receipt:
     seats: int
     parts: tuple[bytes, bytes] | None
     events: tuple[Event, ...]
+    proofs: tuple[Proof | None, ...]
     transactions: tuple[bytes, ...]
     head: Head
     software: str
@@ -100,41 +102,23 @@ class Receipt:
     @cached_property
     def signed(self) -> dict[bytes, Transaction]:
         """The transactions by their hashes, in the order of their events. Raises WrongReceipt for any others."""
+        proved = zip(self.events, self.proofs, strict=True)
+        own = [event.place.transaction for event, proof in proved if type(event) in SIGNED and proof is None]
         said = list(map(_transaction, self.transactions))
         signed = {transaction.hash: transaction for transaction in said}
-        if [each.hash for each in said] != list(dict.fromkeys(event.place.transaction for event in self.events)):
-            raise WrongReceipt("transactions", "they are not those of the events, each once, in their order")
+        if [each.hash for each in said] != [hash_ for hash_ in dict.fromkeys(own) if hash_ in signed]:
+            raise WrongReceipt("transactions", "they are not those that prove events, each once, in their order")
         return signed
 
-    def until(self, head: Head) -> Self:
-        """What the receipt was in an earlier block."""
-        events = tuple(event for event in self.events if event.place.block <= head.number)
-        count = len({event.place.transaction for event in events})
-        return replace(self, head=head, events=events, transactions=self.transactions[:count])
-
-    def sent(self, event: Event) -> tuple[Transaction, Call | None]:
-        """The transaction of an event, and what it tells a market, if it does so directly."""
-        transaction = self.signed[event.place.transaction]
-        return transaction, call_of(transaction)
-
-    def opening(self, revealed: Revealed) -> tuple[bytes, int, bytes, bytes] | None:
-        """What a message opened: task, slot, outputs root and salt; None where the market was not told directly."""
-        _, call = self.sent(revealed)
-        pairs = pairs_of(call, ("order", "opening"), ("orders", "openings")) if call else []
-        mine = (self.uuid, revealed.slot, revealed.outputs_root)
-        return next((opening for order, opening in pairs if is_order(order, self.order) and opening[:3] == mine), None)
-
     def _executor(self) -> dict[str, Any]:
-        """Who executed: the operator, the signer of its commit, and what it committed to."""
+        """Who executed: the operator, the signer of its commit where that is known, and what it committed to."""
         told = self.told
-        signer, _ = next(self.sent(event) for event in self.events if isinstance(event, Committed))
-        own = next((event for event in self.events if isinstance(event, Revealed) and not event.slot), None)
-        opening = None if own is None else self.opening(own)
+        committed = next(event for event in self.events if isinstance(event, Committed))
+        signer = self.signed.get(committed.place.transaction)
         return {
             "operator": told.executor,
-            "signer": signer.sender,
+            "signer": None if signer is None else signer.sender,
             "commitment": _hex(told.commitment),
-            "salt": _hex(opening[3]) if opening else None,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +136,7 @@ class Receipt:
             "market": self.market.to_json(),
             "order": self.order.to_json(),
             "head": {"block": self.head.number, "hash": _hex(self.head.hash)},
-            "events": list(map(event_to_json, self.events)),
+            "events": list(map(event_to_json, self.events, self.proofs)),
             "transactions": [sender | {"raw": _hex(raw)} for sender, raw in pairs],
             "result": {"outputs_root": _hex(root), "outputs": outputs, "states": states},
             "executor": self._executor(),
@@ -195,6 +179,7 @@ class Receipt:
                 seats=natural(value["checks"]["seats"]),
                 parts=(halves[0], halves[1]) if halves else None,
                 events=tuple(event_from_json(entry, order, task) for entry in value["events"]),
+                proofs=tuple(map(proof_from_json, value["events"])),
                 transactions=tuple(bytes.fromhex(entry["raw"][2:]) for entry in value["transactions"]),
                 head=Head(natural(value["head"]["block"]), _bytes32(value["head"]["hash"])),
                 software=_words(value["software"]),

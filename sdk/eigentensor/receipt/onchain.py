@@ -1,52 +1,105 @@
 """Holding a receipt to the chain: did it happen there, did nothing else happen, and how does the task stand now."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eigentensor.chain import Lock, Reader
-from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.canonical import difference
-from eigentensor.receipt.model import Market, Receipt
-from eigentensor.receipt.reading import read
+from eth_hash.backends.pysha3 import keccak256 as keccak
 
-_UNPROVED = ("software", "digest")
+from eigentensor.chain import Event, Head, Lock, Reader, Seeded, State
+from eigentensor.errors import ChainError, WrongReceipt
+from eigentensor.receipt.canonical import difference
+from eigentensor.receipt.events import event_to_json
+from eigentensor.receipt.model import Market, Receipt
+from eigentensor.receipt.reading import happened
+from eigentensor.receipt.told import words_of
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The same task now. `lock` is what it still holds of the executor's stake, `worth` that in wei of the token.
+    """The same task in block `block`: its state, and that in words.
 
-    `finalized` is the newest block that the chain itself calls final: the receipt's `head` is final up to there.
+    In blocks `first` to `last` nothing else happened to it than the receipt says. `lock` is what the task still holds
+    of the executor's stake, `worth` that in wei of the token. `finalized` is the newest block that the chain itself
+    calls final: the receipt's `head` is final up to there.
     """
 
-    now: Receipt
+    block: int
+    state: State
+    words: str
+    first: int
+    last: int
     lock: Lock
     worth: int
     finalized: int
 
 
 def compare(receipt: Receipt, chain: Reader) -> Standing:
-    """Reads the task anew up to the receipt's head, and as it stands now.
+    """Reads what happened to the task while anything could change its result, and how it stands now.
 
-    Raises WrongReceipt, naming the first line that the chain has otherwise, ChainError where the chain cannot be asked.
+    All logs are read from its first event until its stake was free, or the receipt's head; after that only in blocks of
+    which the receipt names events. Raises WrongReceipt, naming the first line that the chain has otherwise, ChainError
+    where the chain cannot be asked or does not hold still.
     """
     chain.check()
     _check_market(receipt, chain)
-    if receipt.head.number > (newest := chain.block_number()):
-        what = f"the node's newest block is {newest}, the receipt is of block {receipt.head.number}"
-        raise WrongReceipt("head.block", what, fix="Is the node behind? Otherwise the chain was started anew.")
-    if not chain.is_canonical(receipt.head):
-        raise WrongReceipt("head.hash", f"block {receipt.head.number} of the chain is another one")
-    if not chain.task_at(receipt.uuid).committed_at:
+    _check_head(receipt.head, chain)
+    task = chain.task_at(receipt.uuid)
+    if not task.committed_at:
         raise WrongReceipt("task", "the market knows no such task, or nothing that was committed to")
-    now = read(chain, receipt.order, receipt.parts)
-    said, seen = (
-        {k: v for k, v in r.to_json().items() if k not in _UNPROVED} for r in (receipt, now.until(receipt.head))
-    )
-    if (found := difference(said, seen)) is not None:
+    if task.seats != receipt.seats:
+        raise WrongReceipt("checks.seats", f"it says {receipt.seats}, the chain shows {task.seats}")
+    first, last = receipt.events[0].place.block, min(receipt.head.number, receipt.told.lock_end)
+    _check_events(receipt.events, _seen(receipt, chain, first, last))
+    _check_header(receipt, chain)
+    block, now = chain.block_number(), chain.task_at(receipt.uuid)
+    games = chain.open_game_count(receipt.uuid)
+    words = words_of(now.state, now.agreed.bit_count(), now.answered.bit_count(), games)
+    lock = chain.lock_of(receipt.uuid, receipt.told.executor)
+    worth, finalized = chain.worth_of(lock.shares), chain.finalized()
+    if not chain.is_canonical(receipt.head):
+        raise ChainError(f"block {receipt.head.number} left the chain while it was read", fix="Try again.")
+    return Standing(block, now.state, words, first, last, lock, worth, finalized)
+
+
+def _seen(receipt: Receipt, chain: Reader, first: int, last: int) -> list[Event]:
+    later = dict.fromkeys(event.place.block for event in receipt.events if event.place.block > last)
+    seen = happened(chain, receipt.uuid, first, last)
+    return seen + [event for block in later for event in happened(chain, receipt.uuid, block, block)]
+
+
+def _check_events(said: Sequence[Event], seen: Sequence[Event]) -> None:
+    """Names the first event that differs before it says that there are more of them."""
+    pairs = enumerate(zip(map(_value, said), map(_value, seen), strict=False))
+    differ = (difference(one, other, f"events[{number}]") for number, (one, other) in pairs)
+    found = next((found for found in differ if found is not None), None)
+    if found is None and len(said) != len(seen):
+        found = "events", f"{len(said)} happened", len(seen)
+    if found is not None:
         where, says, shows = found
         raise WrongReceipt(where, f"it says {says}, the chain shows {shows}")
-    lock = chain.lock_of(receipt.uuid, receipt.told.executor)
-    return Standing(now, lock, chain.worth_of(lock.shares), chain.finalized())
+
+
+def _value(event: Event) -> object:
+    return event_to_json(event, None)
+
+
+def _check_head(head: Head, chain: Reader) -> None:
+    if head.number > (newest := chain.block_number()):
+        what = f"the node's newest block is {newest}, the receipt is of block {head.number}"
+        raise WrongReceipt("head.block", what, fix="Is the node behind? Otherwise the chain was started anew.")
+    if not chain.is_canonical(head):
+        what = f"block {head.number} of the chain is another one"
+        raise WrongReceipt("head.hash", what, fix="Was it reorganised? `eigentensor receipt get` reads the task anew.")
+
+
+def _check_header(receipt: Receipt, chain: Reader) -> None:
+    """Of a header the chain's events carry the random value alone."""
+    for number, (event, proof) in enumerate(zip(receipt.events, receipt.proofs, strict=True)):
+        if not isinstance(event, Seeded) or proof is None:
+            continue
+        if not chain.is_canonical(Head(event.seed_block, keccak(proof["header"]))):
+            what = f"block {event.seed_block} of the chain has another header"
+            raise WrongReceipt(f"events[{number}].proof.header", what)
 
 
 def _check_market(receipt: Receipt, chain: Reader) -> None:

@@ -1,6 +1,6 @@
 """What a receipt proves by itself, without a network: signatures, hashes, and the market's formulas."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,24 @@ from eigentensor.chain import (
     Accepted,
     Answered,
     Challenged,
+    Closed,
     Committed,
+    Convicted,
     Demanded,
     Event,
     Exposed,
+    GameEnded,
     Posted,
     Revealed,
     Seeded,
+    Slashed,
     commitment,
     order_signer,
 )
 from eigentensor.chain.transactions import Transaction
 from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.messages import Call, is_order, pairs_of
+from eigentensor.receipt.evidence import SIGNED, Proof
+from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
 from eigentensor.receipt.model import Receipt
 from eigentensor.receipt.rules import Proved, check_rules
 from eigentensor.store.tensors import bindings_root
@@ -37,8 +42,11 @@ def prove(receipt: Receipt) -> list[Proved]:
 
     Raises WrongReceipt for the first that does not hold.
     """
+    domain = receipt.market.domain
     return [
-        Proved("hash", f"task {receipt.task} is the hash of the order, on chain {receipt.market.domain.chain_id}"),
+        Proved(
+            "hash", f"task {receipt.task} is the order's hash, for market {domain.market} on chain {domain.chain_id}"
+        ),
         *_Proof(receipt).lines(),
         *check_rules(receipt),
     ]
@@ -54,49 +62,52 @@ def outputs_of(receipt: Receipt, path: Path) -> Proved:
 
 
 class _Proof:
-    """Each event, and what the transaction that brought it about says of it."""
+    """Each event that somebody vouches for: whoever signed it, what hashes to it, or the market alone."""
 
     def __init__(self, receipt: Receipt) -> None:
         self.receipt = receipt
         self.told = receipt.told
         self.domain = receipt.market.domain
+        self.calls = {name: call_of(transaction) for name, transaction in receipt.signed.items()}
         self.hidden = {0: (self.told.executor, self.told.commitment)}
         self.hidden |= {a.index + 1: (a.operator, a.commitment) for a in self.told.answers}
 
     def lines(self) -> Iterator[Proved]:
         for number, transaction in enumerate(self.receipt.signed.values()):
-            if transaction.chain_id not in (None, self.domain.chain_id):
-                raise WrongReceipt(f"transactions[{number}]", f"it is signed for chain {transaction.chain_id}")
-        for number, event in enumerate(self.receipt.events):
-            if type(event) in _RULES:
-                yield self._line(f"events[{number}]", event)
+            if transaction.chain_id != self.domain.chain_id:
+                chain = "any chain" if transaction.chain_id is None else f"chain {transaction.chain_id}"
+                raise WrongReceipt(f"transactions[{number}]", f"it is signed for {chain}")
+        for number, (event, proof) in enumerate(zip(self.receipt.events, self.receipt.proofs, strict=True)):
+            if (subject := _SUBJECTS.get(type(event))) is not None:
+                yield self._line(number, subject(self, event), event, proof)
 
-    def _line(self, where: str, event: Event) -> Proved:
-        names, rule, subject = _RULES[type(event)]
-        words = subject(self, event)
-        transaction, call = self.receipt.sent(event)
-        if transaction.to != self.domain.market:
-            if call is not None:
-                raise WrongReceipt(where, f"its transaction went to {transaction.to}, another market")
-            return Proved("chain", f"{words}, through contract {transaction.to}")
-        said = rule(self, event, call, transaction) if call is not None and call.name in names else None
+    def _line(self, number: int, words: str, event: Event, proof: Proof | None) -> Proved:
+        where, sent = f"events[{number}]", self.receipt.signed.get(event.place.transaction)
+        if proof is not None:
+            said, by = _PROOFS[type(event)](self, event, proof), "signature" if isinstance(event, Posted) else "hash"
+        elif type(event) in SIGNED and sent is not None:
+            said, by = self._sent(where, event, sent), "signature"
+        elif isinstance(event, Challenged) and self._follows(event, self.receipt.events[number - 1]):
+            said, by = "its answer differs, which opens a game by itself", "formula"
+        else:
+            return Proved("chain", f"{words}: nothing in the file proves it")
         if said is None:
-            by = f"{call.name if call else 'nothing that is known'} by {transaction.sender}"
-            raise WrongReceipt(where, f"its transaction does not say so: it says {by}")
-        return Proved("hash" if isinstance(event, Seeded | Revealed | Exposed) else "signature", f"{words}: {said}")
+            raise WrongReceipt(where, f"{'its proof' if proof else 'its transaction'} does not say so")
+        return Proved(by, f"{words}: {said}")
 
-    # ---- What each message must say ----
+    def _sent(self, where: str, event: Event, sent: Transaction) -> str | None:
+        if sent.to != self.domain.market:
+            raise WrongReceipt(where, f"its transaction went to {sent.to}, not to the market")
+        call = self.calls[sent.hash]
+        says = call is not None and call.name in SIGNED[type(event)]
+        return _MESSAGES[type(event)](self, event, call, sent) if says else None
+
+    # ---- What a signed message must say ----
 
     def posted(self, event: Posted, call: Call, sent: Transaction) -> str | None:
-        order, client = self.receipt.order, self.receipt.order.client
         pairs = pairs_of(call, ("order", "signature"), ("orders", "signatures"))
-        signatures = [signature for struct, signature in pairs if is_order(struct, order)]
-        if signatures and sent.sender == client:
-            return "signed by the client"
-        if any(order_signer(order, self.domain, signature) == client for signature in signatures):
-            return f"signed by the client, sent by {sent.sender}"
-        # A client that is a contract agrees in its own way.
-        return f"sent by {sent.sender}, with a signature for the chain to judge" if any(signatures) else None
+        mine = any(is_order(struct, self.receipt.order) for struct, _ in pairs)
+        return "signed by itself" if mine and sent.sender == self.receipt.order.client else None
 
     def accepted(self, event: Accepted, call: Call, sent: Transaction) -> str | None:
         orders = pairs_of(call, ("order",), ("orders",))
@@ -111,78 +122,88 @@ class _Proof:
     def answered(self, event: Answered, call: Call, sent: Transaction) -> str | None:
         said = call.arguments
         mine = (said["index"], said["commitment"]) == (event.index, event.commitment)
-        return (
-            self._signed(call, sent, event.operator) if mine and is_order(said["order"], self.receipt.order) else None
-        )
-
-    def seeded(self, event: Seeded, call: Call, sent: Transaction) -> str | None:
-        try:
-            header = rlp.decode(call.arguments["header"])
-            said = int.from_bytes(header[_NUMBER], "big"), bytes(header[_MIX])
-        except (rlp.exceptions.RLPException, TypeError, ValueError, IndexError, RecursionError):
-            return None
-        block = f"0x{keccak(call.arguments['header']).hex()}"
-        return f"the header of {block} has it" if said == (event.seed_block, event.mix) else None
-
-    def revealed(self, event: Revealed, call: Call, sent: Transaction) -> str | None:
-        """The opening hashes to what was committed to, so whoever signed that had fixed this root before."""
-        opening, hidden = self.receipt.opening(event), self.hidden.get(event.slot)
-        if opening is None or hidden is None:
-            return None
-        task, slot, root, salt = opening
-        operator, committed = hidden
-        return (
-            "it opens the commitment"
-            if commitment(self.domain, task, operator, slot, root, salt) == committed
-            else None
-        )
+        mine = mine and is_order(said["order"], self.receipt.order)
+        return self._signed(call, sent, event.operator) if mine else None
 
     def challenged(self, event: Challenged, call: Call, sent: Transaction) -> str | None:
-        if call.name == "challenge":
-            mine = is_order(call.arguments["order"], self.receipt.order)
-            return self._signed(call, sent, event.challenger, "challenger") if mine else None
-        verifiers = {answer.operator for answer in self.told.answers if answer.agrees is False}
-        return "its answer was opened, and differs" if event.challenger in verifiers else None
+        mine = is_order(call.arguments["order"], self.receipt.order)
+        return self._signed(call, sent, event.challenger, "challenger") if mine else None
 
     def demanded(self, event: Demanded, call: Call, sent: Transaction) -> str | None:
         leaves = tuple(map(astuple, event.leaves))
         mine = is_order(call.arguments["order"], self.receipt.order) and call.arguments["leaves"] == leaves
-        return "signed by the client" if mine and sent.sender == self.receipt.order.client else None
-
-    def exposed(self, event: Exposed, call: Call, sent: Transaction) -> str | None:
-        task, slot, root, salt = call.arguments["opening"]
-        operator, hidden = self.hidden.get(event.slot, ("", b""))
-        if not operator or (task, slot, event.caller) != (self.receipt.uuid, event.slot, sent.sender):
-            return None
-        opened = commitment(self.domain, task, operator, slot, root, salt)
-        return f"it opens the commitment of {operator}" if opened == hidden else None
+        return "signed by itself" if mine and sent.sender == self.receipt.order.client else None
 
     def _signed(self, call: Call, sent: Transaction, account: str, name: str = "operator") -> str | None:
         """Who signed for an account: the chain alone says whether it was allowed to."""
         if call.arguments[name] != account.lower():
             return None
-        return "signed by itself" if sent.sender == account else f"signed by {sent.sender} for it"
+        return "signed by itself" if sent.sender == account else f"signed by {sent.sender}; the chain says if it may"
 
-    def who(self, event: Revealed) -> str:
-        operator, _ = self.hidden.get(event.slot, ("nobody", b""))
-        return f"{'verifier' if event.slot else 'executor'} {operator} revealed root 0x{event.outputs_root.hex()}"
+    # ---- What proves itself ----
+
+    def ordered(self, event: Posted, proof: Proof) -> str | None:
+        signer = order_signer(self.receipt.order, self.domain, proof["signature"])
+        return "signed by itself" if signer == self.receipt.order.client else None
+
+    def seeded(self, event: Seeded, proof: Proof) -> str | None:
+        try:
+            header = rlp.decode(proof["header"])
+            said = int.from_bytes(header[_NUMBER], "big"), bytes(header[_MIX])
+        except (rlp.exceptions.RLPException, TypeError, ValueError, IndexError, RecursionError):
+            return None
+        block = f"0x{keccak(proof['header']).hex()}"
+        return f"so says a header with hash {block}" if said == (event.seed_block, event.mix) else None
+
+    def revealed(self, event: Revealed, proof: Proof) -> str | None:
+        """The opening hashes to what was committed to, so whoever signed that had fixed this root before."""
+        return "it opens the commitment" if self._opens(event.slot, event.outputs_root, proof["salt"]) else None
+
+    def exposed(self, event: Exposed, proof: Proof) -> str | None:
+        return "this opens it" if self._opens(event.slot, proof["outputs_root"], proof["salt"]) else None
+
+    def _opens(self, slot: int, root: bytes, salt: bytes) -> bool:
+        operator, hidden = self.hidden.get(slot, ("", b""))
+        return bool(operator) and commitment(self.domain, self.receipt.uuid, operator, slot, root, salt) == hidden
+
+    def _follows(self, event: Challenged, before: Event) -> bool:
+        """Whether it comes with the reveal of an answer of the challenger that differs."""
+        if not isinstance(before, Revealed) or before.place.transaction != event.place.transaction:
+            return False
+        operator, _ = self.hidden.get(before.slot, ("", b""))
+        return operator == event.challenger and before.outputs_root != self.told.outputs_root
+
+    def who(self, slot: int) -> str:
+        operator, _ = self.hidden.get(slot, ("nobody", b""))
+        return f"{'verifier' if slot else 'executor'} {operator}"
 
 
-_Rule = Callable[[_Proof, Any, Call, Transaction], str | None]
-_Subject = Callable[[_Proof, Any], str]
-
-_RULES: dict[type[Event], tuple[tuple[str, ...], _Rule, _Subject]] = {
-    Posted: (("post", "postMany"), _Proof.posted, lambda _, e: f"client {e.client} ordered it"),
-    Accepted: (("accept", "acceptMany"), _Proof.accepted, lambda _, e: f"operator {e.executor} accepted it"),
-    Committed: (("commit", "commitMany"), _Proof.committed, lambda of, _: f"executor {of.told.executor} committed"),
-    Seeded: (("seed",), _Proof.seeded, lambda _, e: f"block {e.seed_block} gave the draw's random value"),
-    Answered: (("answer",), _Proof.answered, lambda _, e: f"verifier {e.operator} answered"),
-    Revealed: (("reveal", "revealMany"), _Proof.revealed, _Proof.who),
-    Challenged: (
-        ("challenge", "reveal", "revealMany"),
-        _Proof.challenged,
-        lambda _, e: f"{e.challenger} opened game {e.game_id}",
-    ),
-    Demanded: (("demand",), _Proof.demanded, lambda _, e: f"the client demanded {len(e.leaves)} leaves"),
-    Exposed: (("expose",), _Proof.exposed, lambda _, e: f"{e.caller} exposed slot {e.slot}"),
+_MESSAGES: Mapping[type[Event], Callable[[_Proof, Any, Any, Transaction], str | None]] = {
+    Posted: _Proof.posted,
+    Accepted: _Proof.accepted,
+    Committed: _Proof.committed,
+    Answered: _Proof.answered,
+    Challenged: _Proof.challenged,
+    Demanded: _Proof.demanded,
+}
+_PROOFS: Mapping[type[Event], Callable[[_Proof, Any, Proof], str | None]] = {
+    Posted: _Proof.ordered,
+    Seeded: _Proof.seeded,
+    Revealed: _Proof.revealed,
+    Exposed: _Proof.exposed,
+}
+_SUBJECTS: Mapping[type[Event], Callable[[_Proof, Any], str]] = {
+    Posted: lambda _, e: f"client {e.client} ordered it",
+    Accepted: lambda _, e: f"operator {e.executor} accepted it",
+    Committed: lambda of, _: f"{of.who(0)} committed",
+    Seeded: lambda _, e: f"block {e.seed_block} has the draw's random value",
+    Answered: lambda _, e: f"verifier {e.operator} answered",
+    Revealed: lambda of, e: f"{of.who(e.slot)} had fixed root 0x{e.outputs_root.hex()}",
+    Exposed: lambda of, e: f"the commitment of {of.who(e.slot)} was exposed",
+    Challenged: lambda _, e: f"{e.challenger} challenged it",
+    Demanded: lambda _, e: f"the client demanded {len(e.leaves)} leaves",
+    GameEnded: lambda _, e: f"game {e.game_id} was lost by the {'executor' if e.executor_lost else 'challenger'}",
+    Closed: lambda _, e: f"it became final in block {e.place.block}",
+    Convicted: lambda _, e: f"the executor was convicted in block {e.place.block}",
+    Slashed: lambda _, e: f"{e.shares} shares of the executor's stake were slashed",
 }

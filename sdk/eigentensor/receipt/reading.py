@@ -1,10 +1,13 @@
 """Making a receipt: what the chain shows of a task up to one of its blocks."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
-from eigentensor.chain import Head, Order, Reader, Seeded, order_uuid
+from eigentensor.chain import Event, Head, Order, Reader, Seeded, order_uuid
+from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ChainError
 from eigentensor.receipt.events import NAMES
+from eigentensor.receipt.evidence import PROVABLE, Proof, evidence
 from eigentensor.receipt.model import Market, Receipt
 
 _TRIES = 3  # reorganisations while one reads
@@ -25,21 +28,44 @@ def read(chain: Reader, order: Order, parts: tuple[bytes, bytes] | None = None) 
     raise ChainError(f"block {head.number} left the chain while task {task.hex()} was read", fix="Try again.")
 
 
+def happened(chain: Reader, task: bytes, first: int, last: int) -> list[Event]:
+    """The events of a receipt in these blocks, in order."""
+    events = [event for event in chain.events_of(task, first, last) if type(event).__name__ in NAMES]
+    block, record = chain.seed_block_of(task), chain.deployment.parameters.record
+    seeded: Seeded | None = None
+    if block and first <= block + record:
+        seeded = chain.seeded(block, min(block + record, last))
+    return sorted([*events, *([seeded] if seeded else [])], key=lambda event: event.place)
+
+
 def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] | None, head: Head) -> Receipt:
     posted, now = chain.posted(task), chain.task_at(task)
-    events = [e for e in chain.events_of(task, posted.place.block, head.number) if type(e).__name__ in NAMES]
-    if now.committed_at:
-        block, record = chain.seed_block_of(task), chain.deployment.parameters.record
-        seeded: Seeded | None = chain.seeded(block, min(block + record, head.number))
-        events = sorted([*events, *([seeded] if seeded else [])], key=lambda event: event.place)
-    hashes = dict.fromkeys(event.place.transaction for event in events)
+    events = happened(chain, task, posted.place.block, head.number)
+    proofs, transactions = _proved(chain, order, events)
     return Receipt(
         market=Market.of(chain.deployment),
         order=order,
         seats=now.seats,
         parts=parts,
         events=tuple(events),
-        transactions=tuple(map(chain.transaction, hashes)),
+        proofs=tuple(proofs),
+        transactions=tuple(transactions),
         head=head,
         software=f"eigentensor {version('eigentensor')}",
     )
+
+
+def _proved(chain: Reader, order: Order, events: Sequence[Event]) -> tuple[list[Proof | None], list[bytes]]:
+    """The proof of each event, and the transactions that prove the rest."""
+    hashes = dict.fromkeys(event.place.transaction for event in events if type(event) in PROVABLE)
+    raw = {hash_: chain.transaction(hash_) for hash_ in hashes}
+    sent = {hash_: read_transaction(data) for hash_, data in raw.items()}
+    proofs, kept = [], set()
+    for event in events:
+        found: tuple[Proof | None, bool] = (None, False)
+        if type(event) in PROVABLE:
+            found = evidence(order, chain.deployment.domain, event, sent[event.place.transaction])
+        proofs.append(found[0])
+        if found[1]:
+            kept.add(event.place.transaction)
+    return proofs, [data for hash_, data in raw.items() if hash_ in kept]

@@ -1,6 +1,6 @@
 """What the market computes and enforces, held to a receipt: amounts, windows, and what follows from what."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,7 +16,6 @@ from eigentensor.chain import (
     Convicted,
     Demanded,
     Ended,
-    Event,
     Exposed,
     GameEnded,
     Locked,
@@ -52,10 +51,10 @@ class Proved:
 def check_rules(receipt: Receipt) -> Iterator[Proved]:
     """Raises WrongReceipt where the market would not have let it be."""
     _check_amounts(receipt)
-    yield Proved("formula", "price, collateral, bonds, payment and refund are what the market computes")
+    yield Proved("formula", "price, collateral, bonds, payment and refund follow from order and parameters")
     _check_windows(receipt)
     _check_answers(receipt)
-    yield Proved("formula", "everything happened in its window")
+    yield Proved("formula", "every block that it names is in its window")
     _check_games(receipt)
     _check_end(receipt)
     if receipt.told.drawn is not None:
@@ -65,10 +64,9 @@ def check_rules(receipt: Receipt) -> Iterator[Proved]:
 
 def _check_amounts(receipt: Receipt) -> None:
     told, order, p = receipt.told, receipt.order, receipt.market.parameters
-    won, taken = sum(game.lost_by == "challenger" for game in told.games), 0
+    won, taken, prepaid = sum(game.lost_by == "challenger" for game in told.games), 0, 0
     for number, event in enumerate(receipt.events):
         expected: dict[str, int | str] = {}
-        prepaid = _prepaid(receipt.events[:number], p.g_chunk)
         match event:
             case Accepted():
                 terms = order.min_price, order.max_price, order.ramp_start, order.ramp_length
@@ -85,6 +83,7 @@ def _check_amounts(receipt: Receipt) -> None:
                 expected["amount"] = held // 2
             case Demanded():
                 expected["by"] = event.place.block + economics.clock(p, order.exec)
+                prepaid += len(event.leaves) * p.g_chunk
             case Closed():
                 fees = min(told.agreed, order.verifiers) * order.check_fee
                 expected["paid"] = told.price + won * economics.bond_share(p, told.price) + prepaid
@@ -94,10 +93,6 @@ def _check_amounts(receipt: Receipt) -> None:
         for name, right in expected.items():
             if (said := getattr(event, name)) != right:
                 _refuse(number, f"{name} is {said}, {right} by the market's rules")
-
-
-def _prepaid(events: Sequence[Event], chunk: int) -> int:
-    return sum(len(event.leaves) * chunk for event in events if isinstance(event, Demanded))
 
 
 def _check_windows(receipt: Receipt) -> None:

@@ -71,6 +71,7 @@ def tell(uuid: bytes, order: Order, p: Parameters, seats: int, events: Sequence[
         drawn=None if mix is None else economics.is_drawn(mix, uuid, order.check_rate),
         answers=tuple(_answers(uuid, events, revealed, root, mix, seats)),
         games=tuple(_games(events)),
+        lock_end=locked.end,
         windows=_windows(order, p, posted, accepted, committed, seed_block, own, locked.end),
     )
 

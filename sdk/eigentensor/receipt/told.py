@@ -34,7 +34,7 @@ class Played:
 class Told:
     """Amounts are wei of the market's token, times blocks; None is what has not happened, or is not known yet.
 
-    `windows` are the first and the last block in which something could be done.
+    `windows` are the first and the last block in which something could be done, `lock_end` the last of them all.
     """
 
     state: State
@@ -54,6 +54,7 @@ class Told:
     drawn: bool | None
     answers: tuple[Answerer, ...]
     games: tuple[Played, ...]
+    lock_end: int
     windows: dict[str, tuple[int, int] | None]
 
     @property
@@ -68,22 +69,13 @@ class Told:
 
     @property
     def checked(self) -> str | None:
-        """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
-        if self.state is State.CONVICTED:
-            return None
-        if self.agreed:
-            return f"checked({self.agreed})"
-        nobody = not self.answers and not self.open_games
-        return "unchecked" if self.state is State.FINAL or nobody else None
+        """As `checked_of`."""
+        return checked_of(self.state, self.agreed, len(self.answers), len(self.open_games))
 
     @property
     def words(self) -> str:
         """The state in the words of the glossary."""
-        if self.state is State.CONVICTED:
-            return "convicted"
-        if self.state is State.FINAL:
-            return f"final, {self.checked}"
-        return f"{self.checked or 'result'}{', challenged' if self.open_games else ''}"
+        return words_of(self.state, self.agreed, len(self.answers), len(self.open_games))
 
     def to_json(self) -> dict[str, Any]:
         """The part of a receipt that follows from the rest of it."""
@@ -130,6 +122,27 @@ class Told:
                 for name, window in self.windows.items()
             },
         }
+
+
+def checked_of(state: State, agreed: int, answers: int, games: int) -> str | None:
+    """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet.
+
+    `answers` counts those that verifiers gave, `agreed` those of them that agree, `games` the open ones.
+    """
+    if state not in (State.REVEALED, State.FINAL):
+        return None
+    if agreed:
+        return f"checked({agreed})"
+    # All answers are given before the executor reveals; what somebody disputes is being judged.
+    return "unchecked" if state is State.FINAL or not (answers or games) else None
+
+
+def words_of(state: State, agreed: int, answers: int, games: int) -> str:
+    """A state in the words of the glossary; the counts are those of `checked_of`."""
+    checked = checked_of(state, agreed, answers, games)
+    if state is State.REVEALED:
+        return f"{checked or 'result'}{', challenged' if games else ''}"
+    return f"final, {checked}" if state is State.FINAL else state.name.lower()
 
 
 def _text(value: bytes | None) -> str | None:
