@@ -21,7 +21,12 @@ _PIECE_TEXT = 80  # bytes of a piece's root in JSON, with some air
 
 def create_app(parts: Parts) -> FastAPI:
     """The whole HTTP interface; OpenAPI at /openapi.json."""
-    app = FastAPI(title="EigenTensor gateway", version="1", docs_url="/docs", redoc_url=None)
+    app = FastAPI(
+        title="EigenTensor gateway",
+        version="1",
+        docs_url=None,  # that page would run scripts of strangers
+        redoc_url=None,
+    )
     problems.install(app)
     app.include_router(blob_routes.router(parts))
     app.include_router(task_routes.router(parts))

@@ -1,4 +1,5 @@
-"""One local chain for all tests that need one; each test starts from the state right after the deployment."""
+"""One local chain for all tests that need one; each test starts from the state right after the deployment. And for the
+tests of a file, one service that executes here."""
 
 import socket
 import threading
@@ -16,8 +17,10 @@ from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
+from eigentensor_client.serving.apps import Apps
 from game_table import CHALLENGER, CLIENT, OPERATORS, Table
 from market_life import Life, Orders, orders_of
+from served import served_here
 
 Chains = Callable[[int], Chain]
 
@@ -130,3 +133,19 @@ def serve() -> Iterator[Callable[[Settings], tuple[str, Daemon]]]:
             return f"http://127.0.0.1:{listening.getsockname()[1]}", daemon
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def served_apps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apps, str]]:
+    with served_here(tmp_path_factory.mktemp("apps")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def apps(served_apps: tuple[Apps, str]) -> Apps:
+    return served_apps[0]
+
+
+@pytest.fixture(scope="module")
+def url(served_apps: tuple[Apps, str]) -> str:
+    return served_apps[1]

@@ -332,6 +332,7 @@ def test_the_network_is_told(served: tuple[str, Daemon], client: Chain) -> None:
     said = get(url, "/v1/network")
     assert said["deployment"] == client.deployment.to_json() and said["rpc_url"] == client.network.rpc_url
     assert get(url, "/openapi.json")["openapi"].startswith("3.1")
+    assert httpx.get(f"{url}/docs").status_code == 404  # it would run scripts of strangers
 
 
 @pytest.mark.parametrize(

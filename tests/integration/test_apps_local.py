@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -14,25 +13,8 @@ from eigentensor.capture import TensorContext
 from eigentensor.store import save_safetensors
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
-from served import served_here
 
 BIAS = np.array([1, -2, 0.5, 4], np.float32)
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apps, str]]:
-    with served_here(tmp_path_factory.mktemp("apps")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def apps(local: tuple[Apps, str]) -> Apps:
-    return local[0]
-
-
-@pytest.fixture(scope="module")
-def url(local: tuple[Apps, str]) -> str:
-    return local[1]
 
 
 @pytest.fixture(scope="module")

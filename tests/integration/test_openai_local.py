@@ -30,26 +30,10 @@ from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
 from language.writing import writing
-from served import served, served_here
+from served import served
 
 PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
 TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apps, str]]:
-    with served_here(tmp_path_factory.mktemp("apps")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def apps(local: tuple[Apps, str]) -> Apps:
-    return local[0]
-
-
-@pytest.fixture(scope="module")
-def url(local: tuple[Apps, str]) -> str:
-    return local[1]
 
 
 @pytest.fixture(scope="module")
