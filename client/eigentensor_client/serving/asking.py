@@ -101,7 +101,8 @@ async def asked(service: Service, request: Request, ask: Ask) -> Job:
 
 
 async def posted(service: Service, ask: Ask, caller: str, key: str | None) -> Job:
-    """The task of a caller, posted now unless the key names one already."""
+    """The task of a caller, posted now unless the key names one already. Raises what `Backend.ask` does, StoreFull."""
+    await run_in_threadpool(service.check_room)
     return await to_thread.run_sync(service.backend.ask, ask, caller, key, limiter=service.asking)
 
 

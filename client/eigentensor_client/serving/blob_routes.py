@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from eigentensor.errors import BlobCorrupt
 from eigentensor.store import describe, parse_name
 from eigentensor.store.local import writing
-from eigentensor_client.serving.service import Service
+from eigentensor_client.serving.service import Service, caller_of
 
 Name = Annotated[str, Path(max_length=66, description="a blob root, program root or bindings root: 64 hex digits")]
 
@@ -40,6 +40,7 @@ def router(service: Service) -> APIRouter:
     async def write_blob(request: Request, name: Name) -> dict[str, Any]:
         """Gives this service a program, weights or states; refused unless they are what the name says."""
         wanted = parse_name(name)
+        await run_in_threadpool(service.check_room)
         store.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="put-", dir=store.root) as folder, writing(store.root):
             path = File(folder, "blob")
@@ -50,7 +51,7 @@ def router(service: Service) -> APIRouter:
             if wanted not in names:
                 known = names.blob if names.computed is None else f"{names.blob}, or {names.computed} by what it says"
                 raise BlobCorrupt(f"these bytes are {known}, not {wanted}", fix="Send them under one of their names.")
-            await run_in_threadpool(store.adopt, path, names)
+            await run_in_threadpool(service.given.adopt, path, names, caller_of(request))
         return {"schema": "eigentensor.blob/1", **names.to_json()}
 
     return routes

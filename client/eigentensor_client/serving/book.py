@@ -3,29 +3,27 @@
 import fcntl
 import json
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor.store.database import Database
 
 DAY = 86_400
-_TABLES = """
-CREATE TABLE IF NOT EXISTS jobs (
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL,
     app TEXT, created REAL NOT NULL, posted TEXT, escrow TEXT NOT NULL, cost TEXT, state TEXT NOT NULL,
-    problem TEXT, outputs TEXT);
-CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void';
-CREATE INDEX IF NOT EXISTS ages ON jobs (created);
-CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number);
-CREATE TABLE IF NOT EXISTS events (
-    task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number));
-"""
+    problem TEXT, outputs TEXT)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void'",
+    "CREATE INDEX IF NOT EXISTS ages ON jobs (created)",
+    "CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number)",
+    """CREATE TABLE IF NOT EXISTS events (
+    task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number))""",
+)
 
 
 class State(StrEnum):
@@ -90,16 +88,12 @@ class Book:
         """`durable`: what is written outlives a power cut, too. Raises ServiceBusy if another process has it."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = _locked(path.with_suffix(".lock"))
-        self._lock = threading.RLock()
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._connection.row_factory = sqlite3.Row
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
-        self._connection.executescript(_TABLES)
+        self.database = Database(path, durable=durable)
+        for statement in _TABLES:
+            self.database.rows(statement)
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self.database.close()
         self._file.close()
 
     # ---- Asking ----
@@ -122,15 +116,15 @@ class Book:
 
         Raises KeyReused, and what `check` raises.
         """
-        with self._together():
+        with self.database.together():
             if (known := self.known(job.key)) is not None:
                 return known
             self.check(job.escrow, job.created, *budgets)
-            self._connection.execute(
+            self.database.rows(
                 "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
-                 json.dumps(job.posted), str(job.escrow), job.state.value),
+                job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
+                json.dumps(job.posted), str(job.escrow), job.state.value,
             )  # fmt: skip
             self._say(job.task, said)
         return job
@@ -138,8 +132,7 @@ class Book:
     def spent(self, since: float = 0, app: str | None = None) -> int:
         """What jobs cost that were asked for since a time, or may still cost: wei. By one app alone, if it is named."""
         query = "SELECT escrow, cost FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
-        with self._lock:
-            rows = self._connection.execute(query, (since, app, app)).fetchall()
+        rows = self.database.rows(query, since, app, app)
         return sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
 
     def check(self, escrow: int, created: float, *budgets: tuple[Budget, str | None]) -> None:
@@ -158,8 +151,8 @@ class Book:
 
     def _asked(self, since: float, app: str | None) -> int:
         query = "SELECT count(*) FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
-        with self._lock:
-            return int(self._connection.execute(query, (since, app, app)).fetchone()[0])
+        ((asked,),) = self.database.rows(query, since, app, app)
+        return int(asked)
 
     # ---- Telling ----
 
@@ -174,18 +167,22 @@ class Book:
         outputs: str | None = None,
     ) -> None:
         """Adds an event to a job, and what else is known of it now."""
-        with self._together():
+        with self.database.together():
             self._say(task, said)
-            self._connection.execute(
+            self.database.rows(
                 "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
                 "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
-                (state, None if cost is None else str(cost), problem and json.dumps(problem), outputs, task),
+                state,
+                None if cost is None else str(cost),
+                problem and json.dumps(problem),
+                outputs,
+                task,
             )
 
     def _say(self, task: str, said: dict[str, Any]) -> None:
-        self._connection.execute(
+        self.database.rows(
             "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
-            (task, json.dumps(said), task),
+            *(task, json.dumps(said), task),
         )
 
     # ---- What there is ----
@@ -201,8 +198,7 @@ class Book:
         number of the last one of the page before."""
         whose = "caller = ? AND" if caller else "? = '' AND"
         query = f"SELECT * FROM jobs WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
-        with self._lock:
-            rows = self._connection.execute(query, (caller, before or 1 << 62, limit)).fetchall()
+        rows = self.database.rows(query, caller, before or 1 << 62, limit)
         return [(row["number"], _job(row)) for row in rows]
 
     def unfinished(self) -> list[Job]:
@@ -212,40 +208,36 @@ class Book:
     def events(self, task: str, after: int = 0) -> list[Event]:
         """What happened to a task after event `after`, in order."""
         query = "SELECT number, said FROM events WHERE task = ? AND number > ? ORDER BY number"
-        with self._lock:
-            rows = self._connection.execute(query, (task, after)).fetchall()
-        return [Event(row["number"], json.loads(row["said"])) for row in rows]
+        return [Event(row["number"], json.loads(row["said"])) for row in self.database.rows(query, task, after)]
 
     def last(self, task: str) -> dict[str, Any]:
         """The task as its last event tells it. Raises TaskNotFound."""
         query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
-        with self._lock:
-            row = self._connection.execute(query, (task,)).fetchone()
-        if row is None:
-            raise TaskNotFound(f"this service has asked for no task {task}")
-        said: dict[str, Any] = json.loads(row["said"])
-        return said
+        for row in self.database.rows(query, task):
+            said: dict[str, Any] = json.loads(row["said"])
+            return said
+        raise TaskNotFound(f"this service has asked for no task {task}")
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in which state."""
-        with self._lock:
-            counted = dict(self._connection.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
+        counted = dict(map(tuple, self.database.rows("SELECT state, count(*) FROM jobs GROUP BY state")))
         return {state.value: counted.get(state.value, 0) for state in State}
 
-    def _jobs(self, query: str, *values: object) -> list[Job]:
-        with self._lock:
-            return [_job(row) for row in self._connection.execute(query, values).fetchall()]
+    # ---- What is forgotten ----
 
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+    def forget(self, before: float, *, jobs: bool) -> None:
+        """Of what ended and was asked for before a time: all events but the last; with `jobs` everything."""
+        old = "SELECT task FROM jobs WHERE created < ? AND state IN ('ended', 'void')"
+        is_last = "number = (SELECT max(number) FROM events last WHERE last.task = events.task)"
+        with self.database.together():
+            if jobs:
+                self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
+                self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
+            else:
+                self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
+
+    def _jobs(self, query: str, *values: object) -> list[Job]:
+        return [_job(row) for row in self.database.rows(query, *values)]
 
 
 def now() -> float:

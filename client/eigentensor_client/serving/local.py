@@ -1,6 +1,7 @@
 """Tasks executed by this machine: no chain, no payment, no check by anybody else, and all of it says so."""
 
 import secrets
+import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -18,20 +19,20 @@ from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs, needs_of
-from eigentensor.store import LocalStore, load_safetensors, save_safetensors
+from eigentensor.store import LocalStore, describe, load_safetensors, save_safetensors
 from eigentensor.web.problems import of_error
-from eigentensor_client.files import write_whole
 from eigentensor_client.orders import Work
 from eigentensor_client.results import Plan, Tensors
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving.backend import Ask, Outcome
 from eigentensor_client.serving.book import Book, Job, Key, State
 from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.kept import KEPT, Given, ResultFiles
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.transfer import Part, bound
 
-KEPT = 24 * 3600  # seconds for which a result is kept
+_FORGETS = 60  # seconds between looks at what is too old
 _COMPILED = 4  # programs with their weights that stay in memory
 _log = structlog.get_logger(__name__)
 
@@ -42,20 +43,22 @@ class LocalBackend:
 
     is_local = True
 
-    def __init__(self, book: Book, changes: Changes, store: LocalStore, settings: Settings, tokens: Tokens) -> None:
+    def __init__(
+        self, book: Book, changes: Changes, store: LocalStore, given: Given, settings: Settings, tokens: Tokens
+    ) -> None:
         self._book = book
         self._changes = changes
         self._store = store
         self._settings = settings
         self._tokens = tokens
-        self._results = settings.data / "results"
-        self._results.mkdir(parents=True, exist_ok=True)
+        self._results = ResultFiles(settings.data / "results", settings.max_kept)
+        self._given = given
+        self._forgot = 0.0
         self._programs: dict[str, Program] = {}
         self._compiled: OrderedDict[tuple[str, str | None], Any] = OrderedDict()
         self._waiting: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "execute")
-        self._forget()
         for job in book.unfinished():
             self._tell(job, "void", state=State.VOID, error=TaskError("the service ended before it was executed"))
 
@@ -125,10 +128,10 @@ class LocalBackend:
             results = self._results_of(ask, {**ask.inputs, **self._states(ask)})
             dtypes = {(r.kind, r.name): ask.program.parameter(r.buffer).dtype for r in ask.program.results}
             outputs = {r.name: dtypes[Kind.OUTPUT, r.name] for r in ask.program.outputs.values()}
-            write_whole(self._path(job), lambda file: save_safetensors(file, results.outputs, outputs))
+            self._results.write(job.task, results.outputs, outputs)
             roots = merkle.kind_root(ask.program, Kind.OUTPUT, results.outputs), NONE
             if results.states:
-                roots = roots[0], self._keep(results.states, {n: dtypes[Kind.STATE, n] for n in results.states})
+                roots = roots[0], self._keep(job, results.states, {n: dtypes[Kind.STATE, n] for n in results.states})
             outputs_root = merkle.outputs_root(*roots).hex()
             self._tell(
                 job, "result", state=State.ENDED, cost=0, outputs=f"{ask.uuid} {roots[1].hex()}", root=outputs_root
@@ -142,6 +145,12 @@ class LocalBackend:
         finally:
             with self._lock:
                 self._waiting.pop(job.task, None)
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._forgot < time.time() - _FORGETS:
+            self._forgot = time.time()
+            self._book.forget(self._forgot - KEPT, jobs=True)
 
     def _results_of(self, ask: Ask, tensors: Tensors) -> Results:
         if ask.app is not None or not self._tokens:
@@ -170,14 +179,14 @@ class LocalBackend:
             self._compiled.popitem(last=False)
         return self._compiled[name]
 
-    def _keep(self, states: Any, dtypes: Any) -> bytes:
+    def _keep(self, job: Job, states: Any, dtypes: Any) -> bytes:
         """Stores new states, for a task that goes on from them; their bindings root."""
-        path = self._results / f"states-{secrets.token_hex(8)}"
-        try:
+        with tempfile.TemporaryDirectory(prefix="states-", dir=self._store.root) as folder:
+            path = Path(folder, "states")
             save_safetensors(path, states, dtypes)
-            return bytes.fromhex(self._store.names(self._store.put(path)).computed or "")
-        finally:
-            path.unlink(missing_ok=True)
+            names, _ = describe(path)
+            self._given.adopt(path, names, job.key.caller)
+        return bytes.fromhex(names.computed or "")
 
     def _tell(self, job: Job, stage: str, *, error: EigenTensorError | None = None, root: str | None = None,
               state: State | None = None, cost: int | None = None, outputs: str | None = None) -> None:  # fmt: skip
@@ -201,11 +210,12 @@ class LocalBackend:
         if not self.reached(job, "result"):
             raise NotYet(f"task {job.task} is not executed yet")
         uuid, states = (self._book.job(job.task).outputs or "").split()
-        if not self._path(job).exists():
+        path = self._results.path(job.task)
+        if not path.exists():
             raise BlobNotFound(f"the result of task {job.task} is not kept any more", fix="Execute it again.")
         program = self.program(uuid)
-        outputs = {n: a.reshape(program.outputs[n].shape) for n, a in load_safetensors(self._path(job)).items()}
-        return Outcome(program, outputs, self._path(job), bytes.fromhex(states))
+        outputs = {n: a.reshape(program.outputs[n].shape) for n, a in load_safetensors(path).items()}
+        return Outcome(program, outputs, path, bytes.fromhex(states))
 
     def explain(self, job: Job) -> dict[str, Any]:
         return {"schema": "eigentensor.explanation/1", "operators": [], "now": self.show(job)}
@@ -227,14 +237,6 @@ class LocalBackend:
             "there is no receipt of what this machine executed itself: nobody signed it, nobody was paid",
             fix="Serve without --local.",
         )
-
-    def _path(self, job: Job) -> Path:
-        return self._results / f"{job.task}.safetensors"
-
-    def _forget(self) -> None:
-        for path in self._results.iterdir():
-            if path.stat().st_mtime < time.time() - KEPT:
-                path.unlink(missing_ok=True)
 
 
 def _said(job: Job, stage: str, root: str | None = None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from eigentensor_client.serving.changes import Changes
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
 
+_TOLD = 30 * books.DAY  # seconds for which all events of a task stay
 _REMEMBERED = 1000  # tasks that have ended and are not looked at again
 _log = structlog.get_logger(__name__)
 
@@ -124,8 +125,12 @@ class PaidBackend:
     # ---- Following ----
 
     def _follow(self) -> None:
+        forgot = 0.0
         while not self._ended.wait(self._client.poll):
             try:
+                if forgot < books.now() - books.DAY:
+                    forgot = books.now()
+                    self._book.forget(forgot - _TOLD, jobs=False)
                 for job in self._book.unfinished():
                     self._look(job)
                 self._healthy = True

@@ -1,5 +1,6 @@
 """The service as one process: what it stands on, and HTTP in front of it."""
 
+import resource
 import signal
 import socket
 import sys
@@ -16,6 +17,7 @@ from eigentensor.store import LocalStore
 from eigentensor_client.client import Client
 from eigentensor_client.serving.book import Book, Budget
 from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.kept import Given
 from eigentensor_client.serving.local import LocalBackend
 from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.paid import PaidBackend
@@ -40,15 +42,14 @@ def assembled(settings: Settings, client: Client | None = None) -> Iterator[Serv
 
 @contextmanager
 def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Service]:
-    store = LocalStore()
-    with (
-        closing(Book(settings.data / "local.sqlite", durable=False)) as book,
-        closing(LocalBackend(book, changes, store, settings, tokens)) as backend,
-    ):
-        price = to_wei(settings.max_price)
-        yield Service(
-            settings, backend, book, changes, tokens, store, Metrics(), price, DECIMALS, "none: executes here", None
-        )
+    store, price = LocalStore(), to_wei(settings.max_price)
+    with closing(Book(settings.data / "local.sqlite", durable=False)) as book:
+        given = Given(store, book.database, settings.max_kept)
+        with closing(LocalBackend(book, changes, store, given, settings, tokens)) as backend:
+            yield Service(
+                settings, backend, book, changes, tokens, store, given, Metrics(), price, DECIMALS,
+                "none: executes here", None,
+            )  # fmt: skip
 
 
 @contextmanager
@@ -63,9 +64,9 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
         closing(Book(settings.data / f"{name}.sqlite")) as book,
         closing(PaidBackend(client, book, changes, budget)) as backend,
     ):
-        price = to_wei(settings.max_price, decimals)
+        price, given = to_wei(settings.max_price, decimals), Given(client.store, book.database, settings.max_kept)
         yield Service(
-                settings, backend, book, changes, tokens, client.store, Metrics(), price, decimals,
+                settings, backend, book, changes, tokens, client.store, given, Metrics(), price, decimals,
                 client.network.name, client.address, deployment.domain,
             )  # fmt: skip
 
@@ -75,5 +76,7 @@ def run(app: FastAPI, listening: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each open request has a file, and some wait for long
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
     uvicorn.Server(config).run(sockets=[listening])

@@ -12,6 +12,7 @@ from eigentensor_client.serving.backend import Backend
 from eigentensor_client.serving.bodies import TermsBody
 from eigentensor_client.serving.book import Book, Job
 from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.kept import Given, check_room
 from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
@@ -27,6 +28,7 @@ class Service:
     changes: Changes
     tokens: Tokens
     store: LocalStore
+    given: Given
     metrics: Metrics
     max_price: int
     decimals: int
@@ -35,6 +37,10 @@ class Service:
     domain: Domain | None = None  # the market that is paid in
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
+
+    def check_room(self) -> None:
+        """Raises StoreFull where this machine has no room for what a request would leave on it."""
+        check_room((self.settings.data, self.store.root), self.settings.min_free)
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

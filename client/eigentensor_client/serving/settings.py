@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     rate: float = Field(100, gt=0, description="requests per second of one caller; for a moment twice as many")
     max_open: int = Field(256, gt=0, description="requests of one caller that may be open at a time")
     max_body: int = Field(64 << 20, gt=0, description="bytes of the largest request")
+    max_kept: int = Field(16 << 30, gt=0, description="bytes of a caller's blobs that stay, and of all results")
+    min_free: int = Field(1 << 30, ge=0, description="bytes of the disks that stay free: nothing is taken beyond")
     patience: float = Field(600, gt=0, description="seconds that an answer may take; the task goes on after them")
     max_waiting: int = Field(64, gt=0, description="with `local`: executions that may wait for their turn")
     max_evaluations: int = Field(10**12, gt=0, description="with `local`: what one execution may take")

@@ -1,7 +1,5 @@
 """What an account meant to send: written before it is sent, so that a restarted process never sends it twice."""
 
-import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
+
+from eigentensor.store.database import Database
 
 #: What brings a journal from one version to the next; SQLite's `user_version` counts them.
 _MIGRATIONS = (
@@ -65,70 +65,51 @@ class Journal:
 
     def __init__(self, path: Path | None) -> None:
         """None keeps it in memory: good for one process that is not to be restarted."""
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._connection = sqlite3.connect(
-            path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
-        )
-        self._lock = threading.RLock()
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        self._database = Database(path)
         with self.exclusive():
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            ((version,),) = self._database.rows("PRAGMA user_version")
             for statement in chain.from_iterable(_MIGRATIONS[version:]):
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+                self._database.rows(statement)
+            self._database.rows(f"PRAGMA user_version = {len(_MIGRATIONS)}")
 
     def close(self) -> None:
-        self._connection.close()
+        self._database.close()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Nobody else chooses a nonce meanwhile; what is written inside is written together."""
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+        with self._database.together():
+            yield
 
     def get(self, key: str) -> Intent | None:
-        with self._lock:
-            row = self._connection.execute("SELECT name, nonce, status FROM intents WHERE key = ?", (key,)).fetchone()
-            attempts = self._connection.execute(
-                "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY sent_at", (key,)
-            ).fetchall()
-        return Intent(key, row[0], row[1], Status(row[2]), tuple(Attempt(*a) for a in attempts)) if row else None
+        with self._database.lock:
+            found = self._database.rows("SELECT name, nonce, status FROM intents WHERE key = ?", key)
+            attempts = self._database.rows(
+                "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY sent_at", key
+            )
+        for name, nonce, status in found:
+            return Intent(key, name, nonce, Status(status), tuple(Attempt(*a) for a in attempts))
+        return None
 
     def pending(self) -> list[Intent]:
         """Intents whose fate is open, by nonce."""
-        with self._lock:
-            rows = self._connection.execute(
-                "SELECT key FROM intents WHERE status = 'pending' ORDER BY nonce"
-            ).fetchall()
+        rows = self._database.rows("SELECT key FROM intents WHERE status = 'pending' ORDER BY nonce")
         return [intent for (key,) in rows if (intent := self.get(key)) is not None]
 
     def free_nonce(self, least: int) -> int:
         """The lowest nonce from `least` on that no waiting intent has."""
-        with self._lock:
-            taken = {n for (n,) in self._connection.execute("SELECT nonce FROM intents WHERE status = 'pending'")}
+        taken = {nonce for (nonce,) in self._database.rows("SELECT nonce FROM intents WHERE status = 'pending'")}
         return next(nonce for nonce in count(least) if nonce not in taken)
 
     def begin(self, key: str, name: str, nonce: int) -> None:
         """Writes an intent as pending under a nonce, in place of an earlier one that came to nothing."""
-        with self._lock:
-            self._connection.execute("DELETE FROM attempts WHERE key = ?", (key,))
-            self._connection.execute(
-                "REPLACE INTO intents VALUES (?, ?, ?, ?)", (key, name, nonce, Status.PENDING.value)
-            )
+        with self._database.lock:
+            self._database.rows("DELETE FROM attempts WHERE key = ?", key)
+            self._database.rows("REPLACE INTO intents VALUES (?, ?, ?, ?)", key, name, nonce, Status.PENDING.value)
 
     def attempt(self, key: str, hash_: bytes, raw: bytes, fee: int, tip: int) -> None:
-        with self._lock:
-            values = (key, hash_, raw, fee, tip, time.time())
-            self._connection.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)", values)
+        values = (key, hash_, raw, fee, tip, time.time())
+        self._database.rows("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def mark(self, key: str, status: Status) -> None:
-        with self._lock:
-            self._connection.execute("UPDATE intents SET status = ? WHERE key = ?", (status.value, key))
+        self._database.rows("UPDATE intents SET status = ? WHERE key = ?", status.value, key)

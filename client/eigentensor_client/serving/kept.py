@@ -1,0 +1,93 @@
+"""What callers leave on the disk, and for how long: results for a day, blobs until newer ones need the room."""
+
+import shutil
+import threading
+import time
+from collections import deque
+from itertools import accumulate
+from pathlib import Path
+
+from eigentensor.errors import StoreFull
+from eigentensor.numerics.dtypes import DType
+from eigentensor.store import LocalStore, Names, save_safetensors
+from eigentensor.store.database import Database
+from eigentensor_client.files import write_whole
+from eigentensor_client.results import Tensors
+
+KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
+
+
+def check_room(folders: tuple[Path, ...], least: int) -> None:
+    """Raises StoreFull where fewer bytes than `least` are free."""
+    for folder in folders:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if (free := shutil.disk_usage(there).free) < least:
+            raise StoreFull(f"{free:,} bytes are free in {folder}, {least:,} must stay so", fix="Free space there.")
+
+
+class Given:
+    """Blobs that callers gave, and states that their tasks left, in this machine's store: of each caller's at most
+    `limit` bytes, beyond which the oldest go. What was there before is nobody's, and stays."""
+
+    def __init__(self, store: LocalStore, database: Database, limit: int) -> None:
+        self._store, self._database, self._limit = store, database, limit
+        database.rows(
+            "CREATE TABLE IF NOT EXISTS blobs "
+            "(number INTEGER PRIMARY KEY, blob TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, bytes INTEGER NOT NULL)"
+        )
+
+    def adopt(self, path: Path, names: Names, caller: str) -> None:
+        """Moves a complete file to its place; given once more it is the newest of this caller's."""
+        is_given = self._database.rows("SELECT 1 FROM blobs WHERE blob = ?", names.blob)
+        if names.blob in self._store and not is_given:
+            return
+        self._store.adopt(path, names)
+        with self._database.together():
+            self._database.rows(
+                "REPLACE INTO blobs VALUES ((SELECT coalesce(max(number), 0) + 1 FROM blobs), ?, ?, ?)",
+                *(names.blob, caller, names.size),
+            )
+            self._forget(caller)
+
+    def _forget(self, caller: str) -> None:
+        rows = self._database.rows("SELECT blob, bytes FROM blobs WHERE caller = ? ORDER BY number DESC", caller)
+        sums = accumulate(row["bytes"] for row in rows)
+        for row, total in list(zip(rows, sums, strict=True))[1:]:
+            if total > self._limit:
+                self._store.discard(row["blob"])
+                self._database.rows("DELETE FROM blobs WHERE blob = ?", row["blob"])
+
+
+class ResultFiles:
+    """Outputs in files, by task: for a day, together at most `limit` bytes, beyond which the oldest go."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder, self._limit = folder, limit
+        folder.mkdir(parents=True, exist_ok=True)
+        found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
+        self._files = deque(found)
+        self._bytes = sum(size for _, size, _ in found)
+        self._lock = threading.Lock()
+        self.forget()
+
+    def path(self, task: str) -> Path:
+        return self._folder / f"{task}.safetensors"
+
+    def write(self, task: str, outputs: Tensors, dtypes: dict[str, DType]) -> None:
+        """Raises ConfigError where nothing can be written."""
+        path = write_whole(self.path(task), lambda file: save_safetensors(file, outputs, dtypes))
+        size = path.stat().st_size
+        with self._lock:
+            self._files.append((time.time(), size, path))
+            self._bytes += size
+        self.forget()
+
+    def forget(self) -> None:
+        """Removes what is too old, or too much; the newest stays in any case."""
+        with self._lock:
+            while self._files and (
+                self._files[0][0] < time.time() - KEPT or (self._bytes > self._limit and len(self._files) > 1)
+            ):
+                _, size, path = self._files.popleft()
+                path.unlink(missing_ok=True)
+                self._bytes -= size

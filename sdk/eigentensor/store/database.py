@@ -1,0 +1,44 @@
+"""A database in one SQLite file, as journals and ledgers need it: what is written is on disk."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Database:
+    """Safe for several threads and processes. Under its `lock` no other thread here reads or writes."""
+
+    def __init__(self, path: Path | None, *, durable: bool = True) -> None:
+        """None keeps it in memory. `durable`: what is written outlives a power cut, too."""
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.lock = threading.RLock()
+        self._connection = sqlite3.connect(
+            path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
+        )
+        self._connection.row_factory = sqlite3.Row
+        self.rows("PRAGMA journal_mode = WAL")
+        self.rows(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+
+    def close(self) -> None:
+        with self.lock:
+            self._connection.close()
+
+    def rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        """Executes one statement; what it finds."""
+        with self.lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Nobody else writes meanwhile; what is written inside is written together, or not at all."""
+        with self.lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")

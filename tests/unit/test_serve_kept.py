@@ -1,0 +1,81 @@
+"""What callers leave on the disk of a service, and for how long."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigentensor.errors import StoreFull
+from eigentensor.numerics.dtypes import DType
+from eigentensor.store import LocalStore, describe
+from eigentensor_client.serving.book import DAY, Book, Job, Key, State
+from eigentensor_client.serving.kept import KEPT, Given, ResultFiles, check_room
+
+NOON = 20_000 * DAY + DAY / 2
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Book]:
+    with closing(Book(tmp_path / "book.sqlite")) as book:
+        yield book
+
+
+def test_a_callers_oldest_blobs_make_room_for_its_newest(book: Book, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    mine, given = store.put(bytes(100)), Given(store, book.database, 250)
+
+    def give(caller: str, content: bytes) -> str:
+        path = tmp_path / "blob"
+        path.write_bytes(content)
+        names, _ = describe(path)
+        given.adopt(path, names, caller)
+        assert names.blob in store
+        return names.blob
+
+    first, second = (give("alice", bytes([n]) * 100) for n in (1, 2))
+    other = give("bob", b"b" * 240)
+    assert give("alice", bytes(100)) == mine, "it was there before: it is nobody's"
+    assert give("alice", b"\1" * 100) == first, "given again: the newest now"
+    third = give("alice", b"\3" * 100)
+    assert [name in store for name in (first, second, third, other, mine)] == [True, False, True, True, True]
+    huge = give("alice", bytes(1000) + b"x")
+    assert [name in store for name in (first, third, huge)] == [False, False, True], "one blob is always kept"
+
+
+def test_results_go_after_a_day_or_when_they_are_too_many(tmp_path: Path) -> None:
+    def write(results: ResultFiles, task: str) -> None:
+        results.write(task, {"y": np.zeros(1000, np.float32)}, {"y": DType.FLOAT32})
+
+    results = ResultFiles(tmp_path, 10_000)
+    for task in "abc":
+        write(results, task)
+    assert [results.path(task).exists() for task in "abc"] == [False, True, True]
+    old = results.path("b").stat().st_mtime - KEPT
+    os.utime(results.path("b"), (old, old))
+    ResultFiles(tmp_path, 10_000)  # started again
+    assert [results.path(task).exists() for task in "bc"] == [False, True]
+
+
+def test_nothing_is_taken_that_would_fill_the_disk(tmp_path: Path) -> None:
+    check_room((tmp_path, tmp_path / "not" / "there"), 1)
+    with pytest.raises(StoreFull, match="must stay so"):
+        check_room((tmp_path,), 1 << 62)
+
+
+def test_what_ended_long_ago_is_told_by_its_last_event_and_then_not_at_all(book: Book) -> None:
+    for task, at in (("old", NOON - DAY), ("new", NOON), ("open", NOON - DAY)):
+        book.add(Job(task, Key("alice", "this", task), None, at, escrow=10), {"stage": "asked"})
+        book.tell(task, {"stage": "open"}, state=State.OPEN)
+    for task in ("old", "new"):
+        book.tell(task, {"stage": "final"}, state=State.ENDED, cost=4)
+    book.forget(NOON, jobs=False)
+    assert {task: [event.number for event in book.events(task)] for task in ("old", "new", "open")} == {
+        "old": [3], "new": [1, 2, 3], "open": [1, 2],
+    }  # fmt: skip
+    assert book.spent() == 18
+    book.forget(NOON, jobs=True)
+    assert [job.task for _, job in book.jobs()] == ["open", "new"]
+    assert book.known(Key("alice", "that", "old")) is None
