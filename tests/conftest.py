@@ -1,11 +1,15 @@
 """What holds for every test."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 import structlog
+from starlette.responses import JSONResponse
 from xdist.scheduler import LoadFileScheduling
+
+from eigentensor_client.screen import Screen
+from told_objects import hold
 
 
 class Together(LoadFileScheduling):
@@ -25,3 +29,22 @@ def _logs_go_nowhere_that_is_closed() -> Iterator[None]:
     """A command that a test runs in its own process sends logs to that test's stderr: not those of the next one."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_is_told_is_what_it_says_it_is() -> Iterator[None]:
+    """Every JSON answer of a service in this process, and all that a verb prints here with --json."""
+    render, result = JSONResponse.render, Screen.result
+
+    def answered(response: JSONResponse, content: Any) -> bytes:
+        hold(content)
+        return render(response, content)
+
+    def printed(screen: Screen, schema: str, fields: Mapping[str, Any], *lines: Any) -> None:
+        hold({"schema": schema, **fields})
+        result(screen, schema, fields, *lines)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONResponse, "render", answered)
+        patch.setattr(Screen, "result", printed)
+        yield

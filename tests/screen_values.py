@@ -90,10 +90,10 @@ EXPLAINED: dict[str, Any] = {
     "block": 101,
     "price": {"now": str(WAD // 100), "maximum": str(ORDER.max_price)},
     "operators": [
-        {"operator": ALICE, "member": True, "reason": "price", "needed": f"{6 * WAD // 100} wei",
+        {"operator": ALICE, "reason": "price", "needed": f"{6 * WAD // 100} wei",
          "offered": f"{WAD // 100} wei", "block": 100},
-        {"operator": BOB, "member": True, "reason": "busy", "needed": "1 free", "offered": "0", "block": 100},
-        {"operator": CAROL, "member": True, "reason": "silent", "needed": None, "offered": None, "block": None},
+        {"operator": BOB, "reason": "busy", "needed": "1 free", "offered": "0", "block": 100},
+        {"operator": CAROL, "reason": "silent", "needed": None, "offered": None, "block": None},
     ],
 }  # fmt: skip
 OPERATORS: list[dict[str, Any]] = [
@@ -104,18 +104,28 @@ OPERATORS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def _move(by: str, what: str, block: int, gas: int | None) -> dict[str, Any]:
-    return {"by": by, "what": what, "block": block, "gas": gas}
+_CALLS = [{"part": "call", "first": 0, "last": 4, "of": 5, "elements": None}]
+_POSITION = {"number": "0", "kernel": "0x" + "00" * 32}
 
 
+def _move(by: str, account: str, move: str, what: str, block: int, gas: int, phase: str) -> dict[str, Any]:
+    return {
+        "by": by, "account": account, "move": move, "what": what, "block": block, "transaction": "0x" + "0e" * 32,
+        "gas": gas, "phase": phase, "clocks": {"executor": 57, "challenger": 60}, "path": _CALLS,
+        "position": _POSITION, "data": {},
+    }  # fmt: skip
+
+
+LISTED_GAME: dict[str, Any] = {
+    "game": 3, "task": UUID.hex(), "executor": ALICE, "challenger": CHALLENGER, "state": "open", "opened": 140,
+}  # fmt: skip
 GAME: dict[str, Any] = {
-    "schema": "eigentensor.challenge/1", "game": 3, "task": UUID.hex(), "executor": ALICE, "challenger": CHALLENGER,
-    "bond": str(WAD // 10), "reward": str(WAD // 12), "state": "open", "turn": "challenger", "lost_by": None,
-    "opened": 140, "block": 150, "until": 160, "clocks": {"executor": 57, "challenger": 60}, "phase": "call",
-    "path": [{"part": "call", "first": 0, "last": 4, "of": 5, "elements": None}], "payouts": [],
-    "position": {"number": 0, "kernel": "0x" + "00" * 32},
+    "schema": "eigentensor.challenge/1", **LISTED_GAME, "bond": str(WAD // 10), "reward": str(WAD // 12),
+    "turn": "challenger", "lost_by": None, "why": None, "block": 150, "until": 160,
+    "clocks": {"executor": 57, "challenger": 60}, "phase": "call", "about": "executed calls 0 to 4", "path": _CALLS,
+    "payouts": [], "position": _POSITION,
     "moves": [
-        _move("challenger", "claims that the result is wrong", 140, 235_085),
-        _move("executor", "published the tensor roots of all executed calls: 5", 143, 95_284),
+        _move("challenger", CHALLENGER, "challenge", "claims that the result is wrong", 140, 235_085, "publish"),
+        _move("executor", ALICE, "publish", "published the tensor roots of all executed calls: 5", 143, 95_284, "call"),
     ],
 }  # fmt: skip

@@ -83,7 +83,7 @@ def _task(task: Any) -> Callable[[Screen], None]:
 
 
 def _explain(screen: Screen) -> None:
-    fields = v.EXPLAINED | {"now": SHOW.task(v.OPEN)}
+    fields = SHOW.explained(v.OPEN, v.EXPLAINED)
     screen.result("eigentensor.explanation/1", fields, *SHOW.explanation(v.OPEN, v.EXPLAINED))
 
 
@@ -201,7 +201,7 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "task-explain": _explain,
     "session": _session,
     "challenge-list": lambda screen: screen.result(
-        "eigentensor.challenges/1", {"challenges": [v.GAME]}, challenge.games_table([v.GAME])
+        "eigentensor.challenges/1", {"challenges": [v.LISTED_GAME]}, challenge.games_table([v.LISTED_GAME])
     ),
     "challenge-show": _game,
     "program": lambda screen: program.show_program(screen, v.WORK.program),

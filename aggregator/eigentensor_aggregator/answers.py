@@ -1,13 +1,15 @@
 """What the gateway says about tasks and operators, as JSON. Amounts are strings of wei, roots and hashes are hex."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
 from eigentensor.chain import Event, State
 from eigentensor.economics import Parameters
+from eigentensor.schemas import tasks as schemas
+from eigentensor.schemas.network import Operator
 from eigentensor_aggregator.machine import deadline, seed_block, verifiers_by
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
@@ -21,8 +23,10 @@ _WAITS = {
 }
 
 
-def task(view: TaskView, p: Parameters, block: int) -> dict[str, Any]:
+def task(view: TaskView, p: Parameters, block: int) -> schemas.Task:
     """A task in the words of the glossary: result → checked(k) or unchecked → final, or convicted."""
+    order = view.order
+    held = view.price and economics.stake(p, view.price, order.value_at_risk, order.check_rate, order.verifiers)
     return {
         "schema": "eigentensor.task/1",
         "task": view.task.hex(),
@@ -32,18 +36,20 @@ def task(view: TaskView, p: Parameters, block: int) -> dict[str, Any]:
         "waits_for": waits_for(view),
         "deadline": deadline(view, p),
         "block": block,
-        "client": view.order.client,
+        "client": order.client,
         "executor": view.executor,
         "price": _text(view.price),
         "collateral": _text(view.collateral),
+        "stake": _text(held),
         "penalty": _text(view.penalty),
         "outputs_root": view.outputs_root.hex() if view.outputs_root else None,
         "posted": {"block": view.posted.block, "transaction": "0x" + view.posted.transaction.hex()},
         "draw": _draw(view, p),
+        "verifiers": _verifiers(view),
         "answers": [_answer(view, answer) for answer in view.answers.values()],
         "games": sorted(view.games),
         "convicted": _convicted(view),
-        "order": view.order.to_json(),
+        "order": cast(schemas.Order, order.to_json()),
     }
 
 
@@ -83,7 +89,7 @@ def waits_for(view: TaskView) -> str | None:
     return _WAITS.get(view.state)
 
 
-def _draw(view: TaskView, p: Parameters) -> dict[str, Any]:
+def _draw(view: TaskView, p: Parameters) -> schemas.Draw:
     return {
         "seed_block": None if view.committed_at is None else seed_block(view, p),
         "known": view.mix is not None,
@@ -91,7 +97,12 @@ def _draw(view: TaskView, p: Parameters) -> dict[str, Any]:
     }
 
 
-def _answer(view: TaskView, answer: Answer) -> dict[str, Any]:
+def _verifiers(view: TaskView) -> schemas.Verifiers:
+    agreed, roots = view.agreeing, sum(answer.root is not None for answer in view.answers.values())
+    return {"answered": len(view.answers), "agreed": agreed, "differed": roots - agreed if view.outputs_root else 0}
+
+
+def _answer(view: TaskView, answer: Answer) -> schemas.Answer:
     return {
         "index": answer.index,
         "operator": answer.operator,
@@ -103,11 +114,13 @@ def _answer(view: TaskView, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _convicted(view: TaskView) -> dict[str, Any] | None:
+def _convicted(view: TaskView) -> schemas.Conviction | None:
     """Why and by whom, and what became of the stake; `paid` is what each beneficiary of the slash got."""
     if (conviction := view.conviction) is None:
         return None
-    slash = conviction.slash and {"slash_id": conviction.slash[0], "shares": str(conviction.slash[1])}
+    slash: schemas.Slash | None = None
+    if conviction.slash is not None:
+        slash = {"slash_id": conviction.slash[0], "shares": str(conviction.slash[1])}
     return {
         "cause": conviction.cause.name.lower(),
         "winner": conviction.winner,
@@ -118,9 +131,9 @@ def _convicted(view: TaskView) -> dict[str, Any] | None:
     }
 
 
-def events(happened: Sequence[Event]) -> list[dict[str, Any]]:
+def events(happened: Sequence[Event]) -> list[schemas.TaskEvent]:
     """A task's events in order, without the order, which stands beside them."""
-    return [
+    told = [
         {
             "event": type(event).__name__,
             "block": event.place.block,
@@ -129,6 +142,7 @@ def events(happened: Sequence[Event]) -> list[dict[str, Any]]:
         }
         for event in happened
     ]
+    return cast(list[schemas.TaskEvent], told)
 
 
 def explanation(
@@ -137,7 +151,7 @@ def explanation(
     block: int,
     operators: Sequence[OperatorRow],
     declines: Sequence[DeclineRow],
-) -> dict[str, Any]:
+) -> schemas.Explanation:
     """Operator by operator why a task was not accepted, and the price at which it is offered now and next."""
     order = view.order
     ramp = (order.min_price, order.max_price, order.ramp_start, order.ramp_length)
@@ -155,7 +169,7 @@ def explanation(
     }
 
 
-def operator(row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None) -> dict[str, Any]:
+def operator(row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None) -> Operator:
     """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
     return {
         "operator": row.operator,
@@ -175,7 +189,7 @@ def checksum(address: str | None) -> str | None:
     return to_checksum_address(address) if address is not None and is_address(address) else address
 
 
-def _opinion(row: OperatorRow, decline: DeclineRow | None, executor: str | None) -> dict[str, Any]:
+def _opinion(row: OperatorRow, decline: DeclineRow | None, executor: str | None) -> schemas.Opinion:
     if row.operator == executor:
         return {"operator": row.operator, "reason": "accepted", "needed": None, "offered": None, "block": None}
     if decline is None:

@@ -6,21 +6,33 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from eigentensor.errors import BlobCorrupt, BlobTooLarge
+from eigentensor.schemas.network import Blob, Upload
 from eigentensor.store import Pieces, parse_name
+from eigentensor.web.documents import BINARY, Responses, header, refused, told
 from eigentensor_aggregator import receiving
 from eigentensor_aggregator.blobs import Received
+from eigentensor_aggregator.bodies import PieceList, takes
 from eigentensor_aggregator.parts import Name, Parts
 
-_BYTES = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
+_BYTES = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
+_HEADERS = {
+    "ETag": header("The blob root: under its name a blob never changes", '"' + "3f" * 32 + '"'),
+    "Accept-Ranges": header("Ranges may be asked for", "bytes"),
+    "Cache-Control": header("It may be kept for ever", "public, immutable, max-age=31536000"),
 }
+_PLACE = {"Content-Range": header("Which bytes these are", "bytes 0-1023/1048576")}
+_READ: Responses = {
+    200: {"description": "All bytes", "content": {"application/octet-stream": BINARY}, "headers": _HEADERS},
+    206: {"description": "The range", "content": {"application/octet-stream": BINARY}, "headers": _HEADERS | _PLACE},
+    **refused(404, 416),
+}
+_RECEIVED = told(Upload, "How far the upload is", status=HTTPStatus.ACCEPTED) | refused(404, 413, 422, 507)
+Range = Annotated[str, Header(alias="range", description="one range of bytes", examples=["bytes=0-1023"])]
+ContentRange = Annotated[str, Header(description="which bytes these are", examples=["bytes 0-1048575/2097152"])]
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -28,8 +40,8 @@ def router(parts: Parts) -> APIRouter:
     routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
 
     @routes.head("/{name}", include_in_schema=False)
-    @routes.get("/{name}", response_class=StreamingResponse)
-    def read_blob(request: Request, name: Name, range_: Annotated[str, Header(alias="range")] = "") -> Response:
+    @routes.get("/{name}", response_class=StreamingResponse, responses=_READ)
+    def read_blob(request: Request, name: Name, range_: Range = "") -> Response:
         """The bytes of a blob by its blob root, program root, bindings root, …; one range of them if asked for."""
         names, _ = parts.blobs.find(parse_name(name))
         start, stop, partial = _range(range_, names.size)
@@ -54,14 +66,14 @@ def router(parts: Parts) -> APIRouter:
 
         return StreamingResponse(counted(), status, headers, "application/octet-stream")
 
-    @routes.get("/{name}/pieces")
-    def read_pieces(name: Name) -> dict[str, Any]:
+    @routes.get("/{name}/pieces", responses=told(Blob, "Its names and pieces") | refused(404))
+    def read_pieces(name: Name) -> JSONResponse:
         """All names of a blob, and the tree roots of its 1 MiB pieces: enough to verify each piece alone."""
         names, pieces = parts.blobs.find(parse_name(name))
-        return {"schema": "eigentensor.blob/1", **names.to_json(), **pieces.to_json()}
+        return JSONResponse({"schema": "eigentensor.blob/1", **names.to_json(), **pieces.to_json()})
 
-    @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED)
-    def declare(name: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+    @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=takes(PieceList))
+    def declare_pieces(name: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on."""
         size = body.get("size")
         if type(size) is int and size > parts.settings.max_blob:
@@ -71,10 +83,8 @@ def router(parts: Parts) -> APIRouter:
             raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")
         return _received(parts.blobs.declare(pieces))
 
-    @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED, openapi_extra=_BYTES)
-    async def write_pieces(
-        request: Request, name: Name, content_range: Annotated[str, Header()] = ""
-    ) -> dict[str, Any]:
+    @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=_BYTES)
+    async def write_pieces(request: Request, name: Name, content_range: ContentRange = "") -> JSONResponse:
         """Pieces of a declared upload, one after the other, at their Content-Range; or a whole blob of at most one.
 
         Each is verified, and kept, while the next one comes; a request has at most 64 of them.
@@ -87,8 +97,13 @@ def router(parts: Parts) -> APIRouter:
     return routes
 
 
-def _received(received: Received) -> dict[str, Any]:
-    return {"schema": "eigentensor.upload/1", "received": received.received, "complete": received.complete}
+def _received(received: Received) -> JSONResponse:
+    said: Upload = {
+        "schema": "eigentensor.upload/1",
+        "received": received.received,
+        "complete": received.complete,
+    }
+    return JSONResponse(said, HTTPStatus.ACCEPTED)
 
 
 def _range(header: str, size: int) -> tuple[int, int, bool]:

@@ -1,13 +1,14 @@
 """Games as the gateway lists them. One of them, move by move, is `eigentensor.chain.transcript`."""
 
-from typing import Any
+from typing import cast
 
+from eigentensor.schemas.games import ListedChallenge
 from eigentensor_aggregator.tables import GameRow
 
 
-def row(game: GameRow) -> dict[str, Any]:
+def row(game: GameRow) -> ListedChallenge:
     """A game in a list."""
-    return {
+    said = {
         "game": game.game,
         "task": game.task,
         "executor": game.executor,
@@ -15,3 +16,4 @@ def row(game: GameRow) -> dict[str, Any]:
         "state": game.state,
         "opened": game.opened_block,
     }
+    return cast(ListedChallenge, said)

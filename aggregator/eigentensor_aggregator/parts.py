@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from eigentensor.chain import Chain, Network
 from eigentensor_aggregator.blobs import Blobs
@@ -15,6 +15,8 @@ from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
 
 Name = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+Cursor = Annotated[str | None, Query(pattern=r"^\d{1,15}-\d{1,9}$", description="`next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=200, description="how many stand on a page")]
 
 
 @dataclass(frozen=True, slots=True)

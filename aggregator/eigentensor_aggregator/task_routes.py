@@ -4,12 +4,17 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
+from fastapi.responses import JSONResponse
 
 from eigentensor.chain import Decline, Order, Posted, State, order_uuid
 from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError, TaskNotFound
+from eigentensor.schemas import tasks as schemas
+from eigentensor.schemas.network import Operators
 from eigentensor.store import parse_name
+from eigentensor.web.documents import refused, told
 from eigentensor_aggregator import answers
-from eigentensor_aggregator.parts import Name, Parts
+from eigentensor_aggregator.bodies import Declining, SignedOrder, takes
+from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
@@ -19,14 +24,14 @@ def router(parts: Parts) -> APIRouter:
     parameters = parts.network.deployment.parameters
     domain = parts.network.deployment.domain
 
-    @routes.get("/tasks")
+    @routes.get("/tasks", responses=told(schemas.Tasks, "A page of tasks"))
     def list_tasks(
-        state: Annotated[str | None, Query(max_length=16)] = None,
-        client: Annotated[str | None, Query(max_length=42)] = None,
-        executor: Annotated[str | None, Query(max_length=42)] = None,
-        cursor: Annotated[str | None, Query(pattern=r"^\d{1,15}-\d{1,9}$")] = None,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> dict[str, Any]:
+        state: Annotated[str | None, Query(max_length=16, description="only those in it")] = None,
+        client: Annotated[str | None, Query(max_length=42, description="only those that it posted")] = None,
+        executor: Annotated[str | None, Query(max_length=42, description="only those that it accepted")] = None,
+        cursor: Cursor = None,
+        limit: Limit = 50,
+    ) -> JSONResponse:
         """Tasks, newest first. `next` is the cursor of the next page, null at the end."""
         block, _, index = (cursor or "").partition("-")
         views = parts.queries.tasks(
@@ -38,27 +43,40 @@ def router(parts: Parts) -> APIRouter:
         )
         more = f"{views[-1].posted.block}-{views[-1].posted.index}" if len(views) == limit else None
         tasks = [answers.task(view, parameters, parts.daemon.block) for view in views]
-        return {"schema": "eigentensor.tasks/1", "block": parts.daemon.block, "tasks": tasks, "next": more}
+        page: schemas.Tasks = {
+            "schema": "eigentensor.tasks/1",
+            "block": parts.daemon.block,
+            "tasks": tasks,
+            "next": more,
+        }
+        return JSONResponse(page)
 
-    @routes.get("/tasks/{task}")
-    def read_task(task: Name) -> dict[str, Any]:
+    @routes.get("/tasks/{task}", responses=told(schemas.Task, "The task") | refused(404))
+    def read_task(task: Name) -> JSONResponse:
         """A task with its order and everything that happened to it."""
         view, events = parts.store.told(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
-        return answers.task(view, parameters, parts.daemon.block) | {"events": answers.events(events)}
+        said = answers.task(view, parameters, parts.daemon.block)
+        return JSONResponse({**said, "events": answers.events(events)})
 
-    @routes.get("/tasks/{task}/explain")
-    def explain(task: Name) -> dict[str, Any]:
+    @routes.get("/tasks/{task}/explain", responses=told(schemas.Explanation, "Why") | refused(404))
+    def explain_task(task: Name) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
         view = parts.store.task(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         declines = parts.queries.declines(task_name(task))
-        return answers.explanation(view, parameters, parts.daemon.block, parts.queries.operators(), declines)
+        operators = parts.queries.operators()
+        return JSONResponse(answers.explanation(view, parameters, parts.daemon.block, operators, declines))
 
-    @routes.post("/tasks/{task}/declines", status_code=HTTPStatus.CREATED)
-    def decline(task: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+    @routes.post(
+        "/tasks/{task}/declines",
+        status_code=HTTPStatus.CREATED,
+        responses=told(schemas.Declined, "It is kept", status=HTTPStatus.CREATED) | refused(403, 404),
+        openapi_extra=takes(Declining),
+    )
+    def decline_task(task: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Why an operator does not take a task, signed by its hot signer. Its last word counts."""
         said, signer = Decline.read(body, domain)
         view = parts.store.task(task_name(task))
@@ -79,10 +97,10 @@ def router(parts: Parts) -> APIRouter:
         )
         if not parts.queries.add_decline(row, parts.settings.max_declines):
             raise NotAllowed(f"{parts.settings.max_declines} operators have spoken about task {task}")
-        return {"schema": "eigentensor.decline/1"}
+        return JSONResponse({"schema": "eigentensor.decline/1"}, HTTPStatus.CREATED)
 
-    @routes.get("/operators")
-    def list_operators() -> dict[str, Any]:
+    @routes.get("/operators", responses=told(Operators, "The operators"))
+    def list_operators() -> JSONResponse:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state."""
         rows, executed = parts.queries.operators(), parts.queries.executed()
         try:
@@ -90,11 +108,20 @@ def router(parts: Parts) -> APIRouter:
         except ChainError:
             standings = {}
         said = [(row, executed.get(row.operator, {}), standings.get(row.operator)) for row in rows]
-        operators = [answers.operator(*one) for one in said]
-        return {"schema": "eigentensor.operators/1", "operators": operators}
+        operators: Operators = {
+            "schema": "eigentensor.operators/1",
+            "operators": [answers.operator(*one) for one in said],
+        }
+        return JSONResponse(operators)
 
-    @routes.post("/orders", status_code=HTTPStatus.CREATED)
-    def post_order(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+    @routes.post(
+        "/orders",
+        status_code=HTTPStatus.CREATED,
+        responses=told(schemas.Posted, "It is in a block", status=HTTPStatus.CREATED)
+        | refused(409, 422, 501, 502, 503, 504),
+        openapi_extra=takes(SignedOrder),
+    )
+    def post_order(body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Posts a client's signed order; the gateway pays the gas, the client's balance the escrow. Safe to repeat."""
         if parts.chain is None:
             raise ConfigError(
@@ -104,11 +131,11 @@ def router(parts: Parts) -> APIRouter:
         order, signature = _signed_order(body)
         task = order_uuid(order, domain)
         if parts.chain.task_at(task).state is not State.NONE:
-            return {"schema": "eigentensor.posted/1", "task": task.hex(), "transaction": None}
+            return _posted(task, None)
         receipt = parts.chain.post(order, signature)
         if not any(isinstance(event, Posted) and event.task == task for event in receipt.events):
             raise Reverted("AlreadyPosted", (task.hex(),))
-        return {"schema": "eigentensor.posted/1", "task": task.hex(), "transaction": "0x" + receipt.transaction.hex()}
+        return _posted(task, receipt.transaction)
 
     return routes
 
@@ -119,6 +146,15 @@ def task_name(text: str) -> str:
         return parse_name(text)
     except BlobNotFound:
         raise TaskNotFound(f"{text!r} is not the uuid of a task") from None
+
+
+def _posted(task: bytes, transaction: bytes | None) -> JSONResponse:
+    said: schemas.Posted = {
+        "schema": "eigentensor.posted/1",
+        "task": task.hex(),
+        "transaction": None if transaction is None else "0x" + transaction.hex(),
+    }
+    return JSONResponse(said, HTTPStatus.CREATED)
 
 
 def _signed_order(body: dict[str, Any]) -> tuple[Order, bytes]:

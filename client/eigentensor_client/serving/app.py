@@ -10,14 +10,28 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from eigentensor.web import documents, problems
+from eigentensor.web.documents import told
 from eigentensor.web.limits import BodyLimit
 from eigentensor_client.serving import apps_routes, blob_routes, limits, openai_routes, task_routes
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.bodies import AppBody, ExecuteBody, TaskBody
 from eigentensor_client.serving.openai_errors import OpenAIErrors
+from eigentensor_client.serving.schemas import Health, Version
 from eigentensor_client.serving.service import Service
 
 _CORS_HEADERS = ["authorization", "content-type", "idempotency-key", "prefer", "last-event-id"]
+
+_TAGS = {
+    "tasks": "Programs by their names: quoted, executed, followed, proven.",
+    "blobs": "Programs, weights and states, by their names.",
+    "apps": "What is deployed: asked by name, described by itself.",
+    "openai": "Apps that speak text, as OpenAI's clients ask them; refusals have OpenAI's form.",
+    "service": "How the service is.",
+}
+_OPEN: dict[str, Any] = {"security": []}  # for anybody, and any number of times
+_ABOUT = """Amounts are wei as decimal strings, times are blocks, roots and uuids are 64 hex digits. An object says in
+`schema` what it is; members may be added to it, and a change of what one means makes it `/2`. Refusals are RFC 9457
+problems. A request with an `Idempotency-Key` is paid once, however often it is sent."""
 
 
 def create_app(service: Service) -> FastAPI:
@@ -26,7 +40,12 @@ def create_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="eigentensor serve",
         version=version("eigentensor"),
-        description="Programs over HTTP: executed by strangers, paid by this service, checked.",
+        summary="Programs over HTTP: executed by strangers, paid by this service, checked.",
+        description=_ABOUT,
+        openapi_tags=[{"name": name, "description": what} for name, what in _TAGS.items()],
+        servers=documents.HERE,
+        license_info=documents.LICENCE,
+        generate_unique_id_function=documents.name,
         docs_url=None,  # that page would run scripts of strangers where a click can spend money
         redoc_url=None,
     )
@@ -36,7 +55,9 @@ def create_app(service: Service) -> FastAPI:
     deployed = Deployed(service)
     app.include_router(apps_routes.router(deployed))
     app.include_router(_service(service))
-    documents.install(app, (TaskBody, ExecuteBody, AppBody), tokens=True)
+    examples = documents.examples("eigentensor.schemas") | documents.examples("eigentensor_client.serving")
+    guards = (401, 403, 421, 429)
+    documents.install(app, (TaskBody, ExecuteBody, AppBody), examples=examples, everywhere=guards, tokens=True)
     openai_routes.include(app, deployed)
     app.add_middleware(BodyLimit, limit=lambda scope: settings.max_body)
     limits.install(app, service.tokens, settings, service.metrics)
@@ -51,20 +72,28 @@ def create_app(service: Service) -> FastAPI:
 def _service(service: Service) -> APIRouter:
     routes = APIRouter(tags=["service"])
 
-    @routes.get("/healthz")
-    async def health() -> JSONResponse:
+    @routes.get(
+        "/healthz", responses=told(Health, "It is well") | told(Health, "It is not", status=503), openapi_extra=_OPEN
+    )
+    async def read_health() -> JSONResponse:
+        """Whether what it stands on answers; anybody may ask."""
         healthy = service.backend.is_healthy()
-        status = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
-        return JSONResponse({"status": "ok" if healthy else "stale"}, status)
+        said: Health = {"status": "ok" if healthy else "stale"}
+        return JSONResponse(said, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @routes.get("/version")
-    async def read_version() -> dict[str, Any]:
+    @routes.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
+    async def read_version() -> JSONResponse:
         """The version of this software, and whether this machine executes itself (`local`)."""
-        found = {"version": version("eigentensor"), "local": service.backend.is_local}
-        return {"schema": "eigentensor.version/1", **found}
+        said: Version = {
+            "schema": "eigentensor.version/1",
+            "version": version("eigentensor"),
+            "local": service.backend.is_local,
+        }
+        return JSONResponse(said)
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
+        """Counts and times, for Prometheus."""
         metrics = service.metrics
         for state, count in service.book.counts().items():
             metrics.jobs.labels(state).set(count)

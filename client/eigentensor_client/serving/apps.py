@@ -67,8 +67,9 @@ class App:
     budget: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """`eigentensor.app/1`, without the word `schema`."""
+        """`eigentensor.app/1`, without what it takes and gives."""
         return {
+            "schema": SCHEMA,
             "name": self.name,
             "version": self.version,
             "created": self.created,
@@ -123,7 +124,7 @@ class Apps:
             (self.root / app.name).mkdir(parents=True, exist_ok=True)
             while True:
                 app = replace(app, version=1 + max(self.versions(app.name), default=0))
-                if _written(self._file(app.name, app.version), {"schema": SCHEMA, **app.to_json()}):
+                if _written(self._file(app.name, app.version), app.to_json()):
                     break  # else another process was faster: the next number
         except OSError as error:
             raise ConfigError(f"cannot write {self.root}: {error.strerror}", fix="Make room, or a folder.") from None

@@ -3,43 +3,46 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
-from eigentensor_client.serving import apps_page, apps_schema, asking, documents
+from eigentensor.web.documents import refused, told
+from eigentensor_client.serving import apps_page, apps_schema, asking, documents, schemas
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.backend import Ask
 from eigentensor_client.serving.bodies import AppBody, tensors_in, tensors_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]
-Version = Annotated[int, Path(ge=1, lt=1 << 31)]
+Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's versions from 1")]
 Variables = Annotated[list[str] | None, Query(max_length=64, description="with a safetensors body: NAME:NUMBER")]
-Repeat = Annotated[int | None, Query(ge=1, lt=1 << 32)]
+Repeat = Annotated[int | None, Query(ge=1, lt=1 << 32, description="… how many times it is executed")]
+_APP = told(schemas.App, "The app") | refused(404, 501)
 
 
 def router(deployed: Deployed) -> APIRouter:
     routes = APIRouter(prefix="/v1/apps", tags=["apps"])
 
-    @routes.get("")
-    def list_apps() -> dict[str, Any]:
+    @routes.get("", responses=told(schemas.Apps, "The apps"))
+    def list_apps() -> JSONResponse:
         """Every app, in the version that is served."""
-        return {"schema": "eigentensor.apps/1", "apps": [app.to_json() for app in deployed.apps.list()]}
+        apps = [app.to_json() for app in deployed.apps.list()]
+        return JSONResponse({"schema": "eigentensor.apps/1", "apps": apps})
 
-    @routes.get("/{name}")
-    def read_app(name: Name) -> dict[str, Any]:
+    @routes.get("/{name}", responses=_APP)
+    def read_app(name: Name) -> JSONResponse:
         """The served version of an app: what it takes as a JSON Schema, an example, what it gives."""
-        return _described(deployed, deployed.app(name))
+        return JSONResponse(_described(deployed, deployed.app(name)))
 
-    @routes.get("/{name}/versions/{version}")
-    def read_version(name: Name, version: Version) -> dict[str, Any]:
+    @routes.get("/{name}/versions/{version}", responses=_APP)
+    def read_app_version(name: Name, version: Version) -> JSONResponse:
         """The same of any version."""
-        return _described(deployed, deployed.app(name, version))
+        return JSONResponse(_described(deployed, deployed.app(name, version)))
 
-    @routes.get("/{name}/docs", response_class=HTMLResponse)
-    def read_page(name: Name, request: Request) -> HTMLResponse:
+    @routes.get("/{name}/docs", response_class=HTMLResponse, responses=refused(404, 501))
+    def read_app_page(name: Name, request: Request) -> HTMLResponse:
         """The same for people, with a form to try it."""
         app = deployed.app(name)
         program, versions = deployed.program(app), deployed.apps.versions(name)
@@ -54,7 +57,7 @@ def router(deployed: Deployed) -> APIRouter:
         return await _answered(deployed, request, name, None, variable, repeat)
 
     @routes.post("/{name}/versions/{version}", **documents.executes(AppBody))
-    async def ask_version(
+    async def ask_app_version(
         name: Name, version: Version, request: Request, variable: Variables = None, repeat: Repeat = None
     ) -> Response:
         """Executes one version of an app."""

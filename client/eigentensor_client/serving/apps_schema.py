@@ -75,7 +75,6 @@ def outputs(program: Program) -> list[dict[str, Any]]:
 def described(app: App, program: Program, versions: list[int], served: int) -> dict[str, Any]:
     """`eigentensor.app/1` as `serve` answers it: the app, its versions, what it takes and gives."""
     return {
-        "schema": "eigentensor.app/1",
         **app.to_json(),
         "served": served,
         "versions": versions,

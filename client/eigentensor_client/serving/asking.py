@@ -4,7 +4,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from anyio import to_thread
 from fastapi import Request, Response
@@ -15,10 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from eigentensor.program import Role
+from eigentensor.schemas.tasks import Result
 from eigentensor.store import parse_name
 from eigentensor_client.serving.backend import Ask, Outcome
 from eigentensor_client.serving.bodies import Body, TaskBody, outputs_as_json, tensors_in, tensors_of
 from eigentensor_client.serving.book import Job
+from eigentensor_client.serving.schemas import Accepted, Urls
 from eigentensor_client.serving.service import Service, caller_of
 
 TENSORS = "application/octet-stream"
@@ -142,11 +144,11 @@ def accepted(service: Service, job: Job) -> Response:
     """202: the task, and where to ask for more."""
     url = f"/v1/tasks/{job.task}"
     urls = {word: f"{url}/{word}" for word in ("events", "result", "explain", "cancel", "receipt")}
-    content = {
+    content: Accepted = {
         "schema": "eigentensor.accepted/1",
         "task": job.task,
         "stage": service.backend.show(job)["stage"],
-        "urls": {"task": url, **urls},
+        "urls": cast(Urls, {"task": url, **urls}),
     }
     return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": url, **service.headers(job)})
 
@@ -167,9 +169,11 @@ def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Res
     if not as_json:
         return FileResponse(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
     outputs = outputs_as_json(outcome.program, outcome.outputs)
-    content = {
+    task = service.backend.show(job)
+    content: Result = {
         "schema": "eigentensor.result/1",
-        "task": service.backend.show(job),
+        "task": task,
+        "outputs_root": task["outputs_root"],
         "states_root": outcome.states_root.hex(),
         "outputs": outputs,
     }

@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from eigentensor.program import Program
+from eigentensor.schemas import tasks as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
 from eigentensor_client.serving.book import Budget, Job
@@ -71,14 +72,14 @@ class Backend(Protocol):
     def program(self, uuid: str) -> Program:
         """A program by its uuid. Raises BlobNotFound, ProgramError."""
 
-    def quote(self, ask: Ask) -> dict[str, Any]:
-        """`eigentensor.plan/1`, as `eigentensor plan --json` prints it; nothing is sent."""
+    def quote(self, ask: Ask) -> schemas.Plan:
+        """What it would cost; nothing is sent."""
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         """Makes it a task, or finds the task that the key names. It is in the book before anything is sent."""
 
-    def show(self, job: Job) -> dict[str, Any]:
-        """`eigentensor.task/1`: the task as it stood last."""
+    def show(self, job: Job) -> schemas.Task:
+        """The task as it stood last."""
 
     def reached(self, job: Job, stage: str) -> bool:
         """Whether a stage came true. Raises why it never will."""
@@ -86,10 +87,10 @@ class Backend(Protocol):
     def result(self, job: Job) -> Outcome:
         """The verified result. Raises NotYet, BlobNotFound, WrongResult, or why there will be none."""
 
-    def explain(self, job: Job) -> dict[str, Any]:
-        """`eigentensor.explanation/1`: why a task is where it is."""
+    def explain(self, job: Job) -> schemas.Explanation:
+        """Why a task is where it is."""
 
-    def cancel(self, job: Job) -> dict[str, Any]:
+    def cancel(self, job: Job) -> schemas.Task:
         """Takes back what nobody has begun; the task as it is then. Raises TaskError."""
 
     def receipt(self, job: Job) -> bytes:

@@ -3,18 +3,29 @@
 import tempfile
 from http import HTTPStatus
 from pathlib import Path as File
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import BlobCorrupt
+from eigentensor.schemas.network import Blob
 from eigentensor.store import describe, parse_name
 from eigentensor.store.local import writing
+from eigentensor.web.documents import BINARY, Responses, refused, told
+from eigentensor_client.serving.documents import RANGE
 from eigentensor_client.serving.service import Service, caller_of
 
 Name = Annotated[str, Path(max_length=66, description="a blob root, program root or bindings root: 64 hex digits")]
+
+_BYTES = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
+_READ: Responses = {
+    200: {"description": "All bytes", "content": {"application/octet-stream": BINARY}},
+    206: {"description": "The range", "content": {"application/octet-stream": BINARY}},
+    **refused(404),
+}
+_WRITTEN = told(Blob, "It is kept: all its names", status=HTTPStatus.CREATED) | refused(404, 422, 507)
 
 
 def router(service: Service) -> APIRouter:
@@ -22,22 +33,13 @@ def router(service: Service) -> APIRouter:
     store = service.store
 
     @routes.head("/{name}", include_in_schema=False)
-    @routes.get("/{name}", response_class=FileResponse)
+    @routes.get("/{name}", response_class=FileResponse, responses=_READ, openapi_extra=RANGE)
     def read_blob(name: Name) -> FileResponse:
         """The bytes of a blob that this service has; one range of them if asked for."""
         return FileResponse(store.path(parse_name(name)), media_type="application/octet-stream")
 
-    @routes.put(
-        "/{name}",
-        status_code=HTTPStatus.CREATED,
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-            }
-        },
-    )
-    async def write_blob(request: Request, name: Name) -> dict[str, Any]:
+    @routes.put("/{name}", status_code=HTTPStatus.CREATED, responses=_WRITTEN, openapi_extra=_BYTES)
+    async def write_blob(request: Request, name: Name) -> JSONResponse:
         """Gives this service a program, weights or states; refused unless they are what the name says."""
         wanted = parse_name(name)
         await run_in_threadpool(service.check_room)
@@ -52,6 +54,6 @@ def router(service: Service) -> APIRouter:
                 known = names.blob if names.computed is None else f"{names.blob}, or {names.computed} by what it says"
                 raise BlobCorrupt(f"these bytes are {known}, not {wanted}", fix="Send them under one of their names.")
             await run_in_threadpool(service.given.adopt, path, names, caller_of(request))
-        return {"schema": "eigentensor.blob/1", **names.to_json()}
+        return JSONResponse({"schema": "eigentensor.blob/1", **names.to_json()}, HTTPStatus.CREATED)
 
     return routes

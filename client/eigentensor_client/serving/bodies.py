@@ -14,6 +14,7 @@ from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, Role
+from eigentensor.schemas.tasks import Tensor
 from eigentensor.store.tensors import load_safetensors
 from eigentensor_client.defaults import ACCEPT_WITHIN, EXEC
 from eigentensor_client.orders import Terms, read_rate
@@ -33,27 +34,31 @@ class Body(BaseModel):
 class TensorBody(Body):
     """A tensor bit for bit: its elements in row-major order, little-endian, as base64. bool is a byte of 0 or 1."""
 
-    dtype: Annotated[str, Field(json_schema_extra={"enum": sorted(_DTYPES)})]
-    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)]
-    data: Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+    dtype: Annotated[str, Field(json_schema_extra={"enum": sorted(_DTYPES)}, description="what its elements are")]
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64, description="extents, outermost first")]
+    data: Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"}, description="its elements")]
 
 
 #: A tensor bit for bit, or nested lists of numbers, which are rounded to the program's dtype.
 TensorLike = TensorBody | list[Any] | bool | int | float
+Inputs = Annotated[dict[str, TensorLike], Field(description="tensors by their names in the program")]
+Bound = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+Variables = Annotated[dict[str, Bound], Field(description="bound variables by their names")]
+Repeat = Annotated[int, Field(ge=1, lt=1 << 32, description="how many times it is executed, with its own states")]
 
 
 class TermsBody(Body):
     """What is offered. Whatever is left out is as `eigentensor run` has it; `max_price` is the service's at most."""
 
-    max_price: Amount | None = None
-    min_price: Amount | None = None
-    ramp: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    max_price: Amount | None = Field(default=None, description="whole tokens at most")
+    min_price: Amount | None = Field(default=None, description="whole tokens at first; `max_price` unless said")
+    ramp: Annotated[int, Field(ge=0, lt=1 << 32, description="blocks in which the price rises")] = 0
     check: Annotated[str, Field(max_length=32, description="how probably others re-execute it: 20% or 0.2")] = "20%"
-    verifiers: Annotated[int, Field(ge=1, le=4)] = 1
-    check_fee: Amount | None = None
+    verifiers: Annotated[int, Field(ge=1, le=4, description="how many others re-execute it then")] = 1
+    check_fee: Amount | None = Field(default=None, description="whole tokens for each of them; the least unless said")
     value_at_risk: Amount = "0"
-    exec: Annotated[int, Field(ge=1, lt=1 << 32)] = EXEC
-    accept_within: Annotated[int, Field(ge=1, lt=1 << 32)] = ACCEPT_WITHIN
+    exec: Annotated[int, Field(ge=1, lt=1 << 32, description="blocks for the execution")] = EXEC
+    accept_within: Annotated[int, Field(ge=1, lt=1 << 32, description="blocks for the acceptance")] = ACCEPT_WITHIN
 
     def terms(self, limit: int, decimals: int) -> Terms:
         """As wei. `limit` is the most that may be offered, and what is unless something is said.
@@ -92,9 +97,9 @@ class AppBody(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": {"x": [1.0, 2.0]}}]})
 
-    inputs: dict[str, TensorLike] = Field(default_factory=dict)
-    variables: dict[str, Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]] = Field(default_factory=dict)
-    repeat: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
+    inputs: Inputs = Field(default_factory=dict)
+    variables: Variables = Field(default_factory=dict)
+    repeat: Repeat = 1
 
 
 class TaskBody(Body):
@@ -115,25 +120,38 @@ class TaskBody(Body):
     )
 
     program: Uuid
-    weights: Uuid | None = None
-    inputs: dict[str, TensorLike] = Field(default_factory=dict)
-    states: Uuid | dict[str, TensorLike] | None = None
-    variables: dict[str, Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]] = Field(default_factory=dict)
-    repeat: Annotated[int, Field(ge=1, lt=1 << 32)] = 1
-    wait: Stage = "result"
+    weights: Uuid | None = Field(default=None, description="the bindings root of its weights")
+    inputs: Inputs = Field(default_factory=dict)
+    states: Uuid | dict[str, TensorLike] | None = Field(
+        None, description="the states that it goes on from, or their root"
+    )
+    variables: Variables = Field(default_factory=dict)
+    repeat: Repeat = 1
+    wait: Stage = Field(default="result", description="what the answer waits for")
     terms: TermsBody = Field(default_factory=TermsBody)
 
 
+_WORDS = {"task_uuid": "program", "weights_uuid": "weights", "input_tensors": "inputs"}
+
+
+def _with_words(schema: dict[str, Any]) -> None:
+    known = schema["properties"]
+    known |= {word: known[name] | {"description": f"`{name}`, by its other name"} for word, name in _WORDS.items()}
+    del schema["required"]  # the program, under one of its names
+    schema["examples"] = [{"task_uuid": _EXAMPLE_UUID, "input_tensors": {"x": [1.0, 2.0]}}]
+
+
 class ExecuteBody(TaskBody):
-    """A task by the words of `execute_graph_on_gpu`: `task_uuid` is the program's."""
+    """A task by the words of `execute_graph_on_gpu` or of `/v1/tasks`: `task_uuid` is the program's."""
+
+    model_config = ConfigDict(json_schema_extra=_with_words)
 
     @model_validator(mode="before")
     @classmethod
     def _words(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        words = {"task_uuid": "program", "weights_uuid": "weights", "input_tensors": "inputs"}
-        return {words.get(name, name): value for name, value in values.items()}
+        return {_WORDS.get(name, name): value for name, value in values.items()}
 
 
 def tensors_of(program: Program, role: Role, given: Mapping[str, TensorLike]) -> Tensors:
@@ -182,9 +200,9 @@ def tensors_in(data: bytes) -> Tensors:
         return load_safetensors(path)  # mapped: the bytes outlive their name
 
 
-def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
     """Outputs as `TensorBody` says."""
-    found = {}
+    found: dict[str, Tensor] = {}
     for name, array in outputs.items():
         dtype = program.parameter(program.outputs[name].buffer).dtype
         data = np.ascontiguousarray(array, STORAGE[dtype].newbyteorder("<")).tobytes()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor.schemas.tasks import Task
 from eigentensor.store.database import Database
 
 DAY = 86_400
@@ -66,10 +67,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Numbered from 1 within its task; `said` is the task as it stood then, `eigentensor.task/1`."""
+    """Numbered from 1 within its task; `said` is the task as it stood then."""
 
     number: int
-    said: dict[str, Any]
+    said: Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Book:
             )
         return job
 
-    def add(self, job: Job, said: dict[str, Any], *budgets: tuple[Budget, str | None]) -> Job:
+    def add(self, job: Job, said: Task, *budgets: tuple[Budget, str | None]) -> Job:
         """Writes a job and its first event down, or finds the job that its key names already.
 
         Raises KeyReused, and what `check` raises.
@@ -159,7 +160,7 @@ class Book:
     def tell(
         self,
         task: str,
-        said: dict[str, Any],
+        said: Task,
         *,
         state: State | None = None,
         cost: int | None = None,
@@ -179,7 +180,7 @@ class Book:
                 task,
             )
 
-    def _say(self, task: str, said: dict[str, Any]) -> None:
+    def _say(self, task: str, said: Task) -> None:
         self.database.rows(
             "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
             *(task, json.dumps(said), task),
@@ -210,11 +211,11 @@ class Book:
         query = "SELECT number, said FROM events WHERE task = ? AND number > ? ORDER BY number"
         return [Event(row["number"], json.loads(row["said"])) for row in self.database.rows(query, task, after)]
 
-    def last(self, task: str) -> dict[str, Any]:
+    def last(self, task: str) -> Task:
         """The task as its last event tells it. Raises TaskNotFound."""
         query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
         for row in self.database.rows(query, task):
-            said: dict[str, Any] = json.loads(row["said"])
+            said: Task = json.loads(row["said"])
             return said
         raise TaskNotFound(f"this service has asked for no task {task}")
 

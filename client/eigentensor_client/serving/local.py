@@ -8,7 +8,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -19,6 +19,7 @@ from eigentensor.program import Kind, Program
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs, needs_of
+from eigentensor.schemas import tasks as schemas
 from eigentensor.store import LocalStore, describe, load_safetensors, save_safetensors
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
@@ -81,10 +82,11 @@ class LocalBackend:
             self._programs[uuid] = program
         return self._programs[uuid]
 
-    def quote(self, ask: Ask) -> dict[str, Any]:
+    def quote(self, ask: Ask) -> schemas.Plan:
         self._check(ask)
         unpaid = dict.fromkeys((*Plan.__dataclass_fields__, "affordable"))
-        return {"schema": "eigentensor.plan/1", **unpaid, **_size(ask.uuid, ask.program, ask.repeat), "local": True}
+        size = _size(ask.uuid, ask.program, ask.repeat)
+        return cast(schemas.Plan, {"schema": "eigentensor.plan/1", **unpaid, **size, "local": True})
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         named = Key(caller, ask.fingerprint, key)
@@ -196,7 +198,7 @@ class LocalBackend:
 
     # ---- What became of it ----
 
-    def show(self, job: Job) -> dict[str, Any]:
+    def show(self, job: Job) -> schemas.Task:
         return self._book.last(job.task)
 
     def reached(self, job: Job, stage: str) -> bool:
@@ -217,10 +219,21 @@ class LocalBackend:
         outputs = {n: a.reshape(program.outputs[n].shape) for n, a in load_safetensors(path).items()}
         return Outcome(program, outputs, path, bytes.fromhex(states))
 
-    def explain(self, job: Job) -> dict[str, Any]:
-        return {"schema": "eigentensor.explanation/1", "operators": [], "now": self.show(job)}
+    def explain(self, job: Job) -> schemas.Explanation:
+        now = self.show(job)
+        return {
+            "schema": "eigentensor.explanation/1",
+            "task": job.task,
+            "state": now["state"],
+            "waits_for": now["waits_for"],
+            "deadline": None,
+            "block": None,
+            "price": {"now": None, "maximum": None},
+            "operators": [],
+            "now": now,
+        }
 
-    def cancel(self, job: Job) -> dict[str, Any]:
+    def cancel(self, job: Job) -> schemas.Task:
         with self._lock:
             waiting = self._waiting.get(job.task)
             cancelled = waiting is not None and waiting.cancel()
@@ -239,7 +252,7 @@ class LocalBackend:
         )
 
 
-def _said(job: Job, stage: str, root: str | None = None) -> dict[str, Any]:
+def _said(job: Job, stage: str, root: str | None = None) -> schemas.Task:
     return {
         "schema": "eigentensor.task/1",
         "task": job.task,
@@ -247,9 +260,19 @@ def _said(job: Job, stage: str, root: str | None = None) -> dict[str, Any]:
         "stage": "local" if stage == "result" else stage,
         "checked": None,
         "waits_for": {"queued": "its turn on this machine", "running": "this machine"}.get(stage),
-        "price": None,
+        "deadline": None,
+        "block": None,
+        "client": None,
         "executor": None,
+        "price": None,
+        "collateral": None,
+        "stake": None,
+        "penalty": None,
+        "draw": None,
+        "verifiers": None,
+        "games": [],
         "outputs_root": root,
+        "posted": None,
         "order": None,
         "events": [],
     }

@@ -3,7 +3,7 @@
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import structlog
 
@@ -11,6 +11,7 @@ from eigentensor.bound import fetch_roots
 from eigentensor.chain import Closed, Order, State, order_uuid
 from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError
 from eigentensor.program import Program
+from eigentensor.schemas import tasks as schemas
 from eigentensor.store import parse_name
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages, views
@@ -59,9 +60,9 @@ class PaidBackend:
     def program(self, uuid: str) -> Program:
         return self._client.program(uuid)
 
-    def quote(self, ask: Ask) -> dict[str, Any]:
+    def quote(self, ask: Ask) -> schemas.Plan:
         plan = self._client.plan(self._work(ask), terms_for(ask.stage, ask.terms))
-        return {"schema": "eigentensor.plan/1", **self._show.plan(plan)}
+        return self._show.plan(plan)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         named = Key(caller, ask.fingerprint, key)
@@ -169,9 +170,9 @@ class PaidBackend:
         self._book.tell(job.task, said, state=state, cost=cost, problem=None if error is None else of_error(error))
         self._changes.tell()
 
-    def _said(self, task: TaskView, stage: str | None = None) -> dict[str, Any]:
-        said = {"schema": "eigentensor.task/1", **self._show.task(task)}
-        return said if stage is None else said | {"state": stage, "stage": stage}
+    def _said(self, task: TaskView, stage: str | None = None) -> schemas.Task:
+        said = self._show.task(task)
+        return said if stage is None else {**said, "state": stage, "stage": stage}
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         self._views.pop(job.task, None)
@@ -180,7 +181,7 @@ class PaidBackend:
 
     # ---- What became of it ----
 
-    def show(self, job: Job) -> dict[str, Any]:
+    def show(self, job: Job) -> schemas.Task:
         return self._book.last(job.task)
 
     def reached(self, job: Job, stage: str) -> bool:
@@ -202,13 +203,13 @@ class PaidBackend:
         program = self._client.program(task.order.program.hex())
         return Outcome(program, result.outputs, self._client.store.path(outputs), result.states_root)
 
-    def explain(self, job: Job) -> dict[str, Any]:
+    def explain(self, job: Job) -> schemas.Explanation:
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: nobody says anything about it")
-        return {"schema": "eigentensor.explanation/1", **self._client.explain(task), "now": self.show(job)}
+        return cast(schemas.Explanation, {**self._client.explain(task), "now": self.show(job)})
 
-    def cancel(self, job: Job) -> dict[str, Any]:
+    def cancel(self, job: Job) -> schemas.Task:
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: it cannot be taken back yet")

@@ -10,24 +10,28 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import BlobNotFound, TaskNotFound
+from eigentensor.schemas.receipts import Receipt
+from eigentensor.schemas.tasks import Explanation, Task, Tasks
 from eigentensor.store import parse_name
+from eigentensor.web.documents import refused, told
 from eigentensor_client.serving import asking, documents
 from eigentensor_client.serving.bodies import ExecuteBody, Stage, TaskBody
 from eigentensor_client.serving.book import Event, Job, State
 from eigentensor_client.serving.service import Service, caller_of
 
-Task = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+_MAY_WAIT = refused(400, 404, 502, 503, 504)
+Uuid = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
 
 
 def query_of(
     program: Annotated[str | None, Query(max_length=66, description="with a safetensors body: the program")] = None,
-    weights: Annotated[str | None, Query(max_length=66)] = None,
-    states: Annotated[str | None, Query(max_length=66)] = None,
+    weights: Annotated[str | None, Query(max_length=66, description="… its weights")] = None,
+    states: Annotated[str | None, Query(max_length=66, description="… its states")] = None,
     task_uuid: Annotated[str | None, Query(max_length=66, description="the program, by its other name")] = None,
-    weights_uuid: Annotated[str | None, Query(max_length=66)] = None,
+    weights_uuid: Annotated[str | None, Query(max_length=66, description="its weights, by their other name")] = None,
     variable: Annotated[list[str] | None, Query(max_length=64, description="NAME:NUMBER")] = None,
-    repeat: Annotated[int | None, Query(ge=1, lt=1 << 32)] = None,
-    wait: Annotated[Stage | None, Query()] = None,
+    repeat: Annotated[int | None, Query(ge=1, lt=1 << 32, description="how many times it is executed")] = None,
+    wait: Annotated[Stage | None, Query(description="what the answer waits for")] = None,
     max_price: Annotated[str | None, Query(max_length=64, description="in whole tokens")] = None,
 ) -> dict[str, Any]:
     """What stands beside tensors that are the body, as a `TaskBody` has it."""
@@ -50,7 +54,7 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["tasks"])
     backend, book = service.backend, service.book
 
-    async def job_of(task: Task, request: Request) -> Job:
+    async def job_of(task: Uuid, request: Request) -> Job:
         try:
             job = book.job(parse_name(task))
         except BlobNotFound:
@@ -69,7 +73,7 @@ def router(service: Service) -> APIRouter:
         return await asking.answer(service, request, job, ask.stage)
 
     @routes.post("/v1/quotes", **documents.quotes(TaskBody))
-    async def quote(request: Request, query: Asked) -> Response:
+    async def quote_task(request: Request, query: Asked) -> Response:
         """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
         ask = await asking.read_ask(service, request, TaskBody, query)
         return JSONResponse(await run_in_threadpool(backend.quote, ask))
@@ -83,46 +87,53 @@ def router(service: Service) -> APIRouter:
             return asking.accepted(service, job)
         return await asking.answer(service, request, job, ask.stage)
 
-    @routes.get("/v1/tasks")
+    @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))
     async def list_tasks(
         request: Request,
-        cursor: Annotated[int | None, Query(ge=1, lt=1 << 62)] = None,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> dict[str, Any]:
+        cursor: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the page before")] = None,
+        limit: Annotated[int, Query(ge=1, le=200, description="tasks of a page")] = 50,
+    ) -> JSONResponse:
         """The caller's tasks, newest first. `next` is the cursor of the next page, null at the end."""
         found = book.jobs(caller_of(request), cursor, limit)
-        tasks = [backend.show(job) for _, job in found]
-        return {"schema": "eigentensor.tasks/1", "tasks": tasks, "next": found[-1][0] if len(found) == limit else None}
+        page: Tasks = {
+            "schema": "eigentensor.tasks/1",
+            "tasks": [backend.show(job) for _, job in found],
+            "next": found[-1][0] if len(found) == limit else None,
+        }
+        return JSONResponse(page)
 
-    @routes.get("/v1/tasks/{task}")
+    @routes.get("/v1/tasks/{task}", responses=documents.TASK)
     async def read_task(job: Found) -> JSONResponse:
         """A task as it stands."""
         return JSONResponse(backend.show(job), headers=service.headers(job))
 
-    @routes.post("/v1/tasks/{task}/cancel")
-    def cancel(job: Found) -> dict[str, Any]:
+    @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
+    def cancel_task(job: Found) -> JSONResponse:
         """Takes back a task that nobody has accepted: its escrow returns."""
-        return backend.cancel(job)
+        return JSONResponse(backend.cancel(job))
 
-    @routes.get("/v1/tasks/{task}/explain")
-    def explain(job: Found) -> dict[str, Any]:
+    @routes.get("/v1/tasks/{task}/explain", responses=told(Explanation, "Why") | _MAY_WAIT)
+    def explain_task(job: Found) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
-        return backend.explain(job)
+        return JSONResponse(backend.explain(job))
 
-    @routes.get("/v1/tasks/{task}/result", **documents.RESULT)
+    @routes.get("/v1/tasks/{task}/result", responses=documents.RESULT)
     def read_result(request: Request, job: Found) -> Response:
         """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
         outcome = backend.result(job)
         return asking.rendered(service, job, outcome, asking.wants_json(request))
 
-    @routes.get("/v1/tasks/{task}/receipt")
+    @routes.get(
+        "/v1/tasks/{task}/receipt",
+        responses=told(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
+    )
     def read_receipt(job: Found) -> Response:
         """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
         return Response(backend.receipt(job), headers=service.headers(job), media_type="application/json")
 
-    @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse)
+    @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse, responses=documents.EVENTS)
     async def read_events(
-        job: Found, last_event_id: Annotated[str, Header(max_length=32)] = ""
+        job: Found, last_event_id: Annotated[str, Header(max_length=32, description="after which to go on")] = ""
     ) -> AsyncIterator[ServerSentEvent]:
         """What happens to a task, from its beginning or from Last-Event-ID on, until it ends: server-sent events.
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
 
@@ -37,6 +37,9 @@ from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, waits_for
 from eigentensor_client.verbs.opinions import helped, opinions
 
+if TYPE_CHECKING:
+    from eigentensor.schemas import tasks as schemas
+
 #: What other events, or the screens about games, tell in words.
 _UNTOLD = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
 
@@ -50,12 +53,13 @@ class Show:
     def amount(self, wei: int) -> str:
         return amount(wei, self._deployment)
 
-    def task(self, task: TaskView) -> dict[str, Any]:
-        """`eigentensor.task/1`, as the gateway says it too: amounts in wei as decimal strings, times in blocks."""
+    def task(self, task: TaskView) -> "schemas.Task":
+        """The task as its client sees it."""
         p, order, price = self._deployment.parameters, task.order, task.price
         roots = (e.outputs_root.hex() for e in task.events if isinstance(e, Revealed) and e.slot == 0)
         held = None if price is None else economics.collateral(p, price, order.verifiers, order.check_fee)
         return {
+            "schema": "eigentensor.task/1",
             "task": task.uuid,
             "state": task.state.name.lower(),
             "stage": task.words,
@@ -74,7 +78,7 @@ class Show:
             "games": list(task.games),
             "outputs_root": next(roots, None),
             "posted": next((_place(e) for e in task.events if isinstance(e, Posted)), None),
-            "order": order.to_json(),
+            "order": cast("schemas.Order", order.to_json()),
             "events": [self.event(event) for event in task.events],
         }
 
@@ -106,20 +110,23 @@ class Show:
         ]
         return table(("task", "state", "price", "executor", "waits for"), rows)
 
-    def event(self, event: TaskEvent) -> dict[str, Any]:
+    def event(self, event: TaskEvent) -> "schemas.TaskEvent":
         """An event with its own fields; the order stands beside the events of a task."""
         own = {name: value for name, value in event.arguments().items() if name not in ("order", "task")}
-        return {"event": type(event).__name__, **_place(event), **own}
+        return cast("schemas.TaskEvent", {"event": type(event).__name__, **_place(event), **own})
 
     def event_line(self, event: TaskEvent) -> str:
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
 
-    def result(self, result: TaskResult) -> dict[str, Any]:
-        """`eigentensor.result/1`: the task, and what its tensors are."""
-        tensors = {
-            name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in result.outputs.items()
+    def result(self, result: TaskResult) -> "schemas.Result":
+        """The task, and what its tensors are."""
+        return {
+            "schema": "eigentensor.result/1",
+            "task": self.task(result.task),
+            "outputs_root": result.outputs_root.hex(),
+            "states_root": result.states_root.hex(),
+            "outputs": {n: {"dtype": str(a.dtype), "shape": list(a.shape)} for n, a in result.outputs.items()},
         }
-        return {"task": self.task(result.task), "outputs_root": result.outputs_root.hex(), "outputs": tensors}
 
     def explanation(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
@@ -151,14 +158,15 @@ class Show:
             windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond of {bond}"])
         return windows
 
-    def explained(self, task: TaskView, said: dict[str, Any]) -> dict[str, Any]:
-        """`eigentensor.explanation/1`: what the gateway says, what would help with each operator and most, the task."""
-        return helped(task, said, self._deployment.parameters, self.amount) | {"now": self.task(task)}
+    def explained(self, task: TaskView, said: dict[str, Any]) -> "schemas.Explanation":
+        """What the gateway says, what would help with each operator and most, the task."""
+        helps = helped(task, said, self._deployment.parameters, self.amount)
+        return cast("schemas.Explanation", helps | {"now": self.task(task)})
 
-    def plan(self, plan: Plan) -> dict[str, Any]:
-        """`eigentensor.plan/1`: amounts in wei and rates in WAD as decimal strings, times in blocks, sizes in bytes."""
-        fields = asdict(plan) | {"affordable": plan.affordable}
-        return {name: str(value) if name in _AS_TEXT else value for name, value in fields.items()}
+    def plan(self, plan: Plan) -> "schemas.Plan":
+        """What an order would cost."""
+        fields = {name: str(value) if name in _AS_TEXT else value for name, value in asdict(plan).items()}
+        return cast("schemas.Plan", {"schema": "eigentensor.plan/1", **fields, "affordable": plan.affordable})
 
     def plan_lines(self, plan: Plan) -> list[str | Table]:
         ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
@@ -230,7 +238,7 @@ def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
 
 
-def _place(event: TaskEvent) -> dict[str, Any]:
+def _place(event: TaskEvent) -> "schemas.Place":
     return {"block": event.place.block, "transaction": "0x" + event.place.transaction.hex()}
 
 

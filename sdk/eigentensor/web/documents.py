@@ -1,67 +1,131 @@
-"""What an OpenAPI document says that the routes do not say by themselves."""
+"""What an OpenAPI document says that the routes do not say by themselves.
 
-from collections.abc import Sequence
+Answers are made by hand, so that none is validated a second time: `told` says what they are, tests hold them to it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
 
-from eigentensor.web.problems import MEDIA_TYPE
+from eigentensor.schemas.problems import Problem
+from eigentensor.web.refusals import REFUSED, RESPONSES
 
 REF = "#/components/schemas/{model}"
-_PROBLEM = {
-    "type": "object",
-    "description": "RFC 9457; `code` is the error's name, `fix` what to do.",
-    "required": ["type", "title", "status", "code", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string"},
-        "detail": {"type": "string"},
-        "fix": {"type": "string"},
-    },
-    "examples": [
-        {
-            "type": "urn:eigentensor:error:BlobNotFound",
-            "title": "Not Found",
-            "status": 404,
-            "code": "BlobNotFound",
-            "detail": "'3f' is not the uuid of a blob",
-            "fix": "A uuid has 64 hex digits.",
-        }
-    ],
-}
-_REFUSAL = {
-    "description": "Refused",
-    "content": {MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}},
-}
+BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+LICENCE = {"name": "GPL-3.0-or-later", "identifier": "GPL-3.0-or-later"}
+HERE = [{"url": "/", "description": "where this document is from"}]
+Responses = dict[int | str, dict[str, Any]]
 
 
-def install(app: FastAPI, models: Sequence[type[BaseModel]] = (), *, tokens: bool = False) -> None:
-    """Completes the document of an app: every operation may answer with a problem; `models` are bodies that routes
-    refer to by `REF`; with `tokens` it says how one is shown."""
+def name(route: APIRoute) -> str:
+    """The operation's id: by it generated clients name what calls it."""
+    return route.name
+
+
+def told(model: Any, what: str, *, status: int = 200, **more: Any) -> Responses:
+    """An answer: a JSON object of this type, and what else OpenAPI has for a response."""
+    return {status: {"model": model, "description": what, **more}}
+
+
+def refused(*statuses: int) -> Responses:
+    """That these are among an operation's refusals, beside those that every operation has."""
+    return {status: {"$ref": f"#/components/responses/{RESPONSES[status][0]}"} for status in statuses}
+
+
+def header(what: str, example: str, **schema: Any) -> dict[str, Any]:
+    """A header of a response."""
+    return {"description": what, "schema": {"type": "string", **schema}, "example": example}
+
+
+def asks(name: str, what: str, example: str, **schema: Any) -> dict[str, Any]:
+    """A header of a request."""
+    return {"name": name, "in": "header", "required": False, **header(what, example, **schema)}
+
+
+def examples(package: str) -> dict[str, Any]:
+    """Objects by the names of their types, as a package has them in examples.json."""
+    found: dict[str, Any] = json.loads(files(package).joinpath("examples.json").read_text())
+    return found
+
+
+def install(
+    app: FastAPI,
+    models: Sequence[type[BaseModel]] = (),
+    *,
+    examples: Mapping[str, Any] = {},
+    everywhere: Sequence[int] = (),
+    tokens: bool = False,
+) -> None:
+    """Completes the document of an app: `models` are bodies that routes refer to by `REF`, `examples` are of schemas by
+    their names, `everywhere` are statuses with which every operation may refuse; `tokens`: it says how to show one."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
         if app.openapi_schema is not None:
             return app.openapi_schema
         document = generate()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        components = document.setdefault("components", {})
+        schemas = components.setdefault("schemas", {})
         for model in models:
             schema = model.model_json_schema(ref_template=REF)
             schemas |= schema.pop("$defs", {})
             schemas[model.__name__] = schema
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
-        schemas["Problem"] = _PROBLEM
+        schemas["Problem"] = TypeAdapter(Problem).json_schema()
+        for name, schema in schemas.items():
+            _untitle(schema)
+            if name in examples:
+                schema["examples"] = [examples[name]]
+        components["responses"] = dict(RESPONSES.values()) | {"Refused": REFUSED}
         if tokens:
-            document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _TOKEN}}
             document["security"] = [{"token": []}, {}]
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-                operation["responses"].setdefault("default", _REFUSAL)
+        for operation in _operations(document):
+            _complete(operation, everywhere)
         return document
 
     app.openapi = complete  # type: ignore[method-assign]
+
+
+_TOKEN = "`eigentensor serve token new NAME` makes one; none is needed where there are none."
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
+        yield from path.values()
+
+
+def _complete(operation: dict[str, Any], everywhere: Sequence[int]) -> None:
+    """Adds refusals, and takes out what FastAPI says wrongly."""
+    responses = operation["responses"]
+    if "HTTPValidationError" in json.dumps(responses.get("422", "")):
+        del responses["422"]  # what is malformed is refused with 400
+    for response in responses.values():
+        if "$ref" in response:
+            response.pop("description", None)
+        for media in response.get("content", {}).values():
+            media.pop("itemSchema", None)  # a word of OpenAPI 3.2
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        if "$ref" in media["schema"]:
+            media["schema"] = {"$ref": media["schema"]["$ref"]}  # beside what FastAPI sees: any object
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"].pop("title", None)
+    if "default" not in responses:
+        takes = [400] * ("parameters" in operation or "requestBody" in operation)
+        guards = () if operation.get("security") == [] else everywhere
+        more = refused(*takes, *([413] * ("requestBody" in operation)), *guards, 500)
+        responses |= {str(status): said for status, said in more.items() if str(status) not in responses}
+        responses["default"] = {"$ref": "#/components/responses/Refused"}
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def _untitle(schema: dict[str, Any]) -> None:
+    """Drops titles that repeat the names of members: generated code would be named by them."""
+    for member in schema.get("properties", {}).values():
+        member.pop("title", None)

@@ -1,0 +1,1 @@
+"""What the command alone prints with `--json`, beside the objects of `eigentensor.schemas`."""

@@ -1,0 +1,63 @@
+"""Holds what is told in JSON to the type that its member `schema` names: nothing missing, nothing else."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import jsonschema_rs
+from pydantic import TypeAdapter
+from typing_extensions import is_typeddict
+
+MODULES = (
+    *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts", "tasks")),
+    "eigentensor_client.schemas",
+    "eigentensor_client.serving.schemas",
+)
+
+
+def types() -> dict[str, Any]:
+    """The type of each object by its word."""
+    found = {}
+    for module in map(import_module, MODULES):
+        for kind in vars(module).values():
+            if is_typeddict(kind) and kind.__module__ == module.__name__ and "schema" in kind.__annotations__:
+                (word,) = get_args(get_type_hints(kind)["schema"])
+                assert word not in found, f"{word} is defined twice"
+                found[word] = kind
+    return found
+
+
+def strict(schema: Any) -> Any:
+    """The same JSON Schema, in which objects have no other members than those it names."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {"additionalProperties": False} if "properties" in schema else {}
+    return {name: strict(value) for name, value in schema.items()} | closed
+
+
+@cache
+def validators() -> Mapping[str, Any]:
+    return {word: validator(kind) for word, kind in types().items()}
+
+
+def validator(kind: Any) -> Any:
+    return jsonschema_rs.Draft202012Validator(strict(TypeAdapter(kind).json_schema()))
+
+
+def hold(told: Any) -> None:
+    """Raises AssertionError for an object that is not what it says it is; what does not say it is anything."""
+    if isinstance(told, dict) and "schema" in told:
+        word = told["schema"]
+        if word not in validators():
+            return
+        assert word in validators(), f"{word} has no type"
+        wrong = wrong_in(validators()[word], told)
+        assert not wrong, f"{word}: {'; '.join(wrong)[:2000]}"
+
+
+def wrong_in(validator: Any, told: Any) -> list[str]:
+    """What a validator finds, each with its place."""
+    return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in validator.iter_errors(told)]
