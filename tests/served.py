@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from eigentensor.web.listening import listen
+from eigentensor.web.server import server
 from eigentensor_client.client import Client
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.apps import Apps
@@ -20,13 +20,13 @@ from eigentensor_client.serving.settings import Settings
 def served(settings: Settings, client: Client | None = None) -> Iterator[str]:
     """Its URL, until the block ends."""
     with assembled(settings, client) as service, listen(settings.host, settings.port) as listening:
-        server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        running = server(create_app(service))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            running.should_exit = True
             thread.join()
 
 

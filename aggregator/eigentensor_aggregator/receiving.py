@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
@@ -11,6 +10,7 @@ from starlette.requests import Request
 
 from eigentensor.errors import EigenTensorError
 from eigentensor.merkle import PIECE
+from eigentensor.web.bodies import pieces
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Parts
 
@@ -36,15 +36,17 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
     at, done = first, None
     refused: EigenTensorError | None = None
     verified: asyncio.Task[Received] | None = None
-    async for data in _pieces(request.stream()):
+    try:
+        async for data in pieces(request.stream()):
+            if verified is not None and refused is None:
+                done, refused = await _outcome(verified)
+            if refused is None and at + len(data) <= last + 1:
+                parts.metrics.blob_bytes.labels("in").inc(len(data))
+                verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size)))
+            at += len(data)
+    finally:  # also of a sender that is gone the last piece is kept
         if verified is not None and refused is None:
             done, refused = await _outcome(verified)
-        if refused is None and at + len(data) <= last + 1:
-            parts.metrics.blob_bytes.labels("in").inc(len(data))
-            verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size)))
-        at += len(data)
-    if verified is not None and refused is None:
-        done, refused = await _outcome(verified)
     if refused is not None:
         raise refused
     if done is None or at != last + 1:
@@ -57,20 +59,6 @@ async def _outcome(task: asyncio.Task[Received]) -> tuple[Received | None, Eigen
         return await task, None
     except EigenTensorError as error:
         return None, error
-
-
-async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Cuts a stream into pieces; the last one may be shorter."""
-    buffer = bytearray()
-    async for data in stream:
-        buffer += data
-        while len(buffer) >= PIECE:
-            with memoryview(buffer) as whole:
-                piece = bytes(whole[:PIECE])
-            del buffer[:PIECE]
-            yield piece
-    if buffer:
-        yield bytes(buffer)
 
 
 def _place(header: str, length: str) -> tuple[int, int, int]:

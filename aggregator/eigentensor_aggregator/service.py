@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import structlog
-import uvicorn
 from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.fees import GWEI
 from eigentensor.web.listening import listen
+from eigentensor.web.server import allow_connections, server
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings
@@ -65,8 +65,8 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
+    allow_connections()
     with listen(settings.host, settings.port) as listening, assembled(settings) as (app, _):
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
         host, port = listening.getsockname()[:2]
         _log.info("listening", url=f"http://{host}:{port}", sends=settings.keystore is not None)
-        uvicorn.Server(config).run(sockets=[listening])
+        server(app).run(sockets=[listening])

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 
-import uvicorn
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import generate_latest
 
 from eigentensor.errors import ConfigError
+from eigentensor.web.server import server
 from eigentensor_operator.metrics import Metrics
 
 SPEC = "v0.0.1"
@@ -98,7 +98,7 @@ class NodeServer:
         except OSError as error:
             raise ConfigError(f"{host}:{port} cannot be listened on: {error}", fix="Choose another --port.") from None
         self.port = int(listening.getsockname()[1])
-        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        self._server = server(app)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
         self._thread.start()
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import uvicorn
 from eth_account import Account
 
 from eigentensor.chain import Chain, Network, anvil_account, save_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.testing.localnet import Anvil, local_network
+from eigentensor.web.server import server
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
@@ -121,12 +121,12 @@ def serve() -> Iterator[Callable[[Settings], tuple[str, Daemon]]]:
         def start(settings: Settings) -> tuple[str, Daemon]:
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             app, daemon = stack.enter_context(assembled(settings))
-            server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-            thread = threading.Thread(target=server.run, args=([listening],))
+            running = server(app)
+            thread = threading.Thread(target=running.run, args=([listening],))
             thread.start()
 
             def stop() -> None:
-                server.should_exit = True
+                running.should_exit = True
                 thread.join()
 
             stack.callback(stop)

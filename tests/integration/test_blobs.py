@@ -1,7 +1,10 @@
 """Blobs between a local store and a gateway: verified, resumable, never half-written."""
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -288,6 +291,37 @@ def test_bytes_that_are_not_what_their_name_says_are_refused(url: str) -> None:
         assert put(url, NAME, b"ab" if bad == "bytes 0-0/1" else b"abc", bad).status_code == 400
     assert put(url, NAME, BIG[:PIECE], f"bytes 1-{PIECE}/{len(BIG)}").status_code == 404
     assert httpx.get(f"{url}/v1/blobs/{NAME}").status_code == 404
+
+
+def test_senders_and_receivers_that_are_gone_leave_what_came_and_no_fault(
+    url: str, gateway: Gateways, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pieces, address = Pieces.of(BIG).to_json(), (httpx.URL(url).host, httpx.URL(url).port or 0)
+    assert httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces).status_code == 202
+    length = f"Content-Length: {len(BIG)}\r\nContent-Range: bytes 0-{len(BIG) - 1}/{len(BIG)}"
+    for framing, sent in ((length, BIG[: PIECE + 999]), ("Transfer-Encoding: chunked", b"5\r\nhello\r\n")):
+        with socket.create_connection(address) as connection:
+            connection.sendall(f"PUT /v1/blobs/{NAME} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode() + sent)
+    deadline = time.monotonic() + 60
+    while httpx.put(f"{url}/v1/blobs/{NAME}/pieces", json=pieces).json()["received"] != PIECE:
+        assert time.monotonic() < deadline
+    client = gateway()
+    client.upload(client.store.put(BIG))
+    with socket.create_connection(address) as connection:
+        connection.sendall(f"GET /v1/blobs/{NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.recv(1000)
+    assert httpx.get(f"{url}/v1/blobs/{NAME}").content == BIG
+    assert "Traceback" not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_the_same_blob_from_several_at_once_is_whole(url: str, gateway: Gateways, settings: Settings) -> None:
+    clients = [gateway() for _ in range(3)]
+    for client in clients:
+        client.store.put(BIG)
+    with ThreadPoolExecutor(3) as threads:
+        assert set(threads.map(lambda client: client.upload(NAME), clients)) == {NAME}
+    assert httpx.get(f"{url}/v1/blobs/{NAME}").content == BIG
+    assert list(settings.staging.iterdir()) == []
 
 
 def test_pieces_before_a_wrong_one_are_kept(url: str) -> None:

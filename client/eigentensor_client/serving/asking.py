@@ -121,7 +121,7 @@ async def finished(service: Service, job: Job, stage: str, seconds: float) -> bo
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while True:
-        with service.changes.watched() as changed:
+        with service.changes.watched(job.task) as changed:
             if await run_in_threadpool(service.backend.reached, job, stage):
                 return True
             try:
@@ -136,8 +136,7 @@ async def answer(service: Service, request: Request, job: Job, stage: str) -> Re
     patience = service.settings.patience if prefer.wait is None else min(prefer.wait, service.settings.patience)
     if prefer.asynchronous or not await finished(service, job, stage, patience):
         return accepted(service, job)
-    outcome = await run_in_threadpool(service.backend.result, job)
-    return await run_in_threadpool(rendered, service, job, outcome, wants_json(request))
+    return await run_in_threadpool(lambda: rendered(service, job, service.backend.result(job), wants_json(request)))
 
 
 def accepted(service: Service, job: Job) -> Response:

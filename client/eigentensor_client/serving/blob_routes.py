@@ -10,9 +10,11 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import BlobCorrupt
+from eigentensor.merkle import Tree
 from eigentensor.schemas.network import Blob
-from eigentensor.store import describe, parse_name
+from eigentensor.store import Pieces, describe, parse_name
 from eigentensor.store.local import writing
+from eigentensor.web import bodies
 from eigentensor.web.documents import BINARY, Responses, refused, told
 from eigentensor_client.serving.documents import RANGE
 from eigentensor_client.serving.service import Service, caller_of
@@ -45,11 +47,15 @@ def router(service: Service) -> APIRouter:
         await run_in_threadpool(service.check_room)
         store.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="put-", dir=store.root) as folder, writing(store.root):
-            path = File(folder, "blob")
+            path, tree = File(folder, "blob"), Tree()
             with path.open("wb") as file:
-                async for data in request.stream():
-                    await run_in_threadpool(file.write, data)
-            names, _ = await run_in_threadpool(describe, path)
+
+                def keep(piece: bytes) -> None:
+                    tree.update(piece)
+                    file.write(piece)
+
+                await bodies.each(request.stream(), keep)
+            names, _ = await run_in_threadpool(describe, path, Pieces(tree.size, tuple(tree.pieces())))
             if wanted not in names:
                 known = names.blob if names.computed is None else f"{names.blob}, or {names.computed} by what it says"
                 raise BlobCorrupt(f"these bytes are {known}, not {wanted}", fix="Send them under one of their names.")

@@ -194,7 +194,7 @@ class LocalBackend:
               state: State | None = None, cost: int | None = None, outputs: str | None = None) -> None:  # fmt: skip
         problem = None if error is None else of_error(error)
         self._book.tell(job.task, _said(job, stage, root), state=state, cost=cost, outputs=outputs, problem=problem)
-        self._changes.tell()
+        self._changes.tell(job.task)
 
     # ---- What became of it ----
 

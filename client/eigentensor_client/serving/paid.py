@@ -168,7 +168,7 @@ class PaidBackend:
             self._remember(job, task)
         said = self._said(task, stage)
         self._book.tell(job.task, said, state=state, cost=cost, problem=None if error is None else of_error(error))
-        self._changes.tell()
+        self._changes.tell(job.task)
 
     def _said(self, task: TaskView, stage: str | None = None) -> schemas.Task:
         said = self._show.task(task)

@@ -1,19 +1,18 @@
 """The service as one process: what it stands on, and HTTP in front of it."""
 
-import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-import uvicorn
 from fastapi import FastAPI
 
 from eigentensor.chain import to_wei
 from eigentensor.chain.units import DECIMALS
 from eigentensor.errors import ConfigError
 from eigentensor.store import LocalStore
+from eigentensor.web.server import allow_connections, server
 from eigentensor_client.client import Client
 from eigentensor_client.serving.book import Book, Budget
 from eigentensor_client.serving.changes import Changes
@@ -76,7 +75,5 @@ def run(app: FastAPI, listening: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each open request has a file, and some wait for long
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10)
-    uvicorn.Server(config).run(sockets=[listening])
+    allow_connections()
+    server(app).run(sockets=[listening])

@@ -141,7 +141,7 @@ def router(service: Service) -> APIRouter:
         """
         after = int(last_event_id[:18]) if last_event_id.isascii() and last_event_id.isdigit() else 0
         while True:
-            with service.changes.watched() as changed:
+            with service.changes.watched(job.task) as changed:
                 ended = book.job(job.task).state in (State.ENDED, State.VOID)
                 for event in book.events(job.task, after):
                     after = event.number

@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -151,8 +152,7 @@ class GatewayClient:
             with self._connection.http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
                 if response.status_code != 206:
                     raise error_of(response)
-                for data in _pieces_of(response.iter_raw(), pieces, first):
-                    pieces.check(have, data)
+                for data in _checked(_pieces_of(response.iter_raw(), pieces, first), pieces, first):
                     file.write(data)
                     have += 1
                     if progress:
@@ -233,6 +233,27 @@ def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[
             index += 1
         if index == len(pieces.roots):
             return
+
+
+def _checked(found: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:
+    """The same pieces, each verified by another thread while the next one comes. Raises BlobCorrupt."""
+    waiting: tuple[bytes, Future[None]] | None = None
+    broken: httpx.TransportError | None = None
+    with ThreadPoolExecutor(1) as others:
+        while broken is None:
+            try:
+                data = next(found, None)
+            except httpx.TransportError as error:
+                data, broken = None, error
+            if waiting is not None:
+                waiting[1].result()
+                yield waiting[0]
+            if data is None:
+                break
+            waiting = data, others.submit(pieces.check, index, data)
+            index += 1
+    if broken is not None:
+        raise broken
 
 
 def _verified(file: BinaryIO, pieces: Pieces) -> int:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from eigentensor import errors
 from eigentensor.errors import EigenTensorError
@@ -94,6 +95,10 @@ def install(app: FastAPI) -> None:
         headers = dict(error.headers) if error.headers else None
         code = TOO_LARGE if error.status_code == 413 else HTTPStatus(error.status_code).name
         return problem(error.status_code, code, str(error.detail), headers=headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, __: ClientDisconnect) -> JSONResponse:
+        return problem(HTTPStatus.BAD_REQUEST, "BadRequest", "the body broke off")  # which nobody hears
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -1,0 +1,35 @@
+"""Bodies as they come in: cut into pieces of a blob, each of them worked on while the next one arrives."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.merkle import PIECE
+
+
+async def pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Cuts a stream into pieces; the last one may be shorter."""
+    buffer = bytearray()
+    async for data in stream:
+        buffer += data
+        while len(buffer) >= PIECE:
+            with memoryview(buffer) as whole:
+                piece = bytes(whole[:PIECE])
+            del buffer[:PIECE]
+            yield piece
+    if buffer:
+        yield bytes(buffer)
+
+
+async def each(stream: AsyncIterator[bytes], do: Callable[[bytes], object]) -> None:
+    """Does something with each piece of a stream, one after the other, in a thread; when this ends, nothing goes on."""
+    doing: asyncio.Task[object] | None = None
+    try:
+        async for piece in pieces(stream):
+            if doing is not None:
+                await doing
+            doing = asyncio.create_task(run_in_threadpool(do, piece))
+    finally:
+        if doing is not None:
+            await doing

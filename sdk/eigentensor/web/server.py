@@ -1,0 +1,103 @@
+"""The server in front of an app: uvicorn, with bounds on what a connection may keep in memory and how long it may rest.
+
+Its parser (httptools) collects a head until it ends, and waits for one as long as the client likes; here neither is
+endless. A client that trickles bytes is still served: whoever faces the internet wants a proxy in front.
+"""
+
+import asyncio
+import resource
+from asyncio import TimerHandle
+from http import HTTPStatus
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from eigentensor.web import problems
+
+HEAD = 64 << 10  #: bytes that a request may have beside its body
+SILENCE = 30.0  #: seconds in which a head is complete, or some of a body comes
+_GRACE = 10  # seconds that requests get to end when the server does
+
+
+def server(app: ASGIApp, silence: float = SILENCE) -> uvicorn.Server:
+    """A server that is yet to be run; it writes no log."""
+
+    class Connection(_Connection):
+        patience = silence
+
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    return uvicorn.Server(config)
+
+
+def allow_connections() -> None:
+    """Lets this process have as many files open as the system does: a connection is one, and some wait for long."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _Connection(HttpToolsProtocol):
+    """What one client sends, request after request."""
+
+    patience: float
+    _beside = 0  # bytes since the last one of a body
+    _until: float | None  # when it must have gone on, if this is a client's turn
+    _timer: TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_more()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._beside += len(data)
+        super().data_received(data)
+        if self._beside > HEAD and not self.transport.is_closing():
+            self._refuse(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head of a request may have at most {HEAD} bytes"
+            )
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_more()
+
+    def on_body(self, body: bytes) -> None:
+        self._beside = 0
+        self._expect_more()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._beside, self._until = 0, None
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def _expect_more(self) -> None:
+        self._until = self.loop.time() + self.patience
+
+    def _look(self) -> None:
+        if self.flow.read_paused:  # it is this side that does not go on
+            self._expect_more()
+        if self._until is not None and self.loop.time() > self._until:
+            self.transport.close()
+        else:
+            self._timer = self.loop.call_later(self.patience / 4, self._look)
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        answer = problems.problem(status, "BadRequest", detail, headers={"Connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(answer.body))
+        self.transport.close()

@@ -1,0 +1,119 @@
+"""The server in front of an app, before whom clients do what they like."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from eigentensor.web.listening import listen
+from eigentensor.web.server import HEAD, server
+
+SILENCE = 1.0
+SLOW = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+
+
+async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with the number of bytes that it got."""
+    size = 0
+    async for data in Request(scope, receive).stream():
+        size += len(data)
+    await PlainTextResponse(str(size))(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with listen("127.0.0.1", 0) as listening:
+        running = server(counting, SILENCE)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield listening.getsockname()[1]
+        running.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def connected(port: int, text: bytes) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(text)
+        yield connection
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    found = b""
+    try:
+        while data := connection.recv(1 << 16):
+            found += data
+    except ConnectionResetError:  # it closed while we were still sending
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("endless", "begun"),
+    [
+        (b"a", b"GET / HTTP/1.1\r\nX: "),
+        (b"X: 1\r\n", b"GET / HTTP/1.1\r\n"),
+        (b"a", b"GET /"),
+        (b"X: 1\r\n", b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"),
+    ],
+    ids=["header", "headers", "path", "trailers"],
+)
+def test_what_stands_beside_a_body_has_an_end(port: int, endless: bytes, begun: bytes) -> None:
+    with connected(port, begun) as connection:
+        time.sleep(0.3)  # what comes together with a body is counted as one
+        connection.sendall(endless * (HEAD // len(endless) + 1))
+        answer = heard(connection)
+    assert answer.startswith(b"HTTP/1.1 431 ") and b"application/problem+json" in answer, answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x16\x03\x01\x00\xa5",
+        b"GET / HTTP/1.1\r\nX: \x00\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na",
+        b"PUT / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    ],
+    ids=["TLS", "control character", "negative", "two lengths", "length and chunks"],
+)
+def test_what_is_no_http_is_a_problem_like_others(port: int, text: bytes) -> None:
+    with connected(port, text) as connection:
+        answer = heard(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ") and b'"code":"BadRequest"' in answer, answer
+
+
+def test_bodies_with_and_without_a_length_arrive_whole(port: int) -> None:
+    data = bytes(range(256)) * 8192
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
+        assert http.put("/", content=data).text == str(len(data))
+        assert http.put("/", content=(data[i : i + 999] for i in range(0, len(data), 999))).text == str(len(data))
+
+
+def test_clients_that_say_no_more_keep_nobody_waiting_and_are_let_go(port: int) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connected(port, SLOW)) for _ in range(300)]
+        assert httpx.get(f"http://127.0.0.1:{port}/").text == "0"
+        assert {heard(connection) for connection in slow} == {b""}
+    with connected(port, b"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1") as resting:
+        assert heard(resting) == b""
+
+
+def test_a_body_may_be_slow_and_a_head_may_not(port: int) -> None:
+    with connected(port, b"PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: 12\r\n\r\n") as connection:
+        for _ in range(12):
+            time.sleep(SILENCE / 6)
+            connection.sendall(b"1")
+        assert heard(connection).endswith(b"12")
+    with connected(port, SLOW) as connection, pytest.raises(OSError):
+        for _ in range(12):
+            time.sleep(SILENCE / 3)
+            connection.sendall(b"1")
