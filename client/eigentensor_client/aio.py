@@ -42,5 +42,6 @@ async def finish(steps: Steps[T]) -> T:
     while True:
         pause = await in_thread(step)
         if result:
+            await asyncio.sleep(0)  # a cancellation meanwhile comes here: the caller's notes hold still
             return result[0]
         await asyncio.sleep(pause)

@@ -1,13 +1,14 @@
 """Calls that are tasks: what is waited for, and what comes of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from tinygrad import Tensor
 
-from eigentensor.capture.signatures import Use
+from eigentensor.capture.returns import Returns
+from eigentensor.program import Program
 from eigentensor.receipt import Receipt
 from eigentensor_client import aio, waiting
 from eigentensor_client.client import Client
@@ -62,22 +63,37 @@ class Both(Generic[P, R]):
 
 
 class Handle(Generic[R]):
-    """A call that was posted as a task."""
+    """A call that was posted as a task; `uuid` is the task's, by which another process takes it up."""
 
-    def __init__(self, client: Client, posted: TaskView, use: Use, options: "function") -> None:
+    def __init__(
+        self, client: Client, posted: TaskView, program: Program, returns: Returns, options: "function", name: str
+    ) -> None:
         self.uuid = posted.uuid
         self.result = Both(self._result, self._result_aio)
-        self._client, self.posted, self._use, self._options = client, posted, use, options
+        self.look = Both(self._look, self._look_aio)
+        self.cancel = Both(self._cancel, self._cancel_aio)
+        self._client, self.posted, self._options, self._name = client, posted, options, name
+        self._program, self._returns = program, returns
         self._value: R | None = None
 
     @property
     def task(self) -> TaskView:
+        """As `look`."""
+        return self._look()
+
+    def _look(self) -> TaskView:
         """The task as it stands now, with its events."""
         return self._client.look(self.posted)
 
-    def cancel(self) -> TaskView:
+    async def _look_aio(self) -> TaskView:
+        return await aio.in_thread(self._look)
+
+    def _cancel(self) -> TaskView:
         """Takes the task back, the whole escrow returns. Raises TaskError if somebody has accepted it."""
         return self._client.cancel(self.posted)
+
+    async def _cancel_aio(self) -> TaskView:
+        return await aio.in_thread(self._cancel)
 
     def _result(self, timeout: float | None = None) -> R:
         """What the function returns, when the task has reached the stage that the options name. Raises NotYet after
@@ -87,7 +103,7 @@ class Handle(Generic[R]):
 
     async def _result_aio(self, timeout: float | None = None) -> R:
         if self._value is None:
-            with waiting.going_on([self.posted]):
+            with self.going_on():
                 result = await aio.finish(self._steps(silent, timeout))
             self._take(result)
         return self._value  # type: ignore[return-value]
@@ -95,17 +111,26 @@ class Handle(Generic[R]):
     def finished(self, tell: Tell, timeout: float | None = None) -> R:
         """As `result`, told to `tell`."""
         if self._value is None:
-            with waiting.going_on([self.posted]):
+            with self.going_on():
                 result = waiting.finish(self._steps(tell, timeout))
             self._take(result)
         return self._value  # type: ignore[return-value]
+
+    def going_on(self) -> AbstractContextManager[None]:
+        """Whatever ends the block early, but for the task's own end, says how to take the task up."""
+        return waiting.going_on([self.posted], f"{self._name}.handle")
+
+    def note(self, error: BaseException) -> None:
+        """Adds to an error how to take the task up."""
+        waiting.note(error, [self.uuid], f"{self._name}.handle")
 
     def _steps(self, tell: Tell, timeout: float | None) -> waiting.Steps[TaskResult]:
         limit = self._options.timeout if timeout is None else timeout
         return waiting.complete(self._client, self.posted, self._options.wait, limit, tell)
 
     def _take(self, result: TaskResult) -> None:
-        self._value = self._use.returned(result.outputs, result.states, partial(Received.of, result=result))
+        made = partial(Received.of, result=result)
+        self._value = self._returns.filled(self._program, result.outputs, result.states, made)
 
 
 @contextmanager
@@ -116,7 +141,8 @@ def before(later: Sequence[Handle[Any]]) -> Iterator[None]:
     except GeneratorExit:
         raise
     except BaseException as error:
-        waiting.note(error, [handle.uuid for handle in later])
+        for handle in later:
+            handle.note(error)
         raise
 
 

@@ -1,5 +1,6 @@
 """What an account pays with and posts: plans, checks, uploads, orders."""
 
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -162,3 +163,10 @@ class Payer:
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""
         return amount(wei, self.network.deployment)
+
+
+def _forked() -> None:
+    Payer._posting = Lock()  # who held it is in the other process
+
+
+os.register_at_fork(after_in_child=_forked)

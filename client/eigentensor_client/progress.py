@@ -126,6 +126,7 @@ class Progress:
     @contextmanager
     def going_on(self) -> Iterator[None]:
         """Whatever ends the block early, but for the end of a task itself, says how to take up the step under way."""
+        first = self.step
         try:
             yield
         except (TaskError, GeneratorExit):
@@ -134,6 +135,8 @@ class Progress:
             if (asked := self.history.under_way) is not None:
                 task = self.history.task(asked.order)
                 error.add_note(f"step {self.step} goes on as task {task}: `run` of the same, or `wait`, takes it up")
+            elif self.step > first:
+                error.add_note(f"step {first} is done: `result({first})` gives its result again")
             raise
 
     # ---- How ----

@@ -1,21 +1,23 @@
 """Calls of a function as paid tasks: posted, waited for, and their results given back as what the function returns."""
 
+import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from eigentensor.capture.adapter import LOCK
 from eigentensor.capture.signatures import Programs, Signatures, Use
 from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.program.binding import Results
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import aio
+from eigentensor_client.calls import Calls
 from eigentensor_client.handles import Both, Handle, before, talking
-from eigentensor_client.orders import Work
 from eigentensor_client.results import Plan
-from eigentensor_client.transfer import Tell, silent
 
 if TYPE_CHECKING:
     from eigentensor_client.function import function
@@ -37,46 +39,69 @@ class Function(Generic[P, R]):
 
     def __init__(self, wrapped: Callable[P, R], options: "function", programs: Programs | None = None) -> None:
         update_wrapper(self, wrapped, updated=())
-        self._name = getattr(wrapped, "__name__", type(wrapped).__name__)
         self.options = options
+        self.plan = Both(self._plan, self._plan_aio)
+        self.local = Both(self._local, self._local_aio)
         self.remote = Both(self._remote, self._remote_aio)
         self.spawn = Both(self._spawn, self._spawn_aio)
         self.map = Both(self._map, self._map_aio)
+        self.handle = Both(self._handle, self._handle_aio)
         self._signatures = Signatures(wrapped, programs)
+        self._name = self._signatures.name
+        self._calls = Calls[R](self._signatures, options)
         self._of_objects: dict[int, Programs] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__wrapped__(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> "Function[..., R]":
-        """The method of an object; its programs are kept as long as the object lives."""
+        """The method of an object; its programs are kept as long as the object lives, or as long as this method of one
+        that cannot be referred to weakly."""
         if instance is None:
             return self
+        programs = self._of_objects.get(id(instance)) or Programs()
         if id(instance) not in self._of_objects:
-            weakref.finalize(instance, self._of_objects.pop, id(instance), None)
-            self._of_objects[id(instance)] = Programs()
-        return Function(MethodType(self.__wrapped__, instance), self.options, self._of_objects[id(instance)])
+            with suppress(TypeError):
+                weakref.finalize(instance, self._of_objects.pop, id(instance), None)
+                self._of_objects[id(instance)] = programs
+        return Function(MethodType(self.__wrapped__, instance), self.options, programs)
+
+    def __reduce__(self) -> str:
+        """Pickled as functions are: by name, for one at the top of a module."""
+        return self._signatures.qualified
 
     def with_options(self, **changes: Any) -> "Function[P, R]":
         """The same function, and programs, with other options."""
         return Function(self.__wrapped__, replace(self.options, **changes), self._signatures.programs)
 
-    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
+    def _plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
         """What `remote` would cost. Nothing is sent. Raises BindingError, CaptureError, TermsRefused, NotDisputable."""
-        (use,) = self._signatures.uses([(args, kwargs)])
-        client = self.options.client()
-        return client.plan(_work(use, use.weights), self.options.terms(client))
+        return self._calls.plan(*self._signatures.uses([(args, kwargs)]))
 
-    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _plan_aio(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
+        return await aio.in_thread(self._calls.plan, *self._signatures.uses([(args, kwargs)]))
+
+    def _local(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The bits that `remote` returns, computed on this machine. Raises BindingError, CaptureError."""
-        (use,) = self._signatures.uses([(args, kwargs)])
-        with self._alone(use):
-            captured = use.captured
+        with self._alone(args, kwargs) as use:
+            return self._filled(use, self._executed(use))
+
+    async def _local_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._alone(args, kwargs) as use:
+            results = await aio.in_thread(self._executed, use)
+            await asyncio.sleep(0)  # a cancellation meanwhile comes here: nothing is assigned
+            return self._filled(use, results)
+
+    def _executed(self, use: Use) -> Results:
+        captured = use.captured
+        with self._signatures.programs.compiling:
             captured.executable = captured.executable or CompiledGraph(captured.graph.program)
-            tensors = {**use.inputs, **use.weights, **use.states}
-            results = captured.executable.run(tensors, use.variables)
-            returned: R = use.returned(results.outputs, results.states)
-            return returned
+        results: Results = captured.executable.run({**use.inputs, **use.weights, **use.states}, use.variables)
+        return results
+
+    def _filled(self, use: Use, results: Results) -> R:
+        returned: R = use.returns.filled(use.captured.graph.program, results.outputs, results.states)
+        return returned
 
     # ---- Paid ----
 
@@ -85,15 +110,13 @@ class Function(Generic[P, R]):
 
         Raises what `Client.post` and `Client.wait` raise. Interrupted it leaves the task running and says how to go on.
         """
-        (use,) = self._signatures.uses([(args, kwargs)])
-        with self._alone(use), talking(self.options) as tell:
-            (handle,) = self._posted([use], tell)
+        with self._alone(args, kwargs) as use, talking(self.options) as tell:
+            (handle,) = self._calls.post([use], tell)
             return handle.finished(tell)
 
     async def _remote_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        (use,) = self._signatures.uses([(args, kwargs)])
-        with self._alone(use):
-            (handle,) = await aio.in_thread(self._posted, [use])
+        with self._alone(args, kwargs) as use:
+            (handle,) = await self._calls.post_aio([use])
             result: R = await handle.result.aio()
             return result
 
@@ -101,11 +124,11 @@ class Function(Generic[P, R]):
         """Posts a call and returns at once. Raises what `Client.post` raises."""
         uses = self._stateless([(args, kwargs)])
         with talking(self.options) as tell:
-            (handle,) = self._posted(uses, tell)
+            (handle,) = self._calls.post(uses, tell)
         return handle
 
     async def _spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        (handle,) = await aio.in_thread(self._posted, self._stateless([(args, kwargs)]))
+        (handle,) = await self._calls.post_aio(self._stateless([(args, kwargs)]))
         return handle
 
     def _map(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> Iterator[R]:
@@ -113,13 +136,13 @@ class Function(Generic[P, R]):
 
         All are posted when it returns. A call that fails raises in its turn, or is given as its error.
         """
-        uses = self._stateless(_calls(iterables))
+        uses = self._stateless(_listed(iterables))
         with talking(self.options) as tell:
-            handles = self._posted(uses, tell)
+            handles = self._calls.post(uses, tell)
         return self._results(handles, return_exceptions)
 
     async def _map_aio(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> AsyncIterator[R]:
-        handles = await aio.in_thread(self._posted, self._stateless(_calls(iterables)))
+        handles = await self._calls.post_aio(self._stateless(_listed(iterables)))
         for number, handle in enumerate(handles):
             with before(handles[number + 1 :]):
                 try:
@@ -141,19 +164,18 @@ class Function(Generic[P, R]):
                     result = error  # type: ignore[assignment]
             yield result
 
-    # ---- How ----
+    def _handle(self, uuid: str) -> Handle[R]:
+        """A call of this function that this user posted on this machine, by its task's uuid or the beginning of it,
+        from any process that has the function.
 
-    def _posted(self, uses: Sequence[Use], tell: Tell = silent) -> list[Handle[R]]:
-        if not uses:
-            return []
-        client = self.options.client()
-        kept = {root for use in uses if (root := use.captured.root) and client.gateway.has(root)}
-        works = [_work(use, use.captured.root if use.captured.root in kept else use.weights) for use in uses]
-        tasks = client.post(works, self.options.terms(client), tell)
-        for use, task in zip(uses, tasks, strict=True):
-            if use.weights is use.captured.weights:
-                use.captured.root = task.order.weights if use.weights else b""
-        return [Handle(client, task, use, self.options) for use, task in zip(uses, tasks, strict=True)]
+        Raises TaskNotFound where nobody wrote down what it returns, BindingError where that cannot be made any more.
+        """
+        return self._calls.taken_up(*self._calls.found(uuid))
+
+    async def _handle_aio(self, uuid: str) -> Handle[R]:
+        return self._calls.taken_up(*await aio.in_thread(self._calls.found, uuid))
+
+    # ---- How ----
 
     def _stateless(self, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> list[Use]:
         uses = self._signatures.uses(calls)
@@ -165,28 +187,26 @@ class Function(Generic[P, R]):
         return uses
 
     @contextmanager
-    def _alone(self, use: Use) -> Iterator[None]:
-        """Refuses a second call while one is under way that assigns to tensors."""
-        if not use.captured.assigned:
-            yield
-            return
+    def _alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Use]:
+        """A call. Refuses a second one while one is under way that assigns to tensors."""
         calling = self._signatures.programs.calling
-        if not calling.acquire(blocking=False):
-            raise BindingError(
-                f"a call of {self._name} is under way that assigns to {', '.join(use.captured.assigned)}",
-                fix="Wait for it: the next one goes on from what it leaves.",
-            )
+        with LOCK:  # within it the last call has assigned, or is still under way
+            (use,) = self._signatures.uses([(args, kwargs)])
+            if (assigned := use.captured.assigned) and not calling.acquire(blocking=False):
+                raise BindingError(
+                    f"a call of {self._name} is under way that assigns to {', '.join(assigned)}",
+                    fix="Wait for it: the next one goes on from what it leaves.",
+                )
         try:
-            yield
+            yield use
         finally:
-            calling.release()
+            if assigned:
+                calling.release()
 
 
-def _work(use: Use, weights: Any) -> Work:
-    return Work(use.captured.graph.program, use.inputs, weights, use.states, use.variables)
-
-
-def _calls(iterables: Sequence[Iterable[Any]]) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+def _listed(iterables: Sequence[Iterable[Any]]) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+    if others := [type(each).__name__ for each in iterables if not hasattr(each, "__iter__")]:
+        raise BindingError(f"map over a {others[0]}", fix="Give what has items: a list, an array, a generator.")
     columns = [list(iterable) for iterable in iterables]
     if len(lengths := {len(column) for column in columns}) > 1:
         raise BindingError(f"map over {sorted(lengths)} items", fix="Give as many of each argument.")

@@ -1,7 +1,11 @@
 """`eigentensor.function` on a network: what comes back, what is posted, and how often; for threads and for asyncio."""
 
 import asyncio
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +16,7 @@ from tinygrad import Tensor
 import eigentensor as et
 from eigentensor import reference
 from eigentensor.chain import NONE, Posted, State
-from eigentensor.errors import BindingError, TaskCancelled, TermsRefused
+from eigentensor.errors import BindingError, TaskCancelled, TaskNotFound, TermsRefused
 from eigentensor_client import AsyncClient, waiting
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Party
@@ -56,6 +60,11 @@ def test_a_call_returns_the_bits_and_how_they_came(client: Client, operators: li
     assert result.executor in {party.address for party in operators}
     assert client.task(result.uuid).state in (State.REVEALED, State.FINAL)
     assert y["best"].receipt.task == result.uuid
+    again: Any = scores.handle(result.uuid[:12]).result()
+    check_bits(again, x)
+    assert again["best"].result.uuid == result.uuid
+    with pytest.raises(BindingError, match="is a call of scores, not of counted"):
+        counted.handle(result.uuid)
 
 
 @pytest.mark.slow
@@ -88,6 +97,106 @@ def test_a_call_that_nobody_accepts_is_taken_back(client: Client, operators: lis
     with pytest.raises(TaskCancelled):
         handle.result()
 
+    async def story() -> None:
+        cheap = scores.with_options(max_price="0.000000001")
+        assert (await cheap.plan.aio(rows(5))).max_price == 10**9
+        left = asyncio.create_task(cheap.remote.aio(rows(5)))
+        handle = await cheap.spawn.aio(rows(5))
+        assert (await handle.look.aio()).state is State.OPEN
+        again = await scores.handle.aio(handle.uuid)
+        assert (await again.cancel.aio()).state is State.CANCELLED
+        with pytest.raises(TaskCancelled):
+            await handle.result.aio()
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError) as cancelled:
+            await left
+        [note] = cancelled.value.__notes__
+        (uuid,) = re.findall(r"scores\.handle\('(\w+)'\)", note)
+        assert (await (await scores.handle.aio(uuid)).cancel.aio()).state is State.CANCELLED
+
+    asyncio.run(story())
+
+
+SCRIPT = """
+import os, sys
+from typing import NamedTuple
+from tinygrad import Tensor
+import eigentensor as et
+
+class Scores(NamedTuple):
+    scores: Tensor
+    best: Tensor
+    words: str
+
+X = Tensor([[1.0, -2.0, 3.0]], device="CPU").realize()
+WEIGHT = Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], device="CPU").realize()
+
+@et.function(max_price="0.05", wait="result", timeout=240, exec=60, accept_within=100)
+def forward(x):
+    y = x @ WEIGHT
+    return Scores(y, y.argmax(axis=1), "said by the function")
+
+if __name__ == "__main__":
+    print(forward.spawn(X).uuid, flush=True)
+    if not (child := os.fork()):
+        print(forward.spawn(X).uuid, flush=True)
+        sys.exit()
+    sys.exit(os.waitpid(child, 0)[1])
+"""
+OTHER = """
+import sys, calls_of_others as theirs
+for uuid in sys.argv[1:]:
+    found = theirs.forward.handle(uuid).result()
+    assert type(found) is theirs.Scores and found.words == "said by the function"
+    assert found.scores.device == found.best.device == "CPU"
+    print(found.scores.tolist(), found.best.tolist(), found.best.result.uuid)
+"""
+
+
+@pytest.mark.slow
+def test_another_process_takes_up_what_one_and_its_child_posted(
+    client: Client, operators: list[Party], tmp_path: Path, work: Work
+) -> None:
+    (tmp_path / "calls_of_others.py").write_text(SCRIPT)
+
+    def python(*words: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    uuids = python("calls_of_others.py")
+    assert len(set(uuids)) == 2 and all(client.task(uuid).state is not State.CANCELLED for uuid in uuids)
+    (tmp_path / "other.py").write_text(OTHER)
+    assert python("other.py", *uuids) == [f"[[10.0, 15.0]] [1] {uuid}" for uuid in uuids]
+
+    (posted,) = client.post([work], scores.options.terms(client))
+    with pytest.raises(TaskNotFound, match="no call that was posted from here"):
+        scores.handle(posted.uuid)
+
+
+@pytest.mark.slow
+def test_a_call_that_assigns_is_taken_up_once(
+    operators: list[Party], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = COUNT.item()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interrupted:
+        patch.setattr(waiting, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
+        counted.remote(rows(1))
+    [note] = interrupted.value.__notes__
+    uuid = next(client.tasks()).uuid
+    assert COUNT.item() == before and f"`counted.handle({uuid[:10]!r})` takes it up" in note
+    handle = counted.handle(uuid)
+    handle.result()
+    assert COUNT.item() == before + 1
+    with pytest.raises(BindingError, match="are not those with which task"):
+        counted.handle(uuid)
+
+
+def _interrupt(_: float) -> None:
+    raise KeyboardInterrupt
+
 
 def test_what_is_wrong_is_refused_before_anything_is_posted(client: Client, operators: list[Party]) -> None:
     newest = next(client.tasks()).uuid
@@ -103,16 +212,13 @@ def test_what_is_wrong_is_refused_before_anything_is_posted(client: Client, oper
 def test_an_interruption_says_how_to_take_the_task_up(
     client: Client, operators: list[Party], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(waiting, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
+        patch.setattr(waiting, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
         with pytest.raises(KeyboardInterrupt) as interrupted:
             scores.remote(rows(6))
     task = next(client.tasks())
     [note] = interrupted.value.__notes__
-    assert f"task {task.uuid} goes on: `eigentensor get {task.uuid[:10]} -o FILE` takes it up" in note
+    assert f"task {task.uuid} goes on: `eigentensor get {task.uuid[:10]} -o FILE` or `scores.handle(" in note
     assert client.complete(task, "result", timeout=240).outputs.keys() >= {"scores", "best"}
 
 

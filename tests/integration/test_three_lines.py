@@ -45,7 +45,7 @@ def test_a_program_computes_the_same_either_way(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On this machine: tinygrad's own kernels against the program that an operator would execute."""
-    monkeypatch.setattr(Function, "_remote", Function.local)
+    monkeypatch.setattr(Function, "_remote", Function._local)
     with Context(DEV="CPU"):
         expected = printed(EXAMPLES / "plain" / f"{name}.py", capsys)
         assert expected

@@ -1,6 +1,7 @@
 """tinygrad at arm's length: what it would run is recorded instead, under settings that no environment can change."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -23,6 +24,7 @@ TINYGRAD = "0.14.0"
 DEVICE = "CPU"  # where placeholders live; nothing is ever run there
 #: Held by whoever computes with tinygrad, whose state is global, while other threads may record.
 LOCK = RLock()
+os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 _HOST = ("PYTHON", "NPY", "DISK")
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
@@ -93,6 +95,13 @@ def recording() -> Iterator[list[Step]]:
         if is_recording():
             raise CaptureError("tinygrad is recording already", fix="capture outside of captured and jitted functions")
         yield from _recorded()
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Within it tinygrad computes, in any thread: its cache of kernels on disk is for one alone."""
+    with LOCK, Context(CACHELEVEL=CACHELEVEL.value if current_thread() is main_thread() else 0):
+        yield
 
 
 def is_recording() -> bool:
@@ -241,7 +250,7 @@ def contents(tensor: Tensor) -> bytes:
     tensor = Tensor(u)
     if is_host(tensor) or isinstance(tensor.device, tuple):
         tensor = tensor.to(DEVICE)
-    with Context(CACHELEVEL=CACHELEVEL.value if current_thread() is main_thread() else 0):  # its cache is one thread's
+    with computing():
         tensor.realize()
         whole = tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
     return host_bytes(buffer_of(whole))

@@ -8,28 +8,24 @@ from threading import Lock
 from types import MethodType
 from typing import Any
 
-from numpy.typing import NDArray
 from tinygrad import Tensor
 from tinygrad.helpers import TRAINING
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
 from eigentensor.capture.arguments import device_of, limits_of, other_in, take_arguments
-from eigentensor.capture.convert import DTYPES
 from eigentensor.capture.function import capture, tensors_of
+from eigentensor.capture.returns import Returns
 from eigentensor.capture.structure import put_together, rest_of, take_apart
-from eigentensor.capture.values import assign, same_bits, tensor_of, values_of
+from eigentensor.capture.values import Values, same_bits, values_of
 from eigentensor.errors import BindingError, CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Role
 
-Values = dict[str, NDArray[Any]]
-_TINYGRAD = {ours: theirs for theirs, ours in DTYPES.items()}
-
 
 @dataclass(eq=False, slots=True)
 class Captured:
-    """A function's program for one kind of arguments; `result` is the structure of what it returns, with its outputs.
+    """A function's program for one kind of arguments; `result` is the structure of what it returns.
 
     `weights` are those of the last call: the same object as long as no value of theirs changes. `root` is for whoever
     has given them away to remember their name, and empty when they change; `executable` for whoever runs it.
@@ -37,7 +33,6 @@ class Captured:
 
     graph: GraphProgram
     result: Any
-    outputs: tuple[str, ...]
     weights: Values
     root: bytes = b""
     executable: Any = None
@@ -63,29 +58,17 @@ class Use:
     weights: Values
     states: Values
     variables: dict[str, int]
-    device: str | None
-    held: Mapping[str, Tensor] = field(repr=False)
-
-    def returned(self, outputs: Values, states: Values, kind: Callable[[Any], Any] = Tensor) -> Any:
-        """What the function returns, tensors on the device of its arguments that `kind` makes, out of a result.
-
-        The tensors that it assigns to have their new values afterwards.
-        """
-        program = self.captured.graph.program
-        dtype = {name: _TINYGRAD[program.parameter(result.buffer).dtype] for name, result in program.outputs.items()}
-        with adapter.LOCK:
-            for name, values in states.items():
-                assign(self.held[name], values)
-            made = {name: tensor_of(outputs[name], dtype[name], self.device, kind) for name in self.captured.outputs}
-            return put_together(self.captured.result, made)
+    returns: Returns
 
 
 @dataclass(eq=False, slots=True)
 class Programs:
-    """Those of one function by their kind of arguments; `calling` is held while a call assigns to its tensors."""
+    """Those of one function by their kind of arguments; `calling` is held while a call assigns to its tensors,
+    `compiling` while one is made executable."""
 
     by_kind: dict[Any, Captured] = field(default_factory=dict)
     calling: Lock = field(default_factory=Lock)
+    compiling: Lock = field(default_factory=Lock)
 
 
 class Signatures:
@@ -98,7 +81,10 @@ class Signatures:
         Raises BindingError for what is no function that returns Tensors.
         """
         self.function = _plain(function)
-        self.name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        kind = type(self.function)
+        self.name = str(getattr(self.function, "__name__", kind.__name__))
+        self.qualified = str(getattr(self.function, "__qualname__", kind.__qualname__))
+        self.module = str(getattr(self.function, "__module__", kind.__module__))
         try:
             self.signature = inspect.signature(self.function)
         except (TypeError, ValueError):
@@ -120,7 +106,7 @@ class Signatures:
                     f"a call of {self.name} as a task, from within a function that is captured itself",
                     fix=f"Call {self.name}(…) there: it becomes a part of the program.",
                 )
-            tensors = self._tensors()
+            tensors = self.tensors()
             looked: dict[Captured, Values] = {}
             return [self._use(*call, tensors, looked) for call in calls]
 
@@ -133,23 +119,28 @@ class Signatures:
     ) -> Use:
         structure, inputs, variables = take_arguments(self.name, self.signature, positional, named)
         taken = {*inputs, *variables}
-        outside = {name if name not in taken else f"weight.{name}": tensor for name, tensor in tensors.items()}
+        names = {name if name not in taken else f"weight.{name}": name for name in tensors}
+        outside = {name: tensors[own] for name, own in names.items()}
         captured = self._captured(structure, inputs, variables, outside)
         if captured not in looked:
             captured.look(outside)
             looked[captured] = {name: values_of(outside[name]) for name in captured.assigned}
-        program = captured.graph.program
+        program, assigned = captured.graph.program, captured.assigned
         return Use(
             captured,
             {name: values_of(inputs[name]) for name in program.named(Role.INPUT)},
             captured.weights,
             looked[captured],
             {v.name: int(variables[v.name].unbind()[1]) for v in program.variables},
-            device_of(inputs),
-            {name: outside[name] for name in captured.assigned},
+            Returns(
+                captured.result,
+                device_of(inputs),
+                {name: names[name] for name in assigned},
+                {name: outside[name] for name in assigned},
+            ),
         )
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         """What the function refers to now."""
         owner = getattr(self.function, "__self__", self.function)
         if inspect.isfunction(inspect.unwrap(self.function)):
@@ -164,16 +155,14 @@ class Signatures:
         key = (rest_of(structure), tuple(limits.items()), *kinds, bool(TRAINING))
         programs = self.programs.by_kind
         if key not in programs:
-            results: list[tuple[Any, tuple[str, ...]]] = []
+            results: list[Any] = []
             function = self._flat(structure, results)
             graph = capture(function, dict(inputs), dict(outside), variables=limits)
-            programs[key] = Captured(graph, *results[-1], dict(graph.weights))
+            programs[key] = Captured(graph, results[-1], dict(graph.weights))
         return programs[key]
 
-    def _flat(
-        self, structure: Mapping[str, Any], results: list[tuple[Any, tuple[str, ...]]]
-    ) -> Callable[..., dict[str, Tensor]]:
-        """The function of named tensors that returns named tensors; their structure and names go into `results`."""
+    def _flat(self, structure: Mapping[str, Any], results: list[Any]) -> Callable[..., dict[str, Tensor]]:
+        """The function of named tensors that returns named tensors; their structure goes into `results`."""
 
         @wraps(self.function)
         def flat(**leaves: Any) -> dict[str, Tensor]:
@@ -184,7 +173,7 @@ class Signatures:
                 raise CaptureError(f"{self.name} returns a {other}", fix="Return Tensors, numbers and words.")
             if not tensors:
                 raise CaptureError(f"{self.name} returns no Tensor", fix="Return at least one.")
-            results.append((result, tuple(tensors)))
+            results.append(result)
             return tensors
 
         flat.__signature__ = inspect.Signature()  # type: ignore[attr-defined]

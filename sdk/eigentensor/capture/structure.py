@@ -60,7 +60,7 @@ def rest_of(structure: Any) -> Any:
     if isinstance(structure, list | tuple):
         return (type(structure), *map(rest_of, structure))
     if is_record(structure):
-        return (type(structure), *((name, rest_of(item)) for name, item in _items(structure).items()))
+        return (type(structure), *((name, rest_of(item)) for name, item in items_of(structure).items()))
     # Of floats the bits: 0.0 and -0.0 are equal, and no NaN is.
     return type(structure), structure.hex() if isinstance(structure, float) else structure
 
@@ -70,21 +70,42 @@ def is_record(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type | Leaf | DType | UOp)
 
 
-def _items(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record) if hasattr(record, field.name)}
+def items_of(value: Any) -> dict[str, Any]:
+    """The fields of a named tuple or a dataclass."""
+    if hasattr(value, "_fields"):
+        return dict(zip(value._fields, value, strict=True))
+    return {field.name: getattr(value, field.name) for field in fields(value) if hasattr(value, field.name)}
+
+
+def made_of(kind: Any, items: Mapping[str, Any]) -> Any:
+    """A named tuple or a dataclass with these fields; what made the first one has run and does not again."""
+    if hasattr(kind, "_fields"):
+        return kind(**items)
+    made = object.__new__(kind)
+    for name, item in items.items():
+        object.__setattr__(made, name, item)
+    return made
+
+
+def leaves_in(structure: Any) -> list[str]:
+    """The names of the leaves that were taken out of a structure."""
+    names: list[str] = []
+
+    def look(value: Any) -> bool:
+        if isinstance(value, Leaf):
+            names.append(value.name)
+        return False
+
+    take_apart(structure, "", look)
+    return names
 
 
 def _rebuilt(value: Any, change: Callable[[Any, Any], Any]) -> Any:
     """The same container with its items changed, by their keys; anything else is itself."""
     if isinstance(value, dict):
         return {key: change(key, item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(change(key, item) for key, item in zip(value._fields, value, strict=True)))
+    if is_record(value) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return made_of(type(value), {name: change(name, item) for name, item in items_of(value).items()})
     if isinstance(value, list | tuple):
         return type(value)(change(i, item) for i, item in enumerate(value))
-    if is_record(value):
-        made = object.__new__(type(value))  # as its fields say: what made the first one has run
-        for name, item in _items(value).items():
-            object.__setattr__(made, name, change(name, item))
-        return made
     return value

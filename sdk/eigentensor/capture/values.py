@@ -11,6 +11,8 @@ from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
 from eigentensor.numerics.dtypes import STORAGE
 
+Values = dict[str, NDArray[Any]]
+
 
 def values_of(tensor: Tensor) -> NDArray[Any]:
     """The elements of a tensor, which is computed if it is not yet, as the format stores them."""
