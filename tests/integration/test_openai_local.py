@@ -102,6 +102,33 @@ def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_
         assert (stopped.finish_reason, stop in stopped.message.content) == ("stop", False)
 
 
+def test_a_plain_text_goes_on_without_turns(ai: openai.OpenAI, page: str) -> None:
+    asked: dict[str, Any] = {"model": page, "max_tokens": 10, "temperature": 0.7, "seed": 5}
+    chat = ai.chat.completions.create(**asked, messages=[{"role": "user", "content": "a task"}])
+    whole = ai.completions.create(**asked, prompt="a task")
+    assert (whole.object, whole.choices[0].text) == ("text_completion", chat.choices[0].message.content)
+    assert whole.usage == chat.usage
+    assert whole.choices[0].finish_reason == chat.choices[0].finish_reason
+    for prompt in (["a task"], PAIRS.encode("a task"), [PAIRS.encode("a task")]):
+        assert ai.completions.create(**asked, prompt=prompt).choices[0].text == whole.choices[0].text
+    pieces = list(ai.completions.create(**asked, prompt="a task", stream=True, stream_options={"include_usage": True}))
+    assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == whole.choices[0].text
+    assert (pieces[-1].usage, pieces[-2].choices[0].finish_reason) == (whole.usage, whole.choices[0].finish_reason)
+    assert pieces[-2].model_extra["eigentensor"] == {"seed": 5, "tasks": []}
+    short = ai.completions.create(model=page, prompt="a", temperature=0)
+    assert short.usage.completion_tokens <= 16 and ai.completions.create(**asked, prompt="").choices[0].text
+    for parameter, more in (
+        ("echo", {"echo": True}),
+        ("logprobs", {"logprobs": 2}),
+        ("prompt", {"prompt": ["a", "b"]}),
+        ("prompt", {"prompt": [-1]}),
+        ("prompt", {"prompt": "word " * 9}),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ai.completions.create(**{**asked, "prompt": "a", **more})
+        assert refused.value.param == parameter
+
+
 def test_without_a_seed_answers_differ_and_say_which_seed_repeats_them(ai: openai.OpenAI, page: str) -> None:
     asked: dict[str, Any] = {"model": page, "messages": [{"role": "user", "content": "a"}], "max_tokens": 12}
     first, second = (ai.chat.completions.create(**asked) for _ in range(2))

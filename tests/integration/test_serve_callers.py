@@ -15,6 +15,7 @@ from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 
 ASKED = {"inputs": {"x": [1, 2, 3, 4]}}
+PAGE = "https://shop.example"
 Caller = dict[str, str]
 
 
@@ -32,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def http(home: Path) -> Iterator[TestClient]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EIGENTENSOR_CACHE_DIR", str(home / "blobs"))
-        with assembled(Settings(local=True, data=home, rate=1e6)) as service:
+        with assembled(Settings(local=True, data=home, rate=1e6, origins=(PAGE,))) as service:
             yield TestClient(create_app(service), base_url="http://localhost")
 
 
@@ -67,3 +68,29 @@ def test_a_key_of_one_caller_is_nothing_to_another(http: TestClient, alice: Call
         for who in (alice, bob, alice)
     }
     assert len(tasks) == 2
+
+
+def test_a_browser_is_asked_for_a_token_and_learns_nothing_without_one(http: TestClient, alice: Caller) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    asked = http.get("/v1/apps/double/docs", headers=browser)
+    assert asked.status_code == 401 and asked.headers["content-type"].startswith("text/html")
+    assert asked.headers["content-security-policy"].startswith("default-src 'none'")
+    assert asked.text == http.get("/v1/apps/nothing/docs", headers=browser).text
+    for path, headers in (
+        ("/v1/apps/double", browser),
+        ("/v1/apps/double/docs", {}),
+        ("/v1/apps/double/docs", {**browser, "authorization": "Bearer et_wrong"}),
+    ):
+        refused = http.get(path, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (401, "Unauthorized")
+    page = http.get("/v1/apps/double/docs", headers={**browser, **alice})
+    assert page.status_code == 200 and "Bearer $TOKEN" in page.text
+    # The page that is opened is written into the one that asked, whose policy must let it run.
+    assert page.headers["content-security-policy"] == asked.headers["content-security-policy"]
+
+
+def test_pages_of_allowed_origins_may_read_what_headers_say(http: TestClient, alice: Caller) -> None:
+    asks = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "x-stainless-os"}
+    assert http.options("/v1/chat/completions", headers=asks).status_code == 200
+    answer = http.post("/v1/apps/double", json=ASKED, headers={**alice, "origin": PAGE})
+    assert "EigenTensor-Receipt" in answer.headers["access-control-expose-headers"]

@@ -19,7 +19,11 @@ from eigentensor_client.serving.openai_errors import OpenAIErrors
 from eigentensor_client.serving.schemas import Health, Version
 from eigentensor_client.serving.service import Service
 
-_CORS_HEADERS = ["authorization", "content-type", "idempotency-key", "prefer", "last-event-id"]
+#: What pages may read of an answer, beside its body.
+_TOLD = [
+    *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Price", "Receipt")),
+    *("Location", "Retry-After", "ETag", "Content-Range"),
+]
 
 _TAGS = {
     "tasks": "Programs by their names: quoted, executed, followed, proven.",
@@ -64,7 +68,11 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
     if settings.origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=_CORS_HEADERS
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=_TOLD,
         )
     return app
 

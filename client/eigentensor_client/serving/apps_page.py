@@ -23,22 +23,57 @@ pre:has(output:empty) { display: none; }
 textarea { width: 100%; box-sizing: border-box; padding: .7rem; background: transparent; color: inherit; }
 button { font: inherit; padding: .4rem 1.2rem; margin: .5rem 0; }
 """
+# Blocks: the second is written into the page of the first, and has names of its own.
 _SCRIPT = """
+{
 const form = document.querySelector("form"), answer = document.querySelector("output");
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
+form.token.value = sessionStorage.getItem("token") ?? "";
+async function ask(url, options) {
   answer.textContent = "…";
   const headers = {"Content-Type": "application/json"}, token = form.token.value;
   if (token) headers.Authorization = "Bearer " + token;
   try {
-    const response = await fetch(form.dataset.url, {method: "POST", headers, body: form.body.value});
+    const response = await fetch(url, {headers, ...options});
     const told = [...response.headers].filter(([name]) => name.startsWith("eigentensor-"));
     const lines = [response.status, ...told.map((pair) => pair.join(": ")), ""];
     answer.textContent = [...lines, (await response.text()).slice(0, 20000)].join("\\n");
   } catch (error) {
     answer.textContent = String(error);
   }
+}
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask(form.dataset.url, {method: "POST", body: form.body.value});
 });
+document.querySelector("a").addEventListener("click", (event) => {
+  event.preventDefault();
+  ask(event.target.href);
+});
+}
+"""
+_SIGN_IN = """
+{
+const form = document.querySelector("form"), answer = document.querySelector("output");
+async function enter(token) {
+  try {
+    const response = await fetch(location.href, {headers: {Authorization: "Bearer " + token}});
+    if (response.status == 401) sessionStorage.removeItem("token");
+    if (!response.ok) throw (await response.json()).detail;
+    const page = await response.text();
+    sessionStorage.setItem("token", token);
+    document.open();
+    document.write(page);
+    document.close();
+  } catch (error) {
+    answer.textContent = String(error);
+  }
+}
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  enter(form.token.value);
+});
+if (sessionStorage.getItem("token")) enter(sessionStorage.getItem("token"));
+}
 """
 
 
@@ -46,17 +81,22 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-#: Of the page: its own style and script, requests to its own server, nothing else.
+#: Of both pages: their own style and scripts, requests to their own server, nothing else.
 HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; "
+    "Content-Security-Policy": f"default-src 'none'; style-src {_hash(_STYLE)}; "
+    f"script-src {_hash(_SCRIPT)} {_hash(_SIGN_IN)}; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
 }
 
 
-def page(app: App, program: Program, versions: Sequence[int], example: Any, url: str, price: str) -> str:
-    """The page in HTML. `url` is where this server is reached, `price` says in words what a request costs."""
+def page(
+    app: App, program: Program, versions: Sequence[int], example: Any, url: str, price: str, *, tokens: bool = False
+) -> str:
+    """The page in HTML. `url` is where this server is reached, `price` says in words what a request costs, `tokens`
+    whether it wants one."""
     path, body = text_example(app) or (f"/v1/apps/{app.name}", example or {})
     given = [[name, b.dtype.name.lower(), str(list(b.shape))] for name, b in program.named(Role.INPUT).items()]
     given += [[v.name, "variable", f"{v.minimum} to {v.maximum}"] for v in program.variables]
@@ -67,15 +107,7 @@ def page(app: App, program: Program, versions: Sequence[int], example: Any, url:
         ["version", f"{app.version} of {', '.join(map(str, versions))}, deployed {app.created}"],
         ["a request", price],
     ]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(app.name)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
+    return f"""{_head(app.name)}
 <h1>{escape(app.name)}</h1>
 {_table((), facts)}
 <h2>Takes</h2>
@@ -83,7 +115,7 @@ def page(app: App, program: Program, versions: Sequence[int], example: Any, url:
 <h2>Gives</h2>
 {_table(("name", "dtype", "shape"), gives)}
 <h2>Ask</h2>
-<pre>{escape(curl(url + path, body))}</pre>
+<pre>{escape(curl(url + path, body, tokens=tokens))}</pre>
 <p>The <a href="/v1/apps/{escape(app.name)}">schema and an example</a> are JSON.
 Every answer says in its headers which task computed it, how that stands, and where its receipt is.</p>
 <form data-url="{escape(path)}">
@@ -96,6 +128,35 @@ Every answer says in its headers which task computed it, how that stands, and wh
 </body>
 </html>
 """
+
+
+def sign_in() -> str:
+    """The page that a browser gets first where there are tokens: it asks for one, keeps it as long as its tab is open,
+    and opens the page that was wanted. It says nothing about what there is."""
+    return f"""{_head("A token, please")}
+<h1>A token, please</h1>
+<p>This service answers to those who have one. <code>eigentensor serve token new NAME</code> makes it.</p>
+<form>
+<label>Token <input name="token" type="password" autocomplete="off" required autofocus></label>
+<p><button>Open</button></p>
+</form>
+<pre><output></output></pre>
+<script>{_SIGN_IN}</script>
+</body>
+</html>
+"""
+
+
+def _head(title: str) -> str:
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>"""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,6 +14,7 @@ from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.backend import Ask
 from eigentensor_client.serving.bodies import AppBody, tensors_in, tensors_of
+from eigentensor_client.serving.service import caller_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]
 Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's versions from 1")]
@@ -48,7 +49,8 @@ def router(deployed: Deployed) -> APIRouter:
         program, versions = deployed.program(app), deployed.apps.versions(name)
         said = _described(deployed, app)
         url = str(request.base_url).rstrip("/")
-        text = apps_page.page(app, program, versions, said["example"], url, _price(deployed, app))
+        price, tokens = _price(deployed, app), bool(caller_of(request))
+        text = apps_page.page(app, program, versions, said["example"], url, price, tokens=tokens)
         return HTMLResponse(text, headers=apps_page.HEADERS)
 
     @routes.post("/{name}", **documents.executes(AppBody))

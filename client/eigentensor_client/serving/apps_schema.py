@@ -96,11 +96,12 @@ def text_example(app: App) -> tuple[str, dict[str, Any]] | None:
     return "/v1/embeddings", {"model": app.name, "input": ["Hello"]}
 
 
-def curl(url: str, body: Mapping[str, Any]) -> str:
-    """The command that sends a body; what is long comes from a file."""
+def curl(url: str, body: Mapping[str, Any], *, tokens: bool = False) -> str:
+    """The command that sends a body; what is long comes from a file, a token from the environment."""
     text = json.dumps(body)
     data = "@body.json" if len(text) > 300 or "'" in text else f"'{text}'"
-    return f"curl {url} -H 'Content-Type: application/json' -d {data}"
+    token = ' -H "Authorization: Bearer $TOKEN"' if tokens else ""
+    return f"curl {url}{token} -H 'Content-Type: application/json' -d {data}"
 
 
 def _zeros(buffer: Buffer, *, packed: bool) -> Any:

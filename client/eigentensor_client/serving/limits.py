@@ -1,6 +1,7 @@
 """Who may call, from which pages, and how often: before anything of a request is read."""
 
 import math
+import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -8,11 +9,12 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigentensor.errors import ConfigError
 from eigentensor.web.problems import problem, status_of
+from eigentensor_client.serving import apps_page
 from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
@@ -20,6 +22,7 @@ from eigentensor_client.serving.tokens import Tokens
 OPEN = frozenset({"/healthz", "/version"})  # for anybody, and any number of times
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_CALLERS = 4096
+_DOCS = re.compile(r"/v1/apps/[^/]+/docs")
 
 
 class Rate:
@@ -119,12 +122,16 @@ class Guard:
         name = self._tokens.holder(token.strip()) if kind.lower() == "bearer" else None
         if name is not None:
             return name
+        challenge = {"WWW-Authenticate": 'Bearer realm="eigentensor"'}
+        if _DOCS.fullmatch(scope["path"]) and not kind and "text/html" in headers.get("accept", ""):
+            # A browser cannot show a token by itself; this page asks for one.
+            return HTMLResponse(apps_page.sign_in(), HTTPStatus.UNAUTHORIZED, {**apps_page.HEADERS, **challenge})
         return problem(
             HTTPStatus.UNAUTHORIZED,
             "Unauthorized",
             "this service wants a token that it knows",
             "Send `Authorization: Bearer et_…`; `eigentensor serve token new NAME` makes one.",
-            {"WWW-Authenticate": 'Bearer realm="eigentensor"'},
+            challenge,
         )
 
 

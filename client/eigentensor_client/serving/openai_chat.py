@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`, decided: a request becomes tokens and a way to draw more, tokens become an answer. Pure."""
+"""`/v1/chat/completions` and `/v1/completions`, decided: requests become tokens, tokens become an answer. Pure."""
 
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,20 +39,14 @@ class StreamOptions(BaseModel):
     include_obfuscation: bool = False
 
 
-class ChatRequest(BaseModel):
-    """What a chat app is asked. Of all other parameters of OpenAI's only such values are accepted as change nothing."""
+class TextRequest(BaseModel):
+    """What an app that writes is asked. Of all other parameters of OpenAI's only such values are accepted as change
+    nothing."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [{"model": "page", "messages": [{"role": "user", "content": "A program"}], "max_tokens": 16}]
-        },
-    )
+    model_config = ConfigDict(extra="allow")
 
-    model: str = Field(max_length=63)
-    messages: list[Message] = Field(min_length=1)
+    model: str = Field(max_length=80)
     max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
     temperature: Number | None = Field(None, ge=0, le=2)
     min_p: Number | None = Field(None, ge=0, le=1, description="only tokens at least so likely, beside the likeliest")
     seed: int | None = Field(None, ge=-(SEEDS // 2), lt=SEEDS)
@@ -61,12 +55,36 @@ class ChatRequest(BaseModel):
     stream_options: StreamOptions | None = None
 
 
+class ChatRequest(TextRequest):
+    """Messages, in a text as the model's `turns` have it. Without `max_tokens` the answer may fill the context."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"model": "page", "messages": [{"role": "user", "content": "A program"}], "max_tokens": 16}]
+        }
+    )
+
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+
+
+class PlainRequest(TextRequest):
+    """A text as it is, or its tokens, to go on from. Without `max_tokens` 16 follow."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "page", "prompt": "A program", "max_tokens": 16}]}
+    )
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+
+
 #: Values of other parameters that mean what is done anyway; whatever else they are is refused.
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "n": (1,), "top_p": (1,), "frequency_penalty": (0,), "presence_penalty": (0,), "logprobs": (False,),
     "top_logprobs": (0,), "logit_bias": ({},), "response_format": ({"type": "text"},), "store": (False,),
     "modalities": (["text"],), "service_tier": ("auto", "default"), "tools": ([],), "tool_choice": ("none",),
     "parallel_tool_calls": (True, False),
+    "best_of": (1,), "echo": (False,), "suffix": ("",),
 }  # fmt: skip
 _ABOUT_THE_CALLER = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 
@@ -81,7 +99,7 @@ class Wanted:
     stops: tuple[str, ...]
 
 
-def read(request: ChatRequest, chat: Chat, pairs: BytePairs, context: int, chance: int) -> Wanted:
+def read(request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chance: int) -> Wanted:
     """`chance` is the seed of a request that has none.
 
     Raises Unsupported for a parameter that would not be honoured, BindingError for what is no text.
@@ -93,18 +111,48 @@ def read(request: ChatRequest, chat: Chat, pairs: BytePairs, context: int, chanc
     stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
     if not all(stops) or len(stops) > 4:
         raise Unsupported("stop", "has up to four texts, none of them empty", fix="Leave the others out.")
-    given = tuple(pairs.encode(text_of(request.messages, chat)))
+    given = _given(request, chat, pairs)
     room = context - len(given)
-    most = request.max_completion_tokens or request.max_tokens or room
+    most = _most(request, room)
     if room < 1 or most > room:
         raise Unsupported(
-            "messages" if room < 1 else "max_tokens",
+            ("messages" if isinstance(request, ChatRequest) else "prompt") if room < 1 else "max_tokens",
             f"do not fit: the text has {len(given)} tokens and the answer up to {max(most, 1)}, the context {context}",
             fix="Send a shorter text, or ask for fewer tokens.",
         )
     temperature = 1.0 if request.temperature is None else request.temperature
     seed = (chance if request.seed is None else request.seed) % SEEDS
     return Wanted(given, most, Sampling(temperature, request.min_p or 0.0, seed), stops)
+
+
+def _most(request: TextRequest, room: int) -> int:
+    if isinstance(request, ChatRequest):
+        return request.max_completion_tokens or request.max_tokens or room
+    return request.max_tokens or min(16, room)  # as OpenAI has it
+
+
+def _given(request: TextRequest, chat: Chat, pairs: BytePairs) -> tuple[int, ...]:
+    if isinstance(request, ChatRequest):
+        return tuple(pairs.encode(text_of(request.messages, chat)))
+    assert isinstance(request, PlainRequest)
+    prompt: str | list[Any] = request.prompt
+    if isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int)):
+        if len(prompt) != 1:
+            raise Unsupported("prompt", f"has {len(prompt)} texts", fix="Send a request for each.")
+        (prompt,) = prompt
+    return tuple(tokens_of(prompt, pairs, "prompt"))
+
+
+def tokens_of(text: str | list[Any], pairs: BytePairs, parameter: str) -> list[int]:
+    """The tokens of a text that may be tokens already. Raises Unsupported, which names the parameter."""
+    if not isinstance(text, str):
+        if any(not 0 <= token < pairs.size for token in text):
+            raise Unsupported(parameter, f"has a token that is not one of {pairs.size}", fix="Use this model's tokens.")
+        return text
+    try:
+        return pairs.encode(text)
+    except UnicodeEncodeError:
+        raise Unsupported(parameter, "has half of a surrogate pair", fix="Send valid Unicode.") from None
 
 
 def text_of(messages: Sequence[Message], chat: Chat) -> str:

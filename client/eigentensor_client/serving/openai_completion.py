@@ -1,10 +1,10 @@
-"""One answer of a chat app: as it is written, as a stream of events, as a whole."""
+"""One answer of an app that writes: as it is written, as a stream of events, as a whole."""
 
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import structlog
@@ -16,7 +16,7 @@ from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.apps_models import Chat
 from eigentensor_client.serving.book import Job
-from eigentensor_client.serving.openai_chat import Answer, ChatRequest, read
+from eigentensor_client.serving.openai_chat import Answer, ChatRequest, TextRequest, read
 from eigentensor_client.serving.openai_errors import of_problem
 from eigentensor_client.serving.openai_texts import Writers
 from eigentensor_client.writing import SEEDS
@@ -27,10 +27,11 @@ _log = structlog.get_logger(__name__)
 class Completion:
     """Read `pieces` to its end, then `whole` and `headers` say all; or give them to `events` after the first."""
 
-    def __init__(self, deployed: Deployed, app: App, request: ChatRequest, key: str | None) -> None:
+    def __init__(self, deployed: Deployed, app: App, request: TextRequest, key: str | None) -> None:
         """Raises what is wrong with the request. One that is repeated under its `key` is the same, its seed too."""
         assert isinstance(app.model, Chat)
         self.deployed, self.app, self.chat, self.request, self.key = deployed, app, app.model, request, key
+        self.is_chat = isinstance(request, ChatRequest)
         self.program, pairs = deployed.program(app), deployed.tokenizer(app)
         chance = secrets.randbelow(SEEDS) if key is None else int(hashlib.sha256(key.encode()).hexdigest()[:16], 16)
         self.context = self.chat.context(self.program)
@@ -39,7 +40,7 @@ class Completion:
         self.jobs: list[Job] = []
         self.text = ""
         self.named = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "id": f"{'chatcmpl' if self.is_chat else 'cmpl'}-{secrets.token_hex(12)}",
             "created": int(time.time()),
             "model": request.model,
             "system_fingerprint": f"fp_{app.program[:8]}{(app.weights or '')[:8]}",
@@ -59,21 +60,23 @@ class Completion:
                 yield piece
 
     def whole(self) -> dict[str, Any]:
-        message = {"role": "assistant", "content": self.text, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.answer.finish}
+        said: dict[str, Any] = {"text": self.text}
+        if self.is_chat:
+            said = {"message": {"role": "assistant", "content": self.text, "refusal": None}}
         own = {"usage": self._usage(), "eigentensor": self._proof()}
-        return {"object": "chat.completion", **self.named, "choices": [choice], **own}
+        kind = "chat.completion" if self.is_chat else "text_completion"
+        return {"object": kind, **self.named, "choices": [self._choice(said, self.answer.finish)], **own}
 
     async def events(self, first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
         """The lines of an event stream. What fails on the way is told as its last event."""
         try:
-            yield self._chunk({"role": "assistant", "content": first})
+            yield self._chunk(first, {"role": "assistant"})
             async for piece in rest:
                 if piece:
-                    yield self._chunk({"content": piece})
-            yield self._chunk({}, self.answer.finish, eigentensor=self._proof())
+                    yield self._chunk(piece)
+            yield self._chunk(None, finish=self.answer.finish, eigentensor=self._proof())
             if self.request.stream_options and self.request.stream_options.include_usage:
-                yield _event({"object": "chat.completion.chunk", **self.named, "choices": [], "usage": self._usage()})
+                yield self._event([], usage=self._usage())
             yield "data: [DONE]\n\n"
         except EigenTensorError as error:
             yield _event(of_problem(of_error(error)))
@@ -87,9 +90,20 @@ class Completion:
             return {"EigenTensor-State": "local"}
         return self.deployed.service.headers(self.jobs[-1])
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event({"object": "chat.completion.chunk", **self.named, "choices": [choice], **more})
+    def _chunk(
+        self, text: str | None, more: Mapping[str, str] | None = None, finish: str | None = None, **own: Any
+    ) -> str:
+        delta = {**(more or {}), **({} if text is None else {"content": text})}
+        said: dict[str, Any] = {"delta": delta} if self.is_chat else {"text": text or ""}
+        return self._event([self._choice(said, finish)], **own)
+
+    def _event(self, choices: list[dict[str, Any]], **own: Any) -> str:
+        kind = "chat.completion.chunk" if self.is_chat else "text_completion"
+        return _event({"object": kind, **self.named, "choices": choices, **own})
+
+    @staticmethod
+    def _choice(said: dict[str, Any], finish: str | None) -> dict[str, Any]:
+        return {"index": 0, **said, "logprobs": None, "finish_reason": finish}
 
     def _usage(self) -> dict[str, int]:
         given, written = len(self.wanted.given), self.answer.tokens

@@ -11,6 +11,7 @@ from eigentensor.program import Program, Role
 from eigentensor_client.byte_pairs import END, BytePairs
 from eigentensor_client.results import Tensors
 from eigentensor_client.serving.apps_models import Embeddings
+from eigentensor_client.serving.openai_chat import tokens_of
 from eigentensor_client.serving.openai_errors import Unsupported
 
 TEXTS = 2048  #: at most in one request
@@ -45,24 +46,13 @@ def read(request: EmbeddingsRequest, pairs: BytePairs, length: int) -> list[list
         texts = given  # type: ignore[assignment]
     if not 1 <= len(texts) <= TEXTS:
         raise Unsupported("input", f"has {len(texts)} texts, not 1 to {TEXTS}", fix="Send several requests.")
-    rows = [_tokens(text, pairs) for text in texts]
+    rows = [tokens_of(text, pairs, "input") for text in texts]
     for number, row in enumerate(rows):
         if not 1 <= len(row) <= length:
             raise Unsupported(
                 "input", f"{number} has {len(row)} tokens, the model reads 1 to {length}", fix="Send shorter parts."
             )
     return rows
-
-
-def _tokens(text: str | list[int], pairs: BytePairs) -> list[int]:
-    if not isinstance(text, str):
-        if any(not 0 <= token < pairs.size for token in text):
-            raise Unsupported("input", f"has a token that is not one of {pairs.size}", fix="Use this model's tokens.")
-        return text
-    try:
-        return pairs.encode(text)
-    except UnicodeEncodeError:
-        raise Unsupported("input", "has half of a surrogate pair", fix="Send valid Unicode.") from None
 
 
 def batches(rows: Sequence[Sequence[int]], program: Program) -> Iterator[Tensors]:

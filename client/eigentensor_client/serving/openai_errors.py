@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigentensor.errors import BindingError
 
-PATHS = ("/v1/chat/", "/v1/embeddings", "/v1/models")
+PATHS = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/models")
 #: What OpenAPI says of refusals on these routes.
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "default": {

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`, `/v1/embeddings` and `/v1/models`, for OpenAI's clients as they are."""
+"""`/v1/chat/completions`, `/v1/completions`, `/v1/embeddings` and `/v1/models`, for OpenAI's clients as they are."""
 
 from contextlib import aclosing
 from datetime import datetime
@@ -15,7 +15,7 @@ from eigentensor_client.serving import asking, openai_embeddings
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.apps_models import OUTPUT, Chat, Embeddings
-from eigentensor_client.serving.openai_chat import ChatRequest
+from eigentensor_client.serving.openai_chat import ChatRequest, PlainRequest, TextRequest
 from eigentensor_client.serving.openai_completion import Completion, proofs
 from eigentensor_client.serving.openai_embeddings import EmbeddingsRequest
 from eigentensor_client.serving.openai_errors import REFUSALS, Unsupported, error_object
@@ -57,6 +57,14 @@ def _router(deployed: Deployed) -> APIRouter:
     @routes.post("/chat/completions", responses=_STREAM)
     async def complete(body: ChatRequest, request: Request) -> Response:
         """A chat app's answer. With a seed it is the same whenever it is asked for, on every device."""
+        return await written(body, request)
+
+    @routes.post("/completions", responses=_STREAM)
+    async def go_on(body: PlainRequest, request: Request) -> Response:
+        """The same of a text as it is, without turns."""
+        return await written(body, request)
+
+    async def written(body: TextRequest, request: Request) -> Response:
         app = await run_in_threadpool(deployed.model, body.model, (Chat,))
         completion = await run_in_threadpool(Completion, deployed, app, body, await retries.key(request))
         pieces = completion.pieces(writers, caller_of(request))
