@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import shutil
 
 import httpx
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tinygrad import Tensor
 
 from eigentensor.capture import TensorContext
-from eigentensor.store import save_safetensors
+from eigentensor.store import LocalStore, save_safetensors
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
 
@@ -54,6 +55,18 @@ def test_any_version_answers_and_what_is_served_changes_at_once(url: str, added:
     assert asked(added) == (np.array(doubled) + BIAS).tolist()
     apps.rollback(added, 2)
     assert asked(added) == doubled
+
+
+def test_an_app_lies_on_the_disk_once_and_outlives_the_cache(url: str, added: str, apps: Apps) -> None:
+    def answer() -> httpx.Response:
+        return httpx.post(f"{url}/v1/apps/{added}/versions/1", json={"inputs": {"x": [1, 2, 3, 4]}})
+
+    cache, weights = LocalStore(), apps.get(added, 1).weights
+    assert weights is not None and answer().status_code == 200
+    assert cache.path(weights).samefile(apps.store.path(weights))
+    shutil.rmtree(cache.root)
+    assert answer().status_code == 200
+    assert weights in cache
 
 
 def test_wrong_requests_to_an_app_are_problems(url: str, added: str) -> None:

@@ -1,6 +1,7 @@
 """The apps of a running service: found anew for each request, held to what the service can do."""
 
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 
 from eigentensor.errors import AppNotFound, ConfigError
@@ -23,7 +24,7 @@ class Deployed:
         self.service = service
         self.apps = Apps(service.settings.data)
         self._lock = Lock()
-        self._given: set[str] = set()
+        self._given: dict[str, Path] = {}
 
     def app(self, name: str, version: int | None = None) -> App:
         """An app that this service can answer for. Raises AppNotFound, ConfigError for one deployed elsewhere."""
@@ -80,13 +81,15 @@ class Deployed:
 
     def _give(self, app: App) -> None:
         """Lets whatever executes find what the app is made of, as far as it is in the store of the apps."""
-        if app.blobs <= self._given:
+        given, here = self._given, self.service.store
+        if all(blob in given and given[blob].exists() for blob in app.blobs):  # a cache may be emptied at any time
             return
         with self._lock:
             for blob in app.blobs:
-                if blob in self.apps.store and blob not in self.service.store:
-                    self.service.store.put(self.apps.store.path(blob))
-            self._given |= app.blobs
+                if blob in self.apps.store and blob not in here:
+                    here.take(self.apps.store, blob)
+                if blob in here:
+                    given[blob] = here.path(blob)
 
 
 @lru_cache(maxsize=32)

@@ -135,7 +135,7 @@ def sign_in() -> str:
     and opens the page that was wanted. It says nothing about what there is."""
     return f"""{_head("A token, please")}
 <h1>A token, please</h1>
-<p>This service answers to those who have one. <code>eigentensor serve token new NAME</code> makes it.</p>
+<p>This service answers to those who have one. <code>eigentensor serve token new NAME</code> makes one.</p>
 <form>
 <label>Token <input name="token" type="password" autocomplete="off" required autofocus></label>
 <p><button>Open</button></p>

@@ -38,6 +38,18 @@ class LocalStore:
             self.adopt(temporary, names)
         return names.blob
 
+    def take(self, other: "LocalStore", name: str | bytes) -> None:
+        """Stores what another folder has under a name, as the same file where the file system allows it: no blob is
+        ever written to. Raises BlobNotFound."""
+        source, names = other.path(name), other.names(name)
+        with writing(self.root / "partial"), self._temporary() as temporary:
+            temporary.unlink()
+            try:
+                os.link(source, temporary)
+            except OSError:  # another disk, or one without links
+                shutil.copyfile(source, temporary)
+            self.adopt(temporary, names)
+
     def path(self, name: str | bytes) -> Path:
         """The file behind any name of a blob; it is not to be written. Raises BlobNotFound."""
         names = self.names(name)
