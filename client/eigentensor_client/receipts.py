@@ -156,9 +156,13 @@ class Checked:
         }
 
     def lines(self) -> list[str | Table]:
-        found = table(("by", "line"), [[line.by, line.what] for line in self.proved])
+        asked = self.standing is not None
+        said = [
+            [line.by, line.what if asked or not line.left else f"{line.what} ({line.left})"] for line in self.proved
+        ]
+        found = table(("by", "line"), said)
         rows = [["proves", says] for says in self.proves()] + [["leaves open", says] for says in self.leaves_open()]
-        return [facts(summary(self.receipt, confirmed=self.standing is not None)), "", found, "", facts(rows)]
+        return [facts(summary(self.receipt, confirmed=asked)), "", found, "", facts(rows)]
 
     def proves(self) -> list[str]:
         """What follows, in sentences, from the file, the chain and the execution, as far as they were asked."""
@@ -187,10 +191,8 @@ class Checked:
 def _open_offline(receipt: Receipt) -> list[str]:
     says = [
         "that it happened on that chain, and nothing else; finality and stake: --chain asks the chain",
-        "whether who signed for an operator may, and each line marked chain: --chain",
+        "what stands in brackets, and whose the drawn seats are: --chain",
     ]
-    if receipt.told.drawn is not None:
-        says.append("that the random value is that block's, and the drawn seats its verifiers': --chain")
     window = receipt.told.windows["challenge"]
     if receipt.told.state is State.REVEALED and window is not None:
         says.append(f"what came after block {receipt.head.number}: challenges could come until block {window[1]}")

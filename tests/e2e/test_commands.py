@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import receipt_vectors
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
 from eigentensor.chain import State
@@ -129,6 +130,10 @@ def test_a_receipt_is_written_at_any_time_and_its_result_executed_again(
     assert got["task"] == again["task"]["task"] == task
     assert call("receipt", "check", "got.receipt", "--outputs", "w.safetensors")[0] == 8
     assert call("receipt", "get", task[:12], "-o", "nowhere/got.receipt")[0] == 3
+    (folder / "other.receipt").write_bytes(receipt_vectors.load()["confirmed"].to_bytes())
+    code, _, err = call("receipt", "check", "other.receipt", "--deep")
+    assert code == 4 and "is not at the network's gateway" in err
+    assert call("receipt", "check", "other.receipt", "--chain")[0] == 8
 
 
 def test_a_run_that_was_interrupted_is_taken_up_again(

@@ -1,11 +1,12 @@
 """Receipts of tasks on a real chain: what they say, what proves it, and what the chain refuses."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
 
-from eigentensor.chain import Chain, anvil_account
+from eigentensor.chain import Chain, Event, Network, Reader, anvil_account
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
@@ -35,6 +36,18 @@ WORDS = {
     "demanded": "convicted",
     "defended": "final, unchecked",
 }
+
+
+class Watched(Reader):
+    """Remembers of which blocks it asked for logs."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network)
+        self.asked: list[tuple[int, int]] = []
+
+    def _logs(self, start: int, stop: int, topics: Sequence[bytes | None] = ()) -> list[Event]:
+        self.asked.append((start, stop))
+        return super()._logs(start, stop, topics)
 
 
 def proved_on_chain(story: Story, life: Life, verifiers: list[Chain]) -> Receipt:
@@ -68,6 +81,16 @@ def test_a_receipt_is_confirmed_by_the_chain_which_refuses_what_a_forger_got_pas
 ) -> None:
     receipt = proved_on_chain(confirmed, life, verifiers)
     assert len(refused_by_the_chain(receipt, life, once=True)) >= 7
+
+    life.anvil.mine(600)
+    chain = Watched(life.client.network)
+    standing = compare(receipt, chain)
+    assert (standing.first, standing.last) == (receipt.events[0].place.block, receipt.head.number)
+    assert chain.asked and all(standing.first <= start <= stop <= standing.last for start, stop in chain.asked)
+    said = Checked(receipt, tuple(prove(receipt)), standing)
+    assert f"in blocks {standing.first} to {standing.last}" in " ".join(said.proves())
+    late = replace(receipt, head=chain.head())
+    assert compare(late, chain).last == receipt.told.lock_end < late.head.number
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor_client.screen import Bar, Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import MaxMemory, Unsafe
@@ -92,5 +92,12 @@ def _execute(
     if claimed is None:
         raise BindingError("the executor revealed no result that --deep could compare", fix="Leave --deep out.")
     bar("fetching what the order names")
-    bound = fetch_bound(gateway, receipt.order)
+    try:
+        bound = fetch_bound(gateway, receipt.order)
+    except BlobNotFound as error:
+        raise BlobNotFound(
+            f"what task {receipt.task} was executed with is not at the network's gateway, and its "
+            f"result cannot be computed again: {error.what}",
+            fix="--network names another gateway; `eigentensor blob put FILE` gives it what you still have.",
+        ) from None
     return look_again(bound, claimed, gateway, Means(memory, seconds, unsafe), bar)

@@ -90,10 +90,23 @@ class _Proof:
         elif isinstance(event, Challenged) and self._follows(event, self.receipt.events[number - 1]):
             said, by = "its answer differs, which opens a game by itself", "formula"
         else:
-            return Proved("chain", f"{words}: nothing in the file proves it")
+            return Proved("chain", words, "nothing in the file proves it")
         if said is None:
             raise WrongReceipt(where, f"{'its proof' if proof else 'its transaction'} does not say so")
-        return Proved(by, f"{words}: {said}")
+        return Proved(by, f"{words}: {said}", self._left(event, sent))
+
+    def _left(self, event: Event, sent: Transaction | None) -> str:
+        """What a signature or a hash does not say."""
+        match event:
+            case Seeded():
+                return "is it that block's?"
+            case Accepted(executor=account) | Answered(operator=account) | Challenged(challenger=account):
+                pass
+            case Committed():
+                account = self.told.executor
+            case _:
+                return ""
+        return "" if sent is None or sent.sender == account else "may it?"
 
     def _sent(self, where: str, event: Event, sent: Transaction) -> str | None:
         if sent.to != self.domain.market:
@@ -135,10 +148,10 @@ class _Proof:
         return "signed by itself" if mine and sent.sender == self.receipt.order.client else None
 
     def _signed(self, call: Call, sent: Transaction, account: str, name: str = "operator") -> str | None:
-        """Who signed for an account: the chain alone says whether it was allowed to."""
+        """Who signed for an account."""
         if call.arguments[name] != account.lower():
             return None
-        return "signed by itself" if sent.sender == account else f"signed by {sent.sender}; the chain says if it may"
+        return "signed by itself" if sent.sender == account else f"signed by {sent.sender}"
 
     # ---- What proves itself ----
 

@@ -39,13 +39,17 @@ _AFTER_THE_END = (Settled, Unlocked, BondReturned, Slashed, StakeSlashed, Noted,
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """One line of what a receipt proves. `by` is "signature", "hash" or "formula"; "chain" is what a chain must say."""
+    """One line of what a receipt proves. `by` is "signature", "hash" or "formula"; "chain" is what a chain must say.
+
+    `left` is what the line leaves to the chain; the chain that has the receipt's events has that, too.
+    """
 
     by: str
     what: str
+    left: str = ""
 
     def to_json(self) -> dict[str, str]:
-        return {"by": self.by, "what": self.what}
+        return {"by": self.by, "what": self.what, "left": self.left}
 
 
 def check_rules(receipt: Receipt) -> Iterator[Proved]:
