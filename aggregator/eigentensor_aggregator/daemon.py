@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -13,7 +14,9 @@ from eigentensor_aggregator.machine import Action, Key, Pause, Verb, due, positi
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import MOVES, Sent, Store
-from eigentensor_aggregator.watch.watcher import Watcher
+
+if TYPE_CHECKING:
+    from eigentensor_aggregator.watch.watcher import Watcher
 
 #: Blocks after which a refused message is tried again at the latest.
 PAUSE = 256
@@ -31,7 +34,7 @@ class Daemon:
         metrics: Metrics,
         chain: Chain | None,
         poll: float,
-        watcher: Watcher | None = None,
+        watcher: "Watcher | None" = None,
         concerns: Callable[[Action], bool] = lambda _: True,
     ) -> None:
         self._reader = reader

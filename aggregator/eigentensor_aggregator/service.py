@@ -22,7 +22,6 @@ from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
-from eigentensor_aggregator.watch.service import told, watching
 
 #: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
 DEADLINE = 5.0
@@ -51,6 +50,8 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         blobs = Blobs(settings.blobs_url, settings.staging, BlobIndex(store.session), limits)
         watcher = None
         if settings.watch.share:
+            from eigentensor_aggregator.watch.service import told, watching  # the runtime, which nothing else needs
+
             fetched = settings.data / "watched"
             watcher = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, told))
         daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher)

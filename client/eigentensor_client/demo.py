@@ -20,7 +20,7 @@ from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.amounts import number
 from eigentensor_client.cli import report
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
+from eigentensor_client.devnet import Devnet, devnet
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.results import TaskResult
@@ -79,7 +79,7 @@ def main() -> None:
 def perform(show: Show) -> None:
     with ExitStack() as stack:
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
-            net, operators = begin(show, stack)
+            net = begin(show, stack)
         with show.part("2  A network that reads digits becomes a program"):
             graph, images, labels = learn(show)
         work = Work(graph.program, {"images": images[0]}, dict(graph.weights))
@@ -87,7 +87,7 @@ def perform(show: Show) -> None:
             with show.part("3  Held-out digits as paid tasks, each checked by somebody else"):
                 pay(show, client, graph, images, labels)
             with show.part("4  An operator reveals one wrong bit"):
-                convict(show, client, net, operators, work, TERMS)
+                convict(show, client, net, work, TERMS)
             with show.part("5  An operator accepts a task and is never heard of again"):
                 be_silent(show, client, net, work)
         with show.part("6  The end"):
@@ -96,22 +96,20 @@ def perform(show: Show) -> None:
             show.say(f"ended: {names}, chain")
 
 
-def begin(show: Show, stack: ExitStack) -> tuple[Devnet, list[Party]]:
+def begin(show: Show, stack: ExitStack) -> Devnet:
     with show.screen.work() as bar:
-        bar("starting the chain, deploying the contracts, starting the aggregator")
-        net = stack.enter_context(devnet(block_time=BLOCK_TIME))
-        bar("three operators register, stake, enlist as verifiers, deposit collateral, test their device")
-        parties = start_operators(net, 3, OPERATORS)
+        bar("the contracts are deployed; operators stake, enlist as verifiers, deposit collateral, test their device")
+        net = stack.enter_context(devnet(3, OPERATORS, block_time=BLOCK_TIME))
     deployment = net.network.deployment
     rows = [
         ["chain", f"{net.network.rpc_url}, a block every {BLOCK_TIME} s"],
         ["market", deployment.task_market],
         ["referee", deployment.referee],
         ["gateway", net.network.gateway_url],
-        *([party.name, party.address] for party in parties),
+        *([party.name, party.address] for party in net.operators),
     ]
     show.say(table(("", ""), rows))
-    return net, parties
+    return net
 
 
 def learn(show: Show) -> tuple["GraphProgram", np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -173,7 +171,7 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
     with show.screen.work() as bar:
         bar("the operator joins")
         party = net.party("silent")
-        net.processes.finish(net.join(party).name)
+        net.join(party)
         terms = Terms(TERMS.max_price, exec=PATIENCE, operators=operators_root([bytes.fromhex(party.address[2:])]))
         balances = [_balances(client, party.address)]
         (task,) = client.post([work], terms, bar)

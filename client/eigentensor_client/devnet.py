@@ -5,6 +5,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,18 @@ from pathlib import Path
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from eigentensor.chain import Chain, Network, Reader, anvil_account, from_wei, save_account, to_wei
+from eigentensor.chain import (
+    Chain,
+    Goal,
+    Network,
+    Reader,
+    Status,
+    anvil_account,
+    carry_out,
+    joining,
+    save_account,
+    to_wei,
+)
 from eigentensor.chain.network import network_path
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.testing.localnet import DEPLOYER, Anvil, deploy, start_anvil
@@ -54,6 +66,7 @@ class Devnet:
         self.path = path
         self.processes = processes
         self.folder = folder
+        self.operators: list[Party] = []
 
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
         """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings."""
@@ -98,19 +111,25 @@ class Devnet:
         }
         return self._start("aggregator", ["aggregator", "run"], self.environment(folder, settings), AGGREGATOR_READY)
 
-    def join(self, party: Party) -> Running:
-        """Starts the onboarding of an operator, a process that ends when it has joined."""
-        stake, collateral = from_wei(STAKE), from_wei(COLLATERAL)
-        verb = ["operator", "up", "--signer", party.signer.address, "--stake", stake, "--collateral", collateral]
-        settings: Settings = {
-            "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
-            "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "owner.json",
-            "EIGENTENSOR_OPERATOR_PASSWORD_FILE": party.folder / "password",
-        }
-        return self._start(f"{party.name}-join", verb, self.environment(party.folder, settings))
+    def join(self, party: Party) -> None:
+        """Makes it an operator that has stake, collateral and as many seats as it can have: the plan of `operator up`,
+        carried out here, which saves a process."""
+        with Chain(self.network, party.owner, party.folder / "owner-transactions.sqlite") as chain:
+            goal = Goal(
+                signer=party.signer.address,
+                stake=STAKE,
+                collateral=COLLATERAL,
+                collateral_cap=COLLATERAL,
+                stake_cap=chain.shares_of(STAKE),
+                seats=STAKE // chain.seat_stake(),
+            )
+            steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
+        if left := [step.name for step in steps if step.status is not Status.DONE]:
+            raise ChainError(f"{party.name} could not join: {', '.join(left)}")
 
     def start_operator(self, party: Party, more: Settings | None = None, *, lies: bool = False) -> Running:
-        """Starts the daemon of an operator that has joined; one that `lies` flips a bit of whatever it computes."""
+        """Starts the daemon of an operator, which may join meanwhile; one that `lies` flips a bit of whatever it
+        computes."""
         settings: Settings = {
             "EIGENTENSOR_OPERATOR_DATA_DIR": party.folder,
             "EIGENTENSOR_OPERATOR_KEYSTORE": party.folder / "signer.json",
@@ -124,6 +143,18 @@ class Devnet:
         environment = self.environment(party.folder, settings)
         return self._start(party.name, ["operator", "run"], environment, OPERATOR_READY, LIAR if lies else COMMAND)
 
+    def start_operators(self, count: int, settings: Settings | None = None) -> list[Party]:
+        """Operators that have joined and run. They join while their daemons load and test their device."""
+        parties = [self.party(f"operator-{number}") for number in range(1, count + 1)]
+        daemons = [self.start_operator(party, settings) for party in parties]
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(self.join, parties):
+                pass
+        for daemon in daemons:
+            daemon.wait_ready()
+        self.operators += parties
+        return parties
+
     def _start(
         self, name: str, verb: list[str], environment: Mapping[str, str], ready: str = "", module: str = COMMAND
     ) -> Running:
@@ -132,9 +163,16 @@ class Devnet:
 
 @contextmanager
 def devnet(
-    *, block_time: float | None = 1.0, rpc_port: int = 0, gateway_port: int = 0, path: Path | None = None
+    operators: int = 0,
+    settings: Settings | None = None,
+    *,
+    block_time: float | None = 1.0,
+    rpc_port: int = 0,
+    gateway_port: int = 0,
+    path: Path | None = None,
 ) -> Iterator[Devnet]:
-    """A chain with the contracts and an aggregator, until the block ends; port 0 chooses a free one.
+    """A chain with the contracts, an aggregator and operators, all at work, until the block ends; port 0 chooses a free
+    one. `settings` are EIGENTENSOR_OPERATOR_* for all operators.
 
     Without `block_time` only transactions make blocks. The network file is written to `path`, by default where
     everybody finds the network `local`, and removed with everything else at the end. Raises ConfigError if another
@@ -156,19 +194,11 @@ def devnet(
         stack.callback(path.unlink, missing_ok=True)
         processes = stack.enter_context(Processes(folder / "logs"))
         net = Devnet(anvil, network, path, processes, folder, block_time)
+        aggregator = net.start_aggregator()
         net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
-        net.start_aggregator().wait_ready()
+        net.start_operators(operators, settings)
+        aggregator.wait_ready()
         yield net
-
-
-def start_operators(net: Devnet, count: int, settings: Settings | None = None) -> list[Party]:
-    """Operators that have joined and run, onboarded side by side. `settings` are EIGENTENSOR_OPERATOR_* for all."""
-    parties = [net.party(f"operator-{number}") for number in range(1, count + 1)]
-    for joining in [net.join(party) for party in parties]:
-        net.processes.finish(joining.name)
-    for daemon in [net.start_operator(party, settings) for party in parties]:
-        daemon.wait_ready()
-    return parties
 
 
 def running(path: Path) -> Network | None:

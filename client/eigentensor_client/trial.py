@@ -24,13 +24,15 @@ PATIENCE = 120.0  # seconds in which the next thing happens
 _Ledger = Mapping[str, int]
 
 
-def convict(show: "Show", client: Client, net: Devnet, operators: Sequence[Party], work: Work, terms: Terms) -> None:
+def convict(show: "Show", client: Client, net: Devnet, work: Work, terms: Terms) -> None:
     """Only a liar may accept the task; the honest operators are there to be drawn as its verifiers."""
+    operators = net.operators
     with show.screen.work() as bar:
         bar("an operator joins that flips one bit of what it computes")
         liar = net.party("liar")
-        net.processes.finish(net.join(liar).name)
-        net.start_operator(liar, lies=True).wait_ready()
+        daemon = net.start_operator(liar, lies=True)
+        net.join(liar)
+        daemon.wait_ready()
         terms = replace(terms, operators=operators_root([bytes.fromhex(liar.address[2:])]))
         books = [_ledger(client, liar, operators)]
         (task,) = client.post([work], terms, bar)

@@ -14,7 +14,7 @@ from block_clock import Clock
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import anvil_account
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet, start_operators
+from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_client.orders import Work
 
 
@@ -47,7 +47,7 @@ def clock(net: Devnet) -> Iterator[Clock]:
 @pytest.fixture(scope="package")
 def operators(net: Devnet) -> list[Party]:
     """Three operators that have joined and run: who executes is checked by the others."""
-    return start_operators(net, 3)
+    return net.start_operators(3)
 
 
 @pytest.fixture

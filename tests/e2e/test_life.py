@@ -205,7 +205,7 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
 ) -> None:
     """Others are there, so that it could be checked: nobody accepts before."""
     party = net.party("silent")
-    net.processes.finish(net.join(party).name)
+    net.join(party)
     terms = replace(TERMS, exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
     parameters, burn = net.network.deployment.parameters, net.network.deployment.burn
     chain = client.chain
@@ -234,7 +234,7 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     client: Client, net: Devnet, operators: list[Party], work: Work, capsys: pytest.CaptureFixture[str]
 ) -> None:
     liar = net.party("liar")
-    net.processes.finish(net.join(liar).name)
+    net.join(liar)
     net.start_operator(liar, lies=True).wait_ready()
     parameters, stake = net.network.deployment.parameters, client.chain.stake_of(liar.address)
     terms = replace(TERMS, check_rate=WAD, exec=40, operators=operators_root([bytes.fromhex(liar.address[2:])]))

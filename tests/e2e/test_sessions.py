@@ -110,7 +110,7 @@ def test_a_lie_in_step_5_of_8_is_convicted_by_a_verifier_and_done_again(
 ) -> None:
     graph, honest = decoder(), only(operators[0])
     liar = net.party("session-liar")
-    net.processes.finish(net.join(liar).name)
+    net.join(liar)
     net.start_operator(liar, lies=True).wait_ready()
     with machine("a") as client:
         given = (graph.program, dict(graph.weights), dict(graph.states))

@@ -58,7 +58,6 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
 def party(net: Devnet) -> Party:
     party = net.party("operator")
     net.join(party)
-    net.processes.finish("operator-join")
     return party
 
 

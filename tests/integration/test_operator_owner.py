@@ -62,7 +62,6 @@ def test_an_owner_interrupted_at_a_message_of_up_goes_on_by_the_same_command(net
 def test_an_owner_interrupted_at_a_message_of_leave_goes_on_by_the_same_command(net: Devnet, line: str) -> None:
     leaver = net.party(f"leave-{LEAVING.index(line)}")
     net.join(leaver)
-    net.processes.finish(f"{leaver.name}-join")
     before = net.anvil.web3.eth.get_transaction_count(leaver.address)
     interrupt(net, leaver, "leave", line)
     running = net.processes.start("owner", owner_command(leaver, "leave"), owner_environment(net, leaver))

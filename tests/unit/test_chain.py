@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 from eth_abi.abi import encode
+from eth_abi.grammar import parse
 from eth_account import Account
 from eth_account.messages import encode_typed_data
+from eth_utils.abi import abi_to_signature
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 from hypothesis import given
 from hypothesis import strategies as st
+from web3 import Web3
+from web3.exceptions import BadFunctionCallOutput
 
 from eigentensor.chain import (
     NONE,
@@ -49,6 +53,7 @@ from eigentensor.chain.events import (
     SignerSet,
 )
 from eigentensor.chain.fixes import FIXES, MOVE
+from eigentensor.chain.functions import Function, function_of
 from eigentensor.chain.header import encode_header
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
@@ -387,3 +392,39 @@ def test_the_committed_abis_are_those_of_the_contracts() -> None:
     script = Path(__file__).parents[2] / "scripts" / "abi"
     done = subprocess.run([script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_are_called_as_web3_calls_them(name: str) -> None:
+    contract = Web3().eth.contract(abi=abi(name))
+    for entry in contract.abi:
+        if entry["type"] != "function":
+            continue
+        signature = abi_to_signature(entry)
+        function = function_of(contract.abi, signature)
+        zeros = [_zero(kind) for kind in function.inputs]
+        assert function.data(zeros) == bytes.fromhex(contract.encode_abi(signature, zeros)[2:])
+
+
+def test_a_function_returns_addresses_with_checksums_however_deep() -> None:
+    address = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+    answer = encode(["(address,uint256)[]"], [[(address, 7)]])
+    assert Function(b"", (), ("(address,uint256)[]",)).values(answer) == ((address, 7),)
+    with pytest.raises(BadFunctionCallOutput, match="3 bytes are no"):
+        Function(b"", (), ("uint256",)).values(b"abc")
+
+
+def _zero(kind: str) -> Any:
+    """A value of an ABI type."""
+    if kind.endswith("]"):
+        item, _, length = kind[:-1].rpartition("[")
+        return [_zero(item)] * int(length or 2)
+    if kind.startswith("("):
+        return tuple(map(_zero, _parts(kind[1:-1])))
+    if kind.startswith("bytes"):
+        return bytes(int(kind[5:] or 0))
+    return {"address": "0x" + "00" * 20, "bool": False, "string": ""}.get(kind, 0)
+
+
+def _parts(kinds: str) -> list[str]:
+    return [component.to_type_str() for component in parse(f"({kinds})").components]

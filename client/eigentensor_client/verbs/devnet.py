@@ -33,21 +33,20 @@ def run(
 ) -> None:
     """Start a local network: chain, contracts, aggregator and operators. Ctrl-C ends all of it."""
     from eigentensor_client.accounts import choose_account
-    from eigentensor_client.devnet import devnet, start_operators
+    from eigentensor_client.devnet import devnet
     from eigentensor_client.processes import ended_by_signals
 
     screen = Screen(as_json=json)
     with ended_by_signals(), ExitStack() as stack:
         with screen.work() as bar:
-            bar("starting the chain, deploying the contracts, starting the aggregator")
-            net = stack.enter_context(devnet(block_time=block_time, rpc_port=port, gateway_port=gateway_port))
-            bar(f"starting {operators} operators")
-            parties = start_operators(net, operators)
+            bar(f"starting the chain with its contracts, an aggregator and {operators} operators")
+            net = stack.enter_context(
+                devnet(operators, block_time=block_time, rpc_port=port, gateway_port=gateway_port)
+            )
         client = choose_account(net.network).address
         screen.head(net.network.name, client)
-        fields, *lines = shown(
-            net.network, net.path, net.folder / "logs", client, [(p.name, p.address) for p in parties], block_time
-        )
+        parties = [(party.name, party.address) for party in net.operators]
+        fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time)
         screen.result("eigentensor.devnet/1", fields, *lines)
         net.processes.wait(chain=net.anvil.process)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from eigentensor.chain.network import DEFAULT, network_path
-from eigentensor_client.devnet import devnet, running, start_operators
+from eigentensor_client.devnet import devnet, running
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.screen import Screen
 
@@ -23,10 +23,8 @@ def local_network(network: str | None, screen: Screen, *, keep: bool = False) ->
         return
     with ended_by_signals(), ExitStack() as stack:
         with screen.work() as bar:
-            bar("no local network runs: starting one, with its chain, contracts and aggregator")
-            net = stack.enter_context(devnet(block_time=BLOCK_TIME))
-            bar(f"starting {OPERATORS} operators")
-            start_operators(net, OPERATORS)
+            bar(f"no local network runs: starting one, with its chain, contracts, aggregator and {OPERATORS} operators")
+            net = stack.enter_context(devnet(OPERATORS, block_time=BLOCK_TIME))
         yield True
         if keep:
             screen.say("the local network goes on until Ctrl-C: other commands find it meanwhile")

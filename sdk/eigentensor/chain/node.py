@@ -7,9 +7,10 @@ from eth_typing import ChecksumAddress
 from web3 import HTTPProvider, Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound, TransactionNotFound
-from web3.types import BlockIdentifier, TxReceipt
+from web3.types import BlockIdentifier, TxParams, TxReceipt
 
 from eigentensor.chain.contracts import abi, talking_to
+from eigentensor.chain.functions import Function, function_of
 from eigentensor.chain.header import encode_header
 from eigentensor.chain.network import Network
 from eigentensor.chain.transactions import raw_of
@@ -31,6 +32,9 @@ class Node:
         self.network = network
         self.deployment = network.deployment
         self.web3 = Web3(HTTPProvider(network.rpc_url, request_kwargs={"timeout": timeout}))
+        # It asks for the chain's number twice before each view. `check` asks once, and what is signed names its chain.
+        self.web3.middleware_onion.remove("validation")
+        self._functions: dict[tuple[str, str], Function] = {}
         d = self.deployment
         self.market = self._contract("TaskMarket", d.task_market)
         self.disputes = self._contract("DisputeGame", d.dispute_game)
@@ -131,8 +135,12 @@ class Node:
                 return False
 
     def _call(self, contract: Contract, function: str, *arguments: Any) -> Any:
+        key = (contract.address, function)
+        if (known := self._functions.get(key)) is None:
+            known = self._functions[key] = function_of(contract.abi, function)
+        asked: TxParams = {"to": contract.address, "data": Web3.to_hex(known.data(arguments))}
         with talking_to(self.network.rpc_url):
-            return contract.functions[function](*arguments).call()
+            return known.values(self.web3.eth.call(asked))
 
     def _contract(self, name: str, address: str) -> Contract:
         return self.web3.eth.contract(self._address(address), abi=abi(name))
