@@ -115,8 +115,8 @@ class Backing:
 class Standing:
     """What the chain says of this operator at the head `block`: money and stake in wei, the stake's `delay` in blocks.
 
-    `stake` can be locked for as long as a task may live; `locked` is locked already, at most `stake_cap`. `gas_price`
-    is in wei of the chain's coin.
+    It said so in the block `asked`. `stake` can be locked for as long as a task may live; `locked` is locked already,
+    at most `stake_cap`. `gas_price` is in wei of the chain's coin.
     """
 
     block: int
@@ -132,6 +132,7 @@ class Standing:
     other_seats: int
     gas_price: int = 0
     backing: Backing = field(default_factory=Backing)
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

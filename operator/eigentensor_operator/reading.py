@@ -8,6 +8,7 @@ from eigentensor.chain import State
 from eigentensor_operator.case import INCIDENTS, Fact
 from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.policy import Backing, Policy, Standing
+from eigentensor_operator.state import Operator
 
 
 def seen_of(event: c.Event) -> Seen | Noted | None:
@@ -42,7 +43,19 @@ _ENDS: dict[type[c.Event], State] = {
 }
 
 
-ASK = 8  #: blocks after which EigenLayer is asked again
+ASK = 8  #: blocks after which the chain is asked again where no event said that anything changed
+
+
+def standing_at(chain: c.Chain, operator: Operator, block: int, *, quiet: bool) -> Standing:
+    """Where the operator stands at the head `block`. Raises ChainError.
+
+    `quiet`: since it was read last the market showed no event. Then it is not asked again for ASK blocks, unless
+    something is to be weighed: that a block is there, and all that follows from it, costs no question.
+    """
+    last = operator.standing
+    if last is not None and quiet and last.asked <= block < last.asked + ASK and not operator.is_weighing:
+        return replace(last, block=block)
+    return standing_of(chain, operator.policy, block, chain.address, last)
 
 
 def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:
@@ -63,6 +76,7 @@ def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: 
         member=chain.is_member(operator) and named == signer,
         stake=free, locked=locked, stake_cap=most,
         seats=chain.seats_of(operator), other_seats=chain.other_seats(operator), gas_price=chain.gas_price(),
+        asked=block,
     )  # fmt: skip
     same = last is not None and (last.seats, last.member) == (standing.seats, standing.member)
     if last is not None and same and last.backing.asked <= block < last.backing.asked + ASK:

@@ -46,6 +46,18 @@ class Operator:
     def head(self) -> int:
         return self.standing.block if self.standing else -1
 
+    @property
+    def is_weighing(self) -> bool:
+        """Whether money, stake or gas have a say in what is decided next. All else that is decided, every clock above
+        all, takes the number of the newest block alone, and what the chain showed of tasks and games."""
+        return any(map(self._is_undecided, self.cases.values()))
+
+    def _is_undecided(self, case: Case) -> bool:
+        if case.now.state is State.OPEN:
+            return case.refused is None or not case.refused.lasting
+        is_unanswered = case.now.state is State.COMMITTED and case.answer_of(self.policy.operator) is None
+        return is_unanswered and self.policy.verify and not self.mine(case) and self.is_drawn(case) is not False
+
     # ---- One task ----
 
     def mine(self, case: Case) -> bool:

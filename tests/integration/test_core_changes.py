@@ -1,20 +1,28 @@
 """What happens to EigenLayer's core and to the stake in it, and what an operator makes of it."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from eth_utils.address import to_checksum_address
+from requests import Response, Session
 
 from core_messages import AGREEABLE, act_as, core, message, upgrade
 from eigentensor import economics
-from eigentensor.chain import Chain, Order
+from eigentensor.chain import Chain, Order, State
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
 from eigentensor.testing.localnet import DEPLOYER, STAKE, Anvil
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
+from eigentensor_operator.case import Case, Fact
 from eigentensor_operator.policy import Claims, Code, Policy, Reason
-from eigentensor_operator.reading import ASK, standing_of
+from eigentensor_operator.reading import ASK, standing_at, standing_of
+from eigentensor_operator.state import Operator
 from market_life import Orders
 
 Look = Callable[[], tuple[dict[Alarm, str], Reason | None]]
@@ -58,6 +66,35 @@ def test_the_core_is_asked_again_after_some_blocks_and_at_once_when_seats_or_mem
     assert standing_of(operator, policy, block + 1, NOBODY, first).backing.asked == block + 1
     operator.enlist(me, 1)
     assert standing_of(operator, policy, block + 2, me, first).backing.asked == block + 2
+
+
+def test_a_quiet_block_costs_two_requests_and_one_in_which_something_is_weighed_all(
+    operator: Chain, anvil: Anvil, policy: Policy, order: Order
+) -> None:
+    """INVARIANTS 25, 26: the number of the newest block is always the chain's own."""
+    anvil.mine()
+    heads = list(operator.changes().heads)
+    me = Operator(policy, standing=standing_of(operator, policy, heads[-1].number, operator.address))
+    assert me.standing is not None
+    anvil.mine()
+    with requests() as asked:
+        changes = operator.changes(heads)
+        (head,) = changes.heads
+        standing = standing_at(operator, me, head.number, quiet=not changes.events)
+    assert asked == ["eth_getBlockByNumber", "eth_getLogs"]
+    assert standing == replace(me.standing, block=heads[-1].number + 1)
+    with requests() as asked:
+        assert operator.changes([head]).heads == ()
+    assert asked == ["eth_getBlockByNumber"]
+
+    posted = replace(me, cases={order.program: Case(order.program, order, (Fact(State.OPEN, head.number),))})
+    for known, block, quiet in (
+        (me, head.number, False),
+        (me, heads[-1].number + ASK, True),
+        (posted, head.number, True),
+    ):
+        assert standing_at(operator, known, block, quiet=quiet).asked == block
+    assert standing_at(operator, me, heads[-1].number - 1, quiet=True).asked == heads[-1].number - 1  # rolled back
 
 
 def test_a_queued_withdrawal_is_told_and_what_is_left_limits_what_is_accepted(operator: Chain, look: Look) -> None:
@@ -127,3 +164,17 @@ def test_an_upgrade_to_shorter_delays_is_told_and_longer_tasks_are_refused(
         operator.accept(operator.address, order)
     upgrade(anvil, operator.deployment.delegation_manager, shorter, 2)
     assert "every task is refused" in look()[0][Alarm.DELAYS]
+
+
+@contextmanager
+def requests() -> Iterator[list[str]]:
+    """The methods that nodes are asked for meanwhile."""
+    asked: list[str] = []
+    post = Session.post
+
+    def noted(session: Session, url: str, **how: Any) -> Response:
+        asked.append(json.loads(how["data"])["method"])
+        return post(session, url, **how)
+
+    with patch.object(Session, "post", noted):
+        yield asked

@@ -43,7 +43,7 @@ from eigentensor_operator.events import (
     Undone,
 )
 from eigentensor_operator.machine import step
-from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.policy import Code, Reason, Standing
 from eigentensor_operator.state import Operator
 from operator_stories import (
     ME,
@@ -61,6 +61,8 @@ from operator_stories import (
     sealed_by,
 )
 
+#: One that can afford nothing.
+POOR = Standing(0, 0, 0, 0, 0, member=False, stake=0, locked=0, stake_cap=0, seats=0, other_seats=0, gas_price=10**18)
 TASKS = [bytes([n]) * 32 for n in range(3)]
 ORDER = an_order(accept_by=10_000)
 Shown = Seen | Noted
@@ -368,6 +370,16 @@ class OperatorMachine(RuleBasedStateMachine):
     def nothing_is_asked_for_twice_at_a_time(self) -> None:
         kinds = Counter((do.task, do.game, do.step is Step.UPLOAD) for do in self.doing)
         assert all(times == 1 for times in kinds.values())
+
+    @invariant()
+    def where_it_stands_says_nothing_while_it_is_not_asked_for(self) -> None:
+        """INVARIANTS 25, 26: who asks for its money and stake only when they are weighed misses no clock."""
+        if self.operator.standing is None or self.operator.is_weighing:
+            return
+        for blocks in (1, 20, 400):
+            heads = (Head(replace(standing, block=self.operator.head + blocks)) for standing in (STANDING, POOR))
+            (rich, wanted), (poor, also) = (step(self.operator, head) for head in heads)
+            assert (rich.cases, rich.games, wanted) == (poor.cases, poor.games, also)
 
     @invariant()
     def a_task_is_answered_once_and_never_by_its_executor(self) -> None:

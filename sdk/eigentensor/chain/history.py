@@ -44,6 +44,14 @@ class History(Node):
         `known` are the heads that earlier calls returned, ascending; older ones may be dropped, a reorganisation deeper
         than all of them starts again from the deployment. A call covers a bounded number of blocks.
         """
+        newest, parent = self.newest()
+        if known and newest == known[-1]:
+            return Changes(None, (), (), complete=True)
+        if known and parent == known[-1].hash:  # its logs are asked for by its hash: no other block can slip in
+            return Changes(None, tuple(self._logs_of(newest)), (newest,), complete=True)
+        return self._caught_up(known)
+
+    def _caught_up(self, known: Sequence[Head]) -> Changes:
         first = self.deployment.block
         ancestor = next((h for h in reversed(known) if self.is_canonical(h)), None)
         base = ancestor.number if ancestor else first - 1
@@ -63,14 +71,15 @@ class History(Node):
         return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
 
     def _logs(self, start: int, stop: int, topics: Sequence[bytes | None] = ()) -> list[Event]:
+        named = [None if topic is None else HexBytes(topic) for topic in topics]
+        return self._asked({"fromBlock": start, "toBlock": stop, "topics": named})
+
+    def _logs_of(self, block: Head) -> list[Event]:
+        return self._asked({"blockHash": HexBytes(block.hash)})
+
+    def _asked(self, which: FilterParams) -> list[Event]:
         d = self.deployment
         contracts = (d.task_market, d.service_manager, d.dispute_game, d.bounty)
-        asked: FilterParams = {
-            "fromBlock": start,
-            "toBlock": stop,
-            "address": [self._address(contract) for contract in contracts],
-            "topics": [None if topic is None else HexBytes(topic) for topic in topics],
-        }
         with talking_to(self.network.rpc_url):
-            logs = self.web3.eth.get_logs(asked)
+            logs = self.web3.eth.get_logs({**which, "address": [self._address(contract) for contract in contracts]})
         return [event for log in logs if (event := decode_log(log)) is not None]

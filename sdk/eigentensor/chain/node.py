@@ -63,6 +63,12 @@ class Node:
         """The newest block."""
         return self._head("latest")
 
+    def newest(self) -> tuple[Head, bytes]:
+        """The newest block, and the hash of the one before it."""
+        with talking_to(self.network.rpc_url):
+            found = self.web3.eth.get_block("latest")
+        return Head(found["number"], bytes(found["hash"])), bytes(found["parentHash"])
+
     def genesis(self) -> bytes:
         """The hash of the first block: a local chain that was started anew has another one."""
         return self._head("earliest").hash
