@@ -11,9 +11,12 @@ from typing_extensions import is_typeddict
 
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts", "tasks")),
-    "eigentensor_client.schemas",
+    "eigentensor_client.serving.openai_schemas",
     "eigentensor_client.serving.schemas",
 )
+
+#: Members that say what an object is: ours, and those of OpenAI's.
+WORDS = {"schema", "object"}
 
 
 def types() -> dict[str, Any]:
@@ -21,10 +24,10 @@ def types() -> dict[str, Any]:
     found = {}
     for module in map(import_module, MODULES):
         for kind in vars(module).values():
-            if is_typeddict(kind) and kind.__module__ == module.__name__ and "schema" in kind.__annotations__:
-                (word,) = get_args(get_type_hints(kind)["schema"])
-                assert word not in found, f"{word} is defined twice"
-                found[word] = kind
+            if is_typeddict(kind) and kind.__module__ == module.__name__ and WORDS & kind.__annotations__.keys():
+                (word,) = get_args(next(hint for name, hint in get_type_hints(kind).items() if name in WORDS))
+                assert word not in found or word == "list", f"{word} is defined twice"
+                found[word] = found[word] | kind if word in found else kind
     return found
 
 
@@ -49,11 +52,10 @@ def validator(kind: Any) -> Any:
 
 def hold(told: Any) -> None:
     """Raises AssertionError for an object that is not what it says it is; what does not say it is anything."""
-    if isinstance(told, dict) and "schema" in told:
-        word = told["schema"]
+    if isinstance(told, dict) and WORDS & told.keys():
+        word = told.get("schema") or told["object"]
         if word not in validators():
-            return
-        assert word in validators(), f"{word} has no type"
+            return  # what the command alone prints, such as `eigentensor.doctor/1`
         wrong = wrong_in(validators()[word], told)
         assert not wrong, f"{word}: {'; '.join(wrong)[:2000]}"
 

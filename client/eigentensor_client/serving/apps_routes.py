@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
-from eigentensor.web.documents import refused, told
+from eigentensor.web.documents import Responses, refused, told
 from eigentensor_client.serving import apps_page, apps_schema, asking, documents, schemas
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
@@ -20,6 +20,9 @@ Name = Annotated[str, Path(max_length=63, description="an app's name")]
 Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's versions from 1")]
 Variables = Annotated[list[str] | None, Query(max_length=64, description="with a safetensors body: NAME:NUMBER")]
 Repeat = Annotated[int | None, Query(ge=1, lt=1 << 32, description="… how many times it is executed")]
+_SIGN_IN: Responses = {
+    401: {"description": "A page that asks for a token", "content": {"text/html": {"schema": {"type": "string"}}}}
+}
 _APP = told(schemas.App, "The app") | refused(404, 501)
 
 
@@ -42,7 +45,7 @@ def router(deployed: Deployed) -> APIRouter:
         """The same of any version."""
         return JSONResponse(_described(deployed, deployed.app(name, version)))
 
-    @routes.get("/{name}/docs", response_class=HTMLResponse, responses=refused(404, 501))
+    @routes.get("/{name}/docs", response_class=HTMLResponse, responses=_SIGN_IN | refused(404, 501))
     def read_app_page(name: Name, request: Request) -> HTMLResponse:
         """The same for people, with a form to try it."""
         app = deployed.app(name)

@@ -23,7 +23,7 @@ _PREFER = asks(
     "`respond-async`: the answer is 202 at once; `wait=SECONDS`: it is after so many at the latest (RFC 7240)",
     "wait=30",
 )
-_KEY = asks(
+KEY = asks(
     "Idempotency-Key",
     "Names the request: the same again is the same task, and is paid once; another request under it is refused (422)",
     "order-1",
@@ -54,7 +54,7 @@ def executes(model: type[Body]) -> dict[str, Any]:
     """Of a route that takes a task and answers with its result, or with 202."""
     goes_on = told(Accepted, "It goes on: where to ask", status=202, headers=HEADERS | _LOCATION)
     return {
-        "openapi_extra": _body(model) | {"parameters": [_KEY, _PREFER]},
+        "openapi_extra": _body(model) | {"parameters": [KEY, _PREFER]},
         "responses": RESULT | goes_on | refused(*_BODY),
     }
 

@@ -11,21 +11,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from eigentensor.errors import BindingError
 
 PATHS = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/models")
-#: What OpenAPI says of refusals on these routes.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "Refused",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["error"],
-                    "properties": {"error": {"type": "object", "required": ["message", "type", "param", "code"]}},
-                }
-            }
-        },
-    }
-}
 _CODES = {"AppNotFound": "model_not_found", "Unauthorized": "invalid_api_key", "BudgetSpent": "insufficient_quota"}
 _TYPES = {401: "authentication_error", 402: "insufficient_quota", 403: "permission_error", 429: "rate_limit_error"}
 

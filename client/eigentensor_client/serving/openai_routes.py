@@ -11,22 +11,27 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import ExecutionError, NotYet
+from eigentensor.web.documents import Responses, told
 from eigentensor_client.serving import asking, openai_embeddings
+from eigentensor_client.serving import openai_schemas as schemas
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.apps_models import OUTPUT, Chat, Embeddings
+from eigentensor_client.serving.documents import HEADERS, KEY
 from eigentensor_client.serving.openai_chat import ChatRequest, PlainRequest, TextRequest
 from eigentensor_client.serving.openai_completion import Completion, proofs
 from eigentensor_client.serving.openai_embeddings import EmbeddingsRequest
-from eigentensor_client.serving.openai_errors import REFUSALS, Unsupported, error_object
+from eigentensor_client.serving.openai_errors import Unsupported, error_object
 from eigentensor_client.serving.openai_retries import Retries
 from eigentensor_client.serving.openai_texts import Writers
 from eigentensor_client.serving.service import caller_of
 
-_OBJECT = {"schema": {"type": "object"}}
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The answer", "content": {"application/json": _OBJECT, "text/event-stream": {}}}
-}
+_REFUSED: Responses = {"default": {"model": schemas.OpenAIError, "description": "Refused, in OpenAI's form"}}
+_STREAM = {"text/event-stream": {"schema": {"type": "string", "description": "OpenAI's chunks, with `stream`"}}}
+_COMPLETION = told(schemas.ChatCompletion, "The answer", content=_STREAM, headers=HEADERS)
+_TEXT = told(schemas.TextCompletion, "The answer", content=_STREAM, headers=HEADERS)
+_VECTORS = told(schemas.EmbeddingList, "A vector for each text", headers=HEADERS)
+_KEYED: dict[str, Any] = {"parameters": [KEY]}
 
 
 def include(app: FastAPI, deployed: Deployed) -> None:
@@ -41,26 +46,27 @@ def include(app: FastAPI, deployed: Deployed) -> None:
 
 
 def _router(deployed: Deployed) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["openai"], responses=REFUSALS)
+    routes = APIRouter(prefix="/v1", tags=["openai"], responses=_REFUSED)
     writers, retries = Writers(deployed), Retries()
 
-    @routes.get("/models")
-    def list_models() -> dict[str, Any]:
+    @routes.get("/models", responses=told(schemas.ModelList, "The models"))
+    def list_models() -> JSONResponse:
         """Every app that is a model."""
-        return {"object": "list", "data": [_model(app) for app in deployed.apps.list() if app.model]}
+        models = [_model(app) for app in deployed.apps.list() if app.model]
+        return JSONResponse({"object": "list", "data": models})
 
-    @routes.get("/models/{model}")
-    def read_model(model: Annotated[str, Path(max_length=80)]) -> dict[str, Any]:
+    @routes.get("/models/{model}", responses=told(schemas.Model, "The model"))
+    def read_model(model: Annotated[str, Path(max_length=80, description="an app's name")]) -> JSONResponse:
         """A model: NAME, or NAME@VERSION."""
-        return _model(deployed.model(model, (Chat, Embeddings)))
+        return JSONResponse(_model(deployed.model(model, (Chat, Embeddings))))
 
-    @routes.post("/chat/completions", responses=_STREAM)
-    async def complete(body: ChatRequest, request: Request) -> Response:
+    @routes.post("/chat/completions", responses=_COMPLETION, openapi_extra=_KEYED)
+    async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
         """A chat app's answer. With a seed it is the same whenever it is asked for, on every device."""
         return await written(body, request)
 
-    @routes.post("/completions", responses=_STREAM)
-    async def go_on(body: PlainRequest, request: Request) -> Response:
+    @routes.post("/completions", responses=_TEXT, openapi_extra=_KEYED)
+    async def create_completion(body: PlainRequest, request: Request) -> Response:
         """The same of a text as it is, without turns."""
         return await written(body, request)
 
@@ -79,8 +85,8 @@ def _router(deployed: Deployed) -> APIRouter:
                 await anext(pieces)
         return JSONResponse(completion.whole(), headers=completion.headers())
 
-    @routes.post("/embeddings")
-    async def embed(body: EmbeddingsRequest, request: Request) -> Response:
+    @routes.post("/embeddings", responses=_VECTORS, openapi_extra=_KEYED)
+    async def create_embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         """A vector for each text, with as few tasks as the encoder's rows allow."""
         app = await run_in_threadpool(deployed.model, body.model, (Embeddings,))
         return await _embedded(deployed, app, body, request, await retries.key(request))
@@ -113,6 +119,6 @@ async def _embedded(
     return JSONResponse(content, headers=service.headers(jobs[-1]))
 
 
-def _model(app: App) -> dict[str, Any]:
+def _model(app: App) -> schemas.Model:
     created = int(datetime.fromisoformat(app.created).timestamp())
     return {"id": app.name, "object": "model", "created": created, "owned_by": "eigentensor"}

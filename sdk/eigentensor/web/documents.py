@@ -109,6 +109,9 @@ def _complete(operation: dict[str, Any], everywhere: Sequence[int]) -> None:
     for response in responses.values():
         if "$ref" in response:
             response.pop("description", None)
+        if "content" in response:  # first what is answered where Accept says nothing: generated clients read that
+            kinds = sorted(response["content"].items(), reverse="requestBody" not in operation)
+            response["content"] = dict(kinds)
         for media in response.get("content", {}).values():
             media.pop("itemSchema", None)  # a word of OpenAPI 3.2
     for media in operation.get("requestBody", {}).get("content", {}).values():
