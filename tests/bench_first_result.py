@@ -22,18 +22,24 @@ GOAL = 60.0
 MARKS = {"network": "eigentensor ", "posted": "posted ", "accepted": "accepted:", "committed": "committed:"}
 
 
-def started(folder: Path) -> "subprocess.Popen[str]":
-    """The command; whatever the user would keep lies in `folder`, and so do the model and `out.safetensors`."""
+def environment(folder: Path) -> dict[str, str]:
+    """Whatever the user would keep lies in the folder."""
+    own = {f"XDG_{word}_HOME": str(folder / word.lower()) for word in ("STATE", "CACHE", "DATA", "CONFIG")}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("EIGENTENSOR_")}
+    return kept | own | {"TMPDIR": str(folder)}
+
+
+def started(folder: Path, *more: str) -> "subprocess.Popen[str]":
+    """The command, with more words; the model and `out.safetensors` lie in the folder, too."""
     made, arrays = mlp()
     model = saved(made, folder)
     (name, array), *_ = arrays.items()
     np.save(folder / "input.npy", array)
-    own = {f"XDG_{word}_HOME": str(folder / word.lower()) for word in ("STATE", "CACHE", "DATA", "CONFIG")}
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("EIGENTENSOR_")}
     words = ["run", str(model), "-i", f"{name}=@{folder / 'input.npy'}", "-o", str(folder / "out.safetensors")]
-    command = [sys.executable, "-m", "eigentensor_client", *words, "--wait", "checked"]
-    environment = kept | own | {"TMPDIR": str(folder)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    command = [sys.executable, "-m", "eigentensor_client", *words, "--wait", "checked", *more]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(folder)
+    )
 
 
 def first_result(folder: Path) -> tuple[dict[str, float], str]:

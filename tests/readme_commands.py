@@ -21,6 +21,17 @@ def commands(readme: Path, section: str = "") -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in shown if _COMMAND.match(line)]
 
 
+def blocks(readme: Path) -> list[tuple[str, str, str]]:
+    """Section, language and text of each block, in order."""
+    found, section = [], ""
+    for title, language, text in re.findall(r"^#+ ([^\n]*)$|^```(\w*)\n(.*?)^```$", readme.read_text(), re.M | re.S):
+        if title:
+            section = title
+        else:
+            found.append((section, language, text))
+    return found
+
+
 def mentioned(readme: Path) -> set[str]:
     """What a file names in its text as a command: words of `eigentensor …` without options and arguments."""
     return set(re.findall(r"`eigentensor ((?:[a-z]+ ?)+)", readme.read_text()))

@@ -1,13 +1,16 @@
 """One command on a machine where nothing runs: a model in, a checked result out, and nothing left behind."""
 
+import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from bench_first_result import first_result, started
+from bench_first_result import environment, first_result, started
 from eigentensor import reference
 from eigentensor.capture import import_onnx
 from eigentensor.store import load_safetensors
@@ -41,4 +44,24 @@ def test_ctrl_c_ends_the_network_and_says_so(tmp_path: Path) -> None:
     assert "the local network ends, and the task with it" in rest and "Traceback" not in rest
     assert not psutil.wait_procs(family, timeout=30)[1]
     assert not (tmp_path / "out.safetensors").exists()
+    assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())
+
+
+def test_a_network_that_is_kept_serves_other_commands_until_ctrl_c(tmp_path: Path) -> None:
+    with started(tmp_path, "--keep") as process:
+        assert process.stdout is not None
+        said = next(line for line in process.stdout if "the local network goes on until Ctrl-C" in line or not line)
+        assert said and (tmp_path / "out.safetensors").exists()
+        words = [sys.executable, "-m", "eigentensor_client", "ps", "--json"]
+        listed = subprocess.run(
+            words, env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=True
+        )
+        (task,) = json.loads(listed.stdout)["tasks"]
+        assert task["checked"] == "checked(1)"
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) >= 4
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 130 and "Traceback" not in rest
+    assert not psutil.wait_procs(family, timeout=30)[1]
     assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())

@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
+from eigentensor import GraphBuilder, reference, tracing
 from eigentensor_client.cli import app, main
-from readme_commands import READMES, ROOT, commands, mentioned
+from readme_commands import READMES, ROOT, blocks, commands, mentioned
 
 VERBS: Any = get_command(app)
 named = pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -62,3 +64,72 @@ def test_what_the_clients_page_says_of_cheating_runs(tmp_path: Path, monkeypatch
             main(words[1:])
         assert not ended.value.code, words
     assert {path.stem for path in (tmp_path / "pictures").iterdir()} == {"payoffs", "frontier", "operator", "verifier"}
+
+
+#: Where the blocks of a section are executed; where they are not, why.
+BLOCKS = {
+    "README.md": {
+        "Try it": "scripts/demo and scripts/test themselves; what demo prints is told, with other addresses each time",
+        "Ten lines": "test_the_ten_lines_run",
+        "Three lines": "integration/test_three_lines.py, and paid in e2e/test_three_lines.py",
+        "Three terminals": "e2e/test_commands.py",
+    },
+    "client/README.md": {
+        "A function": "e2e/test_readme.py",
+        "Python": "e2e/test_readme.py",
+        "One command": "integration/test_first_result.py, with the model that it makes",
+        "Three terminals": "e2e/test_commands.py",
+        "Challenging a result": "integration/test_challenge.py: needs a wrong result, and its uuid",
+        "Receipts": "e2e/test_commands.py, with another task",
+        "Sessions": "e2e/test_readme.py",
+        "Programs over HTTP": "e2e/test_serve.py: a service that goes on, and its tokens",
+        "Apps": "e2e/test_apps.py, with other names",
+        "Models": "integration/test_openai_local.py: the example's training takes minutes",
+        "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
+    },
+    "sdk/README.md": {
+        "The format, version 1": "no program: the encoding",
+        "Body record: a loop nest over one expression": "no program: the encoding",
+        "A worked example": "unit/test_program_vectors.py holds it to the encoder",
+        "Traces and witnesses": "test_the_library_does_what_its_page_shows",
+        "Fast execution": "lines about three programs: differential/test_compiled.py, and test_kept.py beside it",
+        "Graphs": "test_the_library_does_what_its_page_shows",
+    },
+    "client/examples/README.md": {
+        "A language model": "e2e/test_language_model.py, a smaller one: this one's training takes minutes",
+    },
+}
+
+
+@pytest.mark.parametrize("page", BLOCKS)
+def test_every_block_is_executed_or_there_is_a_reason(page: str) -> None:
+    """Who adds a block says here where it is executed."""
+    assert {section for section, _, _ in blocks(ROOT / page)} == BLOCKS[page].keys()
+    for where in BLOCKS[page].values():
+        for test in re.findall(r"(?:unit|integration|differential|e2e)/\w+\.py", where):
+            assert (ROOT / "tests" / test).exists()
+        for test in re.findall(r"test_\w+(?!\w|\.py)", re.sub(r"\w+/\w+\.py", "", where)):
+            assert test in globals()
+
+
+def run_python(section: str, **names: Any) -> dict[str, Any]:
+    [code] = [text for title, kind, text in blocks(ROOT / "sdk" / "README.md") if (title, kind) == (section, "python")]
+    exec(compile(code, f"sdk/README.md, {section}", "exec", dont_inherit=True), names)
+    return names
+
+
+def test_the_library_does_what_its_page_shows() -> None:
+    random = np.random.default_rng(0)
+    graph = run_python("Graphs", weights=random.standard_normal((64, 6), dtype=np.float32))["graph"]
+    x = random.standard_normal((8, 64), dtype=np.float32)
+    result = reference.execute(graph.program, {"x": x, **graph.weights}).outputs["y"]
+    assert result.shape == (8, 3) and np.allclose(result.sum(axis=-1), 1)
+
+    # Eight calls, of which the eighth reads the fourth.
+    builder = GraphBuilder()
+    x = builder.input("x", (16, 16))
+    made = [x @ builder.weight(f"w{n}", random.standard_normal((16, 16), dtype=np.float32)) for n in range(7)]
+    last = builder.weight("last", random.standard_normal((16, 16), dtype=np.float32))
+    graph = builder.compile({**{f"a{n}": y for n, y in enumerate(made)}, "z": (made[3] @ last).relu()})
+    tensors = {"x": random.standard_normal((16, 16), dtype=np.float32), **graph.weights}
+    run_python("Traces and witnesses", program=graph.program, tensors=tensors, **vars(tracing))

@@ -161,7 +161,8 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
     shown = Show(session.client.network)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
     lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
-    fields = {"step": step, "states": result.states_root.hex(), **shown.result(result)}
+    own = {"schema": "eigentensor.step/1", "step": step, "states": result.states_root.hex()}
+    fields = {**shown.result(result), **own}
     screen.result("eigentensor.step/1", fields, *lines)
 
 

@@ -1,0 +1,83 @@
+"""What the client's page shows in Python, and of sessions, runs on a network."""
+
+import subprocess
+import sys
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+from eigentensor.chain import to_wei
+from eigentensor.store import load_safetensors
+from eigentensor_client import Client
+from eigentensor_client.cli import main
+from eigentensor_client.devnet import Party
+from eigentensor_client.function import function
+from eigentensor_client.orders import Terms
+from readme_commands import ROOT, blocks, commands
+
+pytestmark = pytest.mark.slow
+
+PAGE = ROOT / "client" / "README.md"
+EXAMPLES = ROOT / "client" / "examples"
+
+
+def run_python(section: str, **names: Any) -> dict[str, Any]:
+    """Executes the Python block of a section; what it has defined then."""
+    [code] = [text for title, language, text in blocks(PAGE) if (title, language) == (section, "python")]
+    exec(compile(code, f"README.md, {section}", "exec", dont_inherit=True), names)
+    return names
+
+
+def test_the_commands_of_a_session_run(
+    operators: list[Party], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "client").symlink_to(ROOT / "client")
+    monkeypatch.chdir(tmp_path)
+    for program, *words in commands(PAGE, "Sessions"):
+        if program == "python":
+            subprocess.run([sys.executable, *words], check=True, timeout=120)
+            continue
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert not ended.value.code, f"{' '.join(words)}: {capsys.readouterr().err}"
+    assert load_safetensors(tmp_path / "out.safetensors")["output"].shape == (1, 1, 16)
+
+
+def test_the_python_of_a_session_runs(operators: list[Party], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = run_path(str(EXAMPLES / "decoder.py"))["program"]
+    x, y = np.random.default_rng(0).standard_normal((2, 1, 1, 16), dtype=np.float32)
+    found = run_python(
+        "Sessions",
+        Client=Client,
+        Path=Path,
+        program=graph.program,
+        weights=dict(graph.weights),
+        states=dict(graph.states),
+        terms=Terms(to_wei("0.05"), exec=60),
+        x=x,
+        y=y,
+    )
+    assert found["session"].step == 2 and found["states"].keys() == {"keys", "values"}
+
+
+def test_a_function_and_a_client_run(
+    operators: list[Party], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = Tensor(np.eye(4, dtype=np.float32), device="CPU").realize()
+    images = np.ones((2, 4), np.float32)
+
+    def net(images: Tensor) -> Tensor:
+        return images @ weight
+
+    monkeypatch.setattr(function, "exec", 60)
+    found = run_python("A function", Tensor=Tensor, model=net, x=Tensor(images, device="CPU"))
+    assert np.array_equal(found["y"].numpy(), images)
+    assert capsys.readouterr().out.startswith("[[1. 1. 1. 1.]")
+    found = run_python("Python", net=net, images=images)
+    assert np.array_equal(found["result"].outputs["output"], images)
+    assert "final, " in capsys.readouterr().out
