@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -189,12 +190,20 @@ def _report(name: str, told: dict[str, str], code: int, *, as_json: bool) -> Non
             typer.echo(f"{word}  {text}", err=True)
 
 
+def _prepare_streams() -> None:
+    """Streams that were closed lead nowhere. What a terminal has no letters for, or is no text, is written escaped."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 -- as long as the process lives
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and exits with a code of the table in client/README.md."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII alone, names that are no text
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     as_json = "--json" in words
     if COMPLETES in os.environ:
         from typer._completion_classes import completion_init
@@ -202,6 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         completion_init()
     try:
         code = get_command(app)(words, prog_name="eigentensor", complete_var=COMPLETES, standalone_mode=False)
+        sys.stdout.flush()
     except EigenTensorError as error:
         report(error, as_json=as_json)
         code = error.exit_code
@@ -215,6 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except typer.Abort:  # a question was not answered
         code = 130
+    except BrokenPipeError:  # whoever read stdout has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
     except OSError as error:
         if error.errno not in PLACES:
             raise

@@ -26,10 +26,14 @@ def console(*, stderr: bool = False, file: TextIO | None = None, width: int | No
     """Prints text as it is; tables are as wide as `width`, or the terminal, and wide where there is none."""
     from rich.console import Console
 
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # as every other write to it does
+
     if width is None and not (file or (sys.stderr if stderr else sys.stdout)).isatty():
         width = 160
     quiet = stderr and QUIET.get()
-    return Console(file=file, stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=quiet)
+    return Piped(file=file, stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=quiet)
 
 
 def short(name: str) -> str:

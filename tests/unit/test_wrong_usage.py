@@ -83,3 +83,20 @@ def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -
         done = subprocess.run(command, capture_output=True, env=environment, timeout=60)
         assert (done.returncode, done.stdout) == (code, b""), done.stderr
         assert done.stderr.startswith(b"error  cannot read") and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "says"),
+    [
+        ("network list >&-", 0, ""),
+        ("network list >&- 2>&-", 0, ""),
+        ("wallet new key <&-", 3, "there is no terminal"),
+        ("network list | true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("network list >/dev/full", 3, "No space left on device"),
+    ],
+)
+def test_streams_may_be_closed_broken_or_full(shell: str, code: int, says: str) -> None:
+    line = f"{sys.executable} -m eigentensor_client {shell}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr
