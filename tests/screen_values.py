@@ -98,9 +98,11 @@ EXPLAINED: dict[str, Any] = {
 }  # fmt: skip
 OPERATORS: list[dict[str, Any]] = [
     {"operator": ALICE, "member": True, "signer": BOB, "collateral_cap": "0", "stake_cap": str(2 * WAD), "seats": "4",
-     "stake": str(10 * WAD), "locked_shares": "0", "tasks": {"final": 41, "revealed": 2, "failed": 1}},
+     "stake": str(10 * WAD), "locked_shares": "0", "tasks": {"final": 41, "revealed": 2, "failed": 1},
+     "lately": {"tasks": 16, "lowest_price": str(WAD // 100), "median_price": str(3 * WAD // 100),
+                "highest_price": str(5 * WAD // 100), "median_blocks": 4}},
     {"operator": CAROL, "member": False, "signer": None, "collateral_cap": "0", "stake_cap": "0", "seats": "0",
-     "stake": None, "locked_shares": None, "tasks": {"convicted": 1}},
+     "stake": None, "locked_shares": None, "tasks": {"convicted": 1}, "lately": None},
 ]  # fmt: skip
 
 

@@ -74,7 +74,7 @@ NETWORKS = [
 
 
 def _plan(screen: Screen) -> None:
-    found = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=3)
+    found = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
     screen.result("eigentensor.plan/1", SHOW.plan(found), *SHOW.plan_lines(found))
 
 

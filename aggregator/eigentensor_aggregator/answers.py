@@ -1,6 +1,7 @@
 """What the gateway says about tasks and operators, as JSON. Amounts are strings of wei, roots and hashes are hex."""
 
 from collections.abc import Mapping, Sequence
+from statistics import median_low
 from typing import cast
 
 from eth_utils.address import is_address, to_checksum_address
@@ -169,8 +170,11 @@ def explanation(
     }
 
 
-def operator(row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None) -> Operator:
-    """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
+def operator(
+    row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None, accepted: Sequence[TaskView] = ()
+) -> Operator:
+    """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer. `accepted`
+    are the tasks that it accepted last."""
     return {
         "operator": row.operator,
         "member": row.member,
@@ -181,6 +185,23 @@ def operator(row: OperatorRow, tasks: Mapping[str, int], standing: Standing | No
         "stake": _text(standing.stake if standing else None),
         "locked_shares": _text(standing.locked if standing else None),
         "tasks": dict(tasks),
+        "lately": _lately(accepted),
+    }
+
+
+def _lately(accepted: Sequence[TaskView]) -> schemas.Lately | None:
+    prices = [view.price for view in accepted if view.price is not None]
+    took = [
+        v.committed_at - v.accepted_at for v in accepted if v.committed_at is not None and v.accepted_at is not None
+    ]
+    if not prices:
+        return None
+    return {
+        "tasks": len(prices),
+        "lowest_price": str(min(prices)),
+        "median_price": str(median_low(prices)),
+        "highest_price": str(max(prices)),
+        "median_blocks": median_low(took) if took else None,
     }
 
 

@@ -8,6 +8,8 @@ from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, TaskRow
 from eigentensor_aggregator.tasks import TaskView
 
+RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
+
 
 class Queries:
     """Pages and counts over a database."""
@@ -92,6 +94,10 @@ class Queries:
                 if executor is not None:
                     result.setdefault(executor, {})[state] = count
         return result
+
+    def accepted(self, operator: str) -> list[TaskView]:
+        """The tasks that an operator accepted, the newest ones, as far as they tell what it asks for now."""
+        return self.tasks(executor=operator, limit=RECENT)
 
     def add_decline(self, row: DeclineRow, limit: int) -> bool:
         """Keeps an operator's last word on a task; False if too many have spoken."""

@@ -101,16 +101,24 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.get("/operators", responses=told(Operators, "The operators"))
     def list_operators() -> JSONResponse:
-        """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state."""
+        """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
+        for which prices and how fast it worked lately."""
         rows, executed = parts.queries.operators(), parts.queries.executed()
         try:
             standings = parts.standings.of([row.operator for row in rows])
         except ChainError:
             standings = {}
-        said = [(row, executed.get(row.operator, {}), standings.get(row.operator)) for row in rows]
         operators: Operators = {
             "schema": "eigentensor.operators/1",
-            "operators": [answers.operator(*one) for one in said],
+            "operators": [
+                answers.operator(
+                    row,
+                    executed.get(row.operator, {}),
+                    standings.get(row.operator),
+                    parts.queries.accepted(row.operator) if row.operator in executed else (),
+                )
+                for row in rows
+            ],
         }
         return JSONResponse(operators)
 

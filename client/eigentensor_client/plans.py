@@ -1,5 +1,8 @@
 """What an order would cost, before anything is paid. Pure."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from eigentensor import economics, merkle
 from eigentensor.economics import Parameters
 from eigentensor.program.codec import encode
@@ -7,11 +10,16 @@ from eigentensor.program.cost import costs
 from eigentensor_client.orders import Terms, Work, check_fee, escrow
 from eigentensor_client.results import Plan
 
+Operators = Sequence[Mapping[str, Any]]
 
-def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: int | None) -> Plan:
-    """A valid work on valid terms, for an account with these wei in the market and in its wallet."""
+
+def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: Operators | None) -> Plan:
+    """A valid work on valid terms, for an account with these wei in the market and in its wallet. `operators` is the
+    gateway's list of them, None if it does not answer."""
     from eigentensor.runtime.memory import estimate_memory_requirements  # with tinygrad: most verbs do without
 
+    members = [one for one in operators or () if one["member"]]
+    lately = [one["lately"] for one in members if one.get("lately")]
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
     return Plan(
         program=merkle.program_root(encoded).hex(),
@@ -38,5 +46,7 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
         final_after=economics.challenge_window(p, terms.exec),
         balance=balance,
         tokens=tokens,
-        operators=operators,
+        operators=None if operators is None else len(members),
+        lowest_paid=min((int(paid["lowest_price"]) for paid in lately), default=None),
+        highest_paid=max((int(paid["highest_price"]) for paid in lately), default=None),
     )

@@ -20,7 +20,7 @@ from eigentensor_client import orders, views, waiting
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
 from eigentensor_client.orders import Roots, Terms, Work
-from eigentensor_client.plans import plan
+from eigentensor_client.plans import Operators, plan
 from eigentensor_client.results import Plan, TaskView
 from eigentensor_client.transfer import Tell, bound, silent, upload
 
@@ -86,9 +86,9 @@ class Payer:
     def _parameters(self) -> economics.Parameters:
         return self.network.deployment.parameters
 
-    def _operators(self) -> int | None:
+    def _operators(self) -> Operators | None:
         try:
-            return len(self.gateway.operators()["operators"])
+            return self.gateway.operators()["operators"]
         except StoreError:
             return None
 

@@ -19,7 +19,9 @@ class Plan:
     """What an order would cost. Amounts are wei of the market's token, rates WAD, times blocks, sizes bytes.
 
     `detection` is the probability that somebody else than the executor re-executes the task; `stake` is locked until
-    the task cannot be convicted any more, and lost with a conviction, as is `collateral`.
+    the task cannot be convicted any more, and lost with a conviction, as is `collateral`. `lowest_paid` and
+    `highest_paid` are of the tasks, whatever those were, that members accepted last: None where there is none, or the
+    gateway does not answer.
     """
 
     program: str
@@ -47,6 +49,8 @@ class Plan:
     balance: int
     tokens: int
     operators: int | None
+    lowest_paid: int | None
+    highest_paid: int | None
 
     @property
     def affordable(self) -> bool:

@@ -108,6 +108,12 @@ def test_a_task_is_followed_to_its_end_and_closed(
     assert row["member"] and row["signer"] == operator.address and row["tasks"] == {"final": 1}
     assert row["stake"] == str(operator.stake_of(operator.address)) and row["locked_shares"] == "0"
     assert row["seats"] == str(operator.seats_of(operator.address)) != "0"
+    price, blocks = (
+        dict.fromkeys(("lowest_price", "median_price", "highest_price"), said["price"]),
+        {event["event"]: event["block"] for event in said["events"]},
+    )
+    assert row["lately"] == {"tasks": 1, **price, "median_blocks": blocks["Committed"] - blocks["Accepted"]}
+    assert listed[anvil_account(6).address]["lately"] is None
     metrics = httpx.get(url + "/metrics").text
     assert 'et_tasks{state="final"} 1.0' in metrics and 'et_tx_total{kind="close",outcome="mined"} 1.0' in metrics
 

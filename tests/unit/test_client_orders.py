@@ -1,6 +1,7 @@
 """What a client signs: pure, so every case is spelled out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -112,10 +113,21 @@ def test_what_is_no_rate_is_refused(word: str) -> None:
 
 
 def test_a_plan_says_all_that_can_be_spent_and_what_cheating_costs() -> None:
-    seen = plan(WORK, TERMS, LOCAL, balance=1000, tokens=1099, operators=3)
+    seen = plan(WORK, TERMS, LOCAL, balance=1000, tokens=1099, operators=None)
     assert seen.escrow == 2100
     assert not seen.affordable
-    assert plan(WORK, TERMS, LOCAL, balance=1000, tokens=1100, operators=3).affordable
+    assert plan(WORK, TERMS, LOCAL, balance=1000, tokens=1100, operators=None).affordable
     assert seen.stake == stake(LOCAL, ORDER, 1000) == economics.stake(LOCAL, 1000, 0, CHECK_RATE, 1)
     assert seen.collateral == economics.collateral(LOCAL, 1000, 1, 1100)
     assert WAD // 8 < seen.detection < CHECK_RATE
+
+
+def test_a_plan_says_what_members_were_paid_lately() -> None:
+    def operator(low: str, high: str, *, member: bool = True) -> dict[str, Any]:
+        return {"member": member, "lately": {"lowest_price": low, "highest_price": high}}
+
+    found = [operator("30", "50"), operator("9", "40"), operator("1", "99", member=False), {"member": True}]
+    seen = plan(WORK, TERMS, LOCAL, balance=0, tokens=0, operators=found)
+    assert (seen.operators, seen.lowest_paid, seen.highest_paid) == (3, 9, 50)
+    new = plan(WORK, TERMS, LOCAL, balance=0, tokens=0, operators=[{"member": True, "lately": None}])
+    assert (new.operators, new.lowest_paid, new.highest_paid) == (1, None, None)

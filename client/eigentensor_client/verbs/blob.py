@@ -22,6 +22,7 @@ def put(
 
     with looking(network, json=json) as (screen, _, gateway):
         with screen.goes_on("what has arrived is kept: the same command goes on"), screen.work() as bar:
+            bar(f"hashing {file.name}")
             blob = gateway.store.put(existing(file))
             gateway.upload(blob, lambda done, total: bar(f"uploading {file.name}", done, total))
             names = gateway.store.names(blob)

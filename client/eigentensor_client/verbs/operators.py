@@ -1,6 +1,6 @@
 """`eigentensor operator list`: who executes programs on a network, for clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -21,7 +21,7 @@ FAILED = ("failed", "convicted")
 
 @app.command("list")
 def list_operators(network: options.NetworkName = None, json: options.Json = False) -> None:
-    """List the operators of a network: what they have at stake, and how their tasks ended."""
+    """List the operators of a network: stake, what they were paid lately and how fast, how their tasks ended."""
     with looking(network, json=json) as (screen, chosen, gateway):
         found = gateway.operators()
         screen.result(found["schema"], found, operators_table(found["operators"], chosen.deployment))
@@ -30,8 +30,16 @@ def list_operators(network: options.NetworkName = None, json: options.Json = Fal
 def operators_table(found: Sequence[Mapping[str, Any]], deployment: "Deployment") -> "Table":
     """Members first, those with most stake first."""
     ranked = sorted(found, key=lambda o: (not o["member"], -int(o["stake"] or 0), o["operator"]))
-    head = ("operator", "stake", "at most in a task", "seats", "final", "failed", "now")
+    head = ("operator", "stake", "at most in a task", "seats", "lately paid", "in blocks", "final", "failed", "now")
     return table(head, [_row(operator, deployment) for operator in ranked])
+
+
+def _lately(lately: Mapping[str, Any] | None, tokens: "Callable[[str], str]") -> tuple[str, str]:
+    """For what it worked, and how fast: as the chain has it, whatever those tasks were."""
+    if lately is None:
+        return "–", "–"
+    blocks = lately["median_blocks"]
+    return tokens(lately["median_price"]), "–" if blocks is None else str(blocks)
 
 
 def _row(operator: Mapping[str, Any], deployment: "Deployment") -> list[str]:
@@ -47,6 +55,7 @@ def _row(operator: Mapping[str, Any], deployment: "Deployment") -> list[str]:
         tokens(operator["stake"]),
         tokens(operator["stake_cap"]),
         str(operator["seats"]),
+        *_lately(operator.get("lately"), tokens),
         str(tasks.get(DONE, 0)),
         str(sum(tasks.get(state, 0) for state in FAILED)),
         str(now),

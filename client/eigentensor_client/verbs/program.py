@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Program files: capture, import, check, show.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file.")]
-
+_NOTHING = "nothing was written: the same command begins again"
 
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Where to write the program [the name of FILE, with .program].")
@@ -45,8 +45,11 @@ def capture(
     from eigentensor_client.sources import of_python
 
     file, _, name = source.partition(":")
-    graph = of_python(Path(file), name or "program", weights)
-    _write(graph, output or Path(Path(file).stem).with_suffix(".program"), None, Screen(as_json=json))
+    screen = Screen(as_json=json)
+    with screen.goes_on(_NOTHING), screen.work() as bar:
+        bar(f"capturing {source}")
+        graph = of_python(Path(file), name or "program", weights)
+    _write(graph, output or Path(Path(file).stem).with_suffix(".program"), None, screen)
 
 
 @app.command("import")
@@ -66,8 +69,11 @@ def import_(
     from eigentensor.capture import import_onnx
     from eigentensor_client.files import existing
 
-    graph = import_onnx(existing(model), _shapes(shape))
-    _write(graph, output or Path(model.stem).with_suffix(".program"), weights, Screen(as_json=json))
+    screen, shapes = Screen(as_json=json), _shapes(shape)
+    with screen.goes_on(_NOTHING), screen.work() as bar:
+        bar(f"importing {model}")
+        graph = import_onnx(existing(model), shapes)
+    _write(graph, output or Path(model.stem).with_suffix(".program"), weights, screen)
 
 
 @app.command()

@@ -165,12 +165,21 @@ class Show:
 
     def plan(self, plan: Plan) -> "schemas.Plan":
         """What an order would cost."""
-        fields = {name: str(value) if name in _AS_TEXT else value for name, value in asdict(plan).items()}
+        wei = {name: value for name, value in asdict(plan).items() if name in _AS_TEXT and value is not None}
+        fields = asdict(plan) | {name: str(value) for name, value in wei.items()}
         return cast("schemas.Plan", {"schema": "eigentensor.plan/1", **fields, "affordable": plan.affordable})
+
+    def _supply(self, plan: Plan) -> str:
+        if plan.operators is None:
+            return "unknown: the gateway does not answer"
+        if plan.lowest_paid is None or plan.highest_paid is None:
+            return str(plan.operators)
+        lowest, highest = self.amount(plan.lowest_paid), self.amount(plan.highest_paid)
+        prices = lowest if lowest == highest else f"{lowest} to {highest}"
+        return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
 
     def plan_lines(self, plan: Plan) -> list[str | Table]:
         ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
-        supply = "unknown: the gateway does not answer" if plan.operators is None else str(plan.operators)
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
         gain = self.amount(plan.max_price + plan.value_at_risk)
         rows = [
@@ -182,7 +191,7 @@ class Show:
                        f"{self.amount(plan.check_fee)} each, paid only then"],
             ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
             ["funds", f"{self.amount(plan.balance)} in the market, {self.amount(plan.tokens)} in the wallet"],
-            ["operators", supply],
+            ["operators", self._supply(plan)],
             ["time", f"accepted within {plan.accept_within} blocks, a result within {plan.result_within} more, "
                      f"final {plan.final_after} later"],
             ["at stake", f"{self.amount(plan.stake)} of stake and {self.amount(plan.collateral)} of collateral, lost "
@@ -215,7 +224,7 @@ def write_result(
 
 _AS_TEXT = {
     "min_price", "max_price", "check_rate", "check_fee", "value_at_risk", "escrow", "detection", "stake",
-    "collateral", "penalty", "balance", "tokens",
+    "collateral", "penalty", "balance", "tokens", "lowest_paid", "highest_paid",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from eigentensor.errors import BindingError
 from eigentensor_client.defaults import LOCAL_PRICE
 from eigentensor_client.files import read_inputs, read_tensors, read_variables
 from eigentensor_client.orders import Terms, Work, read_rate
+from eigentensor_client.screen import Screen
 from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.verbs.options import Given, Offer
 
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def read_work(given: Given, gateway: "Keeper | None" = None) -> Work:
-    """The program and its tensors; the gateway is asked for a program that is named by its uuid."""
+    """The program and its tensors; the gateway is asked for a program that is named by its uuid. In a
+    terminal it shows that one is captured."""
     inputs, states, variables = read_inputs(given.input), read_tensors(given.states), read_variables(given.variable)
     if is_captured(given.program):
-        graph, inputs = captured(given.program, inputs, given.weights)
+        with Screen().work() as bar:
+            bar(f"capturing {given.program}")
+            graph, inputs = captured(given.program, inputs, given.weights)
         return Work(graph.program, inputs, dict(graph.weights), states or dict(graph.states), variables, given.repeat)
     program = read_program(given.program, gateway)
     return Work(program, inputs, read_tensors(given.weights), states, variables, given.repeat)

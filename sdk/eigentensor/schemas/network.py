@@ -106,6 +106,22 @@ class Network(TypedDict):
 
 
 @documented
+class Lately(TypedDict):
+    """What the chain says of the tasks that an operator accepted last: 16 at most, whatever those were."""
+
+    tasks: int
+    """How many they are."""
+    lowest_price: Wei
+    """Wei for the cheapest one."""
+    median_price: Wei
+    """Wei for the one in the middle."""
+    highest_price: Wei
+    """Wei for the dearest one."""
+    median_blocks: int | None
+    """Blocks from an acceptance to its commitment, in the middle; null if it committed to none."""
+
+
+@documented
 class Operator(TypedDict):
     """An operator that joined a market at some time."""
 
@@ -127,6 +143,8 @@ class Operator(TypedDict):
     """Shares that its tasks lock; null where the node did not answer."""
     tasks: dict[str, int]
     """How many of the tasks that it accepted are in which state."""
+    lately: Lately | None
+    """For which prices it worked lately, and how fast; null if it never accepted a task."""
 
 
 @documented

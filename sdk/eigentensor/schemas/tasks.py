@@ -474,6 +474,10 @@ class Plan(TypedDict):
     """Wei of the payer's tokens in its wallet."""
     operators: int | None
     """Members that could accept it; null if the gateway does not answer."""
+    lowest_paid: Wei | None
+    """The lowest price in wei for which they accepted tasks lately, whatever those were; null if there is none."""
+    highest_paid: Wei | None
+    """The highest one."""
     affordable: bool | None
     """Whether the payer has the escrow."""
     local: NotRequired[Literal[True]]
