@@ -10,7 +10,7 @@ from eigentensor import economics
 from eigentensor.chain import Event, State
 from eigentensor.economics import Parameters
 from eigentensor.schemas import tasks as schemas
-from eigentensor.schemas.network import Operator
+from eigentensor.schemas.network import Lately, Operator
 from eigentensor_aggregator.machine import deadline, seed_block, verifiers_by
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
@@ -189,7 +189,7 @@ def operator(
     }
 
 
-def _lately(accepted: Sequence[TaskView]) -> schemas.Lately | None:
+def _lately(accepted: Sequence[TaskView]) -> Lately | None:
     prices = [view.price for view in accepted if view.price is not None]
     took = [
         v.committed_at - v.accepted_at for v in accepted if v.committed_at is not None and v.accepted_at is not None

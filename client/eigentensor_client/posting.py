@@ -88,9 +88,10 @@ class Payer:
 
     def _operators(self) -> Operators | None:
         try:
-            return self.gateway.operators()["operators"]
+            found: Operators = self.gateway.operators()["operators"]
         except StoreError:
             return None
+        return found
 
     # ---- Posting ----
 
