@@ -159,7 +159,7 @@ def test_a_process_killed_while_somebody_waits_finishes_the_same_task_afterwards
     asked = {"json": body, "headers": {"idempotency-key": "k"}, "timeout": 120}
     with process(net, tmp_path) as (serving, url), ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(httpx.post, f"{url}/execute_graph_on_gpu", **asked)
-        while not httpx.get(f"{url}/v1/tasks").json()["tasks"]:
+        while not httpx.get(f"{url}/v1/tasks", timeout=60).json()["tasks"]:
             assert not waiting.done()
         serving.kill()
         with pytest.raises(httpx.TransportError):
