@@ -114,7 +114,7 @@ def test_a_task_over_http_is_executed_by_a_stranger_and_costs_what_the_book_says
 
         net.anvil.mine_past(client.task(task).deadline)
         events = http.get(f"/v1/tasks/{task}/events").text  # ends when the task does
-        assert events.rindex("event: final") > events.index("event: open")
+        assert events.rindex("event: final") > events.index("event: asked")
         said = http.get(f"/v1/tasks/{task}").json()
         assert said["state"] == "final" and said["price"] == answer.headers["eigentensor-price"]
         spent = http.get("/metrics").text.split("et_serve_spent_wei ")[-1].split()[0]

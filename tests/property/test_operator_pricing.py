@@ -1,5 +1,6 @@
 """Prices of an operator: never below what the task costs, and no lower where anything about it costs more."""
 
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -59,8 +60,9 @@ def test_the_costs_are_those_of_the_formula(r: Pricing, order: Order, c: Conditi
     stake = economics.stake(PARAMETERS, price, order.value_at_risk, order.check_rate, order.verifiers)
     held = stake + economics.collateral(PARAMETERS, price, order.verifiers, order.check_fee)
     years = economics.lifetime(PARAMETERS, order.exec) * c.block_seconds / (365.25 * 24 * 3600)
+    seconds = math.ceil(c.seconds * 1e9) / 1e9
     expected = (
-        r.price_per_hour * c.seconds / 3600, (GAS_ACCEPT + GAS_COMMIT) * gas, held * r.interest / WAD * years
+        r.price_per_hour * seconds / 3600, (GAS_ACCEPT + GAS_COMMIT) * gas, held * r.interest / WAD * years
     )  # fmt: skip
     for shown, whole in zip((costs.computing, costs.gas, costs.lock), expected, strict=True):
         assert whole * (1 - 1e-9) - 1 <= shown <= whole * 1.01 + 2

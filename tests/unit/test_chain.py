@@ -308,7 +308,7 @@ def test_a_key_that_cannot_be_had_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="EIGENTENSOR_KEYSTORE"):
         load_account()
     password.write_text("wrong")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read"):
         load_account(keystore, password)
     save_account(Account.create(), keystore, "right", iterations=1)
     with pytest.raises(ConfigError, match="cannot be opened"):

@@ -11,17 +11,18 @@ from eigentensor_client import screen
 from eigentensor_client.following import following
 from eigentensor_client.games import Here
 from eigentensor_client.screen import Screen
+from screen_values import GAME
 
 HERE = Here(None, lambda wei: f"{wei} wei", None)
 
 
 def game(number: int, moves: int, state: str = "open", block: int = 240) -> dict[str, Any]:
+    is_open = state == "open"
+    move = GAME["moves"][0]
     return {
-        "schema": "eigentensor.challenge/1", "game": number, "task": "ab" * 32, "executor": "0xE", "challenger": "0xC",
-        "bond": "24", "reward": "21", "state": state, "lost_by": None if state == "open" else "executor",
-        "turn": "executor" if state == "open" else None, "until": 250, "block": block, "phase": "tree",
-        "clocks": {"executor": 77, "challenger": 80}, "path": [], "payouts": [],
-        "moves": [{"by": "challenger", "what": f"move {n}", "block": n, "gas": n} for n in range(1, moves + 1)],
+        **GAME, "game": number, "state": state, "lost_by": None if is_open else "executor",
+        "turn": "executor" if is_open else None, "until": 250, "block": block, "phase": "tree", "path": [],
+        "moves": [{**move, "what": f"move {n}", "block": n, "gas": n} for n in range(1, moves + 1)],
     }  # fmt: skip
 
 

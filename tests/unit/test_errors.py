@@ -111,13 +111,14 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
         assert (code, str(code) in codes()) == (kind.exit_code, True)
         named = {"schema": "eigentensor.error/1", "error": kind.__name__, "exit_code": kind.exit_code}
         assert json.loads(out) == named | said
-        assert err == "error  what went wrong\n  fix  what to do\n"
+        assert err == f"capturing {file}\nerror  what went wrong\n  fix  what to do\n"
 
 
 def test_an_interrupted_command_ends_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "raises.py"
     file.write_text("raise KeyboardInterrupt")
-    assert ended(capsys, "program", "capture", str(file)) == (130, "", "")
+    said = f"capturing {file}\nnothing was written: the same command begins again\n"
+    assert ended(capsys, "program", "capture", str(file)) == (130, "", said)
 
 
 def test_wrong_usage_is_an_error_like_others(capsys: pytest.CaptureFixture[str]) -> None:
