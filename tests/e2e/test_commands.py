@@ -131,8 +131,8 @@ def test_a_receipt_is_written_at_any_time_and_its_result_executed_again(
     assert call("receipt", "check", "got.receipt", "--outputs", "w.safetensors")[0] == 8
     assert call("receipt", "get", task[:12], "-o", "nowhere/got.receipt")[0] == 3
     (folder / "other.receipt").write_bytes(receipt_vectors.load()["confirmed"].to_bytes())
-    code, _, err = call("receipt", "check", "other.receipt", "--deep")
-    assert code == 4 and "is not at the network's gateway" in err
+    code, out, err = call("receipt", "check", "other.receipt", "--deep")
+    assert code == 4 and "is not at the network's gateway" in err and "who signed what" in out
     assert call("receipt", "check", "other.receipt", "--chain")[0] == 8
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.errors import BindingError, BlobNotFound
+from eigentensor.errors import BindingError, BlobNotFound, EigenTensorError
 from eigentensor_client.screen import Bar, Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import MaxMemory, Unsafe
@@ -63,7 +63,7 @@ def check(
 
     receipt = receipts.load(file)
     proved = prove(receipt) + ([outputs_of(receipt, existing(outputs))] if outputs else [])
-    checked = receipts.Checked(receipt, tuple(proved))
+    checked, failed = receipts.Checked(receipt, tuple(proved)), None
     screen = Screen(as_json=json)
     if chain or deep:
         from eigentensor.chain import Reader
@@ -75,11 +75,14 @@ def check(
                     bar("asking the chain")
                     standing = compare(receipt, Reader(chosen))
                 if deep:
-                    look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
+                    try:
+                        look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
+                    except EigenTensorError as error:
+                        failed = error  # what is known without it is said before
             checked = receipts.Checked(receipt, tuple(proved), standing, look)
     screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
-    if (error := checked.failure()) is not None:
-        raise error
+    if (why := failed or checked.failure()) is not None:
+        raise why
 
 
 def _execute(
