@@ -1,6 +1,5 @@
 """Which blobs there are, and under which names."""
 
-from sqlalchemy import func
 from sqlmodel import col, or_, select
 
 from eigentensor.store import Kind, Names, Pieces
@@ -40,7 +39,3 @@ class BlobIndex:
         """All blob roots with their sizes."""
         with self._session() as session:
             return dict(session.exec(select(BlobRow.blob, BlobRow.size)).all())
-
-    def stored_bytes(self) -> int:
-        with self._session() as session:
-            return int(session.exec(select(func.coalesce(func.sum(BlobRow.size), 0))).one())

@@ -54,6 +54,8 @@ class Blobs:
         self._uploads: dict[str, Pieces] = {}
         self._own: set[str] = set()  # of which this process has verified and written every piece
         self._locks = [threading.Lock() for _ in range(64)]
+        self._stored = 0  # bytes of all blobs: a sum over the index takes longer the more there are
+        self._adding = threading.Lock()
         staging.mkdir(parents=True, exist_ok=True)
         try:
             self._files, root = fsspec.core.url_to_fs(url)
@@ -145,12 +147,17 @@ class Blobs:
             if computed != pieces:
                 raise StoreFull(f"blob {blob} was not written as it came", fix="Upload it again.")
             self._place(part, names.blob)
-            self._index.add(names, pieces)
+            self._add(names, pieces)
         finally:
             part.unlink(missing_ok=True)
             self._declared(blob).unlink(missing_ok=True)
             self._uploads.pop(blob, None)
             self._own.discard(blob)
+
+    def _add(self, names: Names, pieces: Pieces) -> None:
+        with self._adding:
+            self._index.add(names, pieces)
+            self._stored += names.size
 
     def _place(self, part: Path, blob: str) -> None:
         final = self._path(blob)
@@ -182,7 +189,7 @@ class Blobs:
         promised = sum(Pieces.from_json(json.loads(path.read_text()), self._limits.blob).size for path in uploads)
         if len(uploads) >= self._limits.uploads:
             raise StoreFull(f"{len(uploads)} uploads are in progress", fix="Try again later.")
-        if self._index.stored_bytes() + promised + size > self._limits.stored:
+        if self._stored + promised + size > self._limits.stored:
             raise StoreFull(f"this gateway stores at most {self._limits.stored} bytes", fix="Use another gateway.")
 
     def _have(self, blob: str) -> int:
@@ -208,6 +215,7 @@ class Blobs:
 
     def _find_unknown(self) -> None:
         known = self._index.sizes()
+        self._stored = sum(known.values())
         for path in self._files.find(self._root):
             blob = str(path).rpartition("/")[2]
             if len(blob) != 64 or blob in known:
@@ -217,7 +225,7 @@ class Blobs:
                 self._files.get_file(path, str(part))
                 names, pieces = describe(part)
                 if names.blob == blob:
-                    self._index.add(names, pieces)
+                    self._add(names, pieces)
             finally:
                 part.unlink(missing_ok=True)
 

@@ -360,6 +360,21 @@ def test_too_much_is_refused(url: str, gateway: Gateways) -> None:
         small.fetch(merkle.blob_root(b"\0" + BIG))
 
 
+def test_what_is_stored_counts_once_and_after_a_restart_and_without_the_database(
+    settings: Settings, serve: Serve
+) -> None:
+    limited = settings.model_copy(update={"max_stored": 300})
+
+    def given(url: str, *fills: int) -> list[int]:
+        blobs = [bytes([fill]) * 100 for fill in fills]
+        return [put(url, merkle.blob_root(blob).hex(), blob).status_code for blob in blobs]
+
+    assert given(serve(limited)[0], 0, 0, 0, 1) == [202] * 4
+    assert given(serve(limited)[0], 0, 1, 2, 3) == [202, 202, 202, 507]
+    other = limited.model_copy(update={"database": f"sqlite:///{settings.data}/other.sqlite"})
+    assert given(serve(other)[0], 2, 3) == [202, 507]
+
+
 @pytest.mark.parametrize(
     ("header", "status", "expected"),
     [

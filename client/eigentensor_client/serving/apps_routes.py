@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
-from starlette.concurrency import run_in_threadpool
 
 from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
@@ -85,9 +84,7 @@ async def _answered(
         body = asking.read_body(AppBody, data)
         return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
 
-    wanted = await run_in_threadpool(ask)
-    job = await asking.asked(deployed.service, request, wanted)
-    return await asking.answer(deployed.service, request, job, wanted.stage)
+    return await asking.executed(deployed.service, request, ask)
 
 
 def _described(deployed: Deployed, app: App) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self, TypeVar, cast
 
@@ -26,6 +28,7 @@ from eigentensor_client.serving.service import Service, caller_of
 TENSORS = "application/octet-stream"
 _TENSOR_TYPES = (TENSORS, "application/vnd.safetensors", "application/safetensors")
 Read = TypeVar("Read", bound=Body)
+Reader = Callable[[], Ask]  #: Of a request: takes long where its tensors are large. Raises what is wrong with them.
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -84,28 +87,41 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
     )
 
 
-async def read_ask(service: Service, request: Request, model: type[TaskBody], query: dict[str, Any]) -> Ask:
+async def read_ask(service: Service, request: Request, model: type[TaskBody], query: dict[str, Any]) -> Reader:
     """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query."""
     if is_tensors(request):
         try:
             body = model.model_validate({name: value for name, value in query.items() if value is not None})
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
-        data = await request.body()
-        return await run_in_threadpool(ask_of, service, body, data)
+        return partial(ask_of, service, body, await request.body())
     data = await request.body()
-    return await run_in_threadpool(lambda: ask_of(service, read_body(model, data)))
+    return lambda: ask_of(service, read_body(model, data))
 
 
-async def asked(service: Service, request: Request, ask: Ask) -> Job:
-    """The task of a request, posted now unless its Idempotency-Key names one already."""
-    return await posted(service, ask, caller_of(request), key_of(request))
+async def executed(service: Service, request: Request, read: Reader, *, waits: bool = True) -> Response:
+    """The answer to a request, whose task is posted now unless its Idempotency-Key names one already: the result if it
+    comes in the time that the caller allows, else where it will be (202)."""
+    stage, job = await posted(service, read, caller_of(request), key_of(request))
+    prefer, most = Prefer.of(request), service.settings.patience
+    seconds = most if prefer.wait is None else min(prefer.wait, most)
+    if not waits or prefer.asynchronous or not await finished(service, job, stage, seconds):
+        return accepted(service, job)
+    return await run_in_threadpool(lambda: rendered(service, job, service.backend.result(job), wants_json(request)))
 
 
-async def posted(service: Service, ask: Ask, caller: str, key: str | None) -> Job:
-    """The task of a caller, posted now unless the key names one already. Raises what `Backend.ask` does, StoreFull."""
-    await run_in_threadpool(service.check_room)
-    return await to_thread.run_sync(service.backend.ask, ask, caller, key, limiter=service.asking)
+async def posted(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
+    """The stage that will be waited for and the task of a caller, posted now unless the key names one already.
+
+    Raises what `read` and `Backend.ask` do, StoreFull.
+    """
+
+    def post() -> tuple[str, Job]:  # in one thread: to go to another takes longer than to read what is small
+        ask = read()
+        service.check_room()
+        return ask.stage, service.backend.ask(ask, caller, key)
+
+    return await to_thread.run_sync(post, limiter=service.asking)
 
 
 def key_of(request: Request) -> str | None:
@@ -118,38 +134,33 @@ def key_of(request: Request) -> str | None:
 
 async def finished(service: Service, job: Job, stage: str, seconds: float) -> bool:
     """Waits for a stage: whether it came true in time. Raises why it never will."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    backend, end = service.backend, asyncio.get_running_loop().time() + seconds
     while True:
         with service.changes.watched(job.task) as changed:
-            if await run_in_threadpool(service.backend.reached, job, stage):
+            if backend.is_local:  # it asks no chain: that takes less time than to change to a thread
+                is_reached = backend.reached(job, stage)
+            else:
+                is_reached = await run_in_threadpool(backend.reached, job, stage)
+            if is_reached:
                 return True
             try:
-                await asyncio.wait_for(changed.wait(), end - loop.time())
+                async with asyncio.timeout_at(end):
+                    await changed.wait()
             except TimeoutError:
                 return False
 
 
-async def answer(service: Service, request: Request, job: Job, stage: str) -> Response:
-    """The result of a task if it comes in the time that the caller allows, else where it will be (202)."""
-    prefer = Prefer.of(request)
-    patience = service.settings.patience if prefer.wait is None else min(prefer.wait, service.settings.patience)
-    if prefer.asynchronous or not await finished(service, job, stage, patience):
-        return accepted(service, job)
-    return await run_in_threadpool(lambda: rendered(service, job, service.backend.result(job), wants_json(request)))
-
-
 def accepted(service: Service, job: Job) -> Response:
     """202: the task, and where to ask for more."""
-    url = f"/v1/tasks/{job.task}"
+    task, url = service.backend.show(job), f"/v1/tasks/{job.task}"
     urls = {word: f"{url}/{word}" for word in ("events", "result", "explain", "cancel", "receipt")}
     content: Accepted = {
         "schema": "eigentensor.accepted/1",
         "task": job.task,
-        "stage": service.backend.show(job)["stage"],
+        "stage": task["stage"],
         "urls": cast(Urls, {"task": url, **urls}),
     }
-    return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": url, **service.headers(job)})
+    return JSONResponse(content, HTTPStatus.ACCEPTED, {"Location": url, **service.headers(task)})
 
 
 def wants_json(request: Request) -> bool:
@@ -164,11 +175,11 @@ def wants_json(request: Request) -> bool:
 
 def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Response:
     """The outputs as a safetensors file, or as JSON."""
-    headers = service.headers(job) | {"EigenTensor-States": outcome.states_root.hex()}
+    task = service.backend.show(job)
+    headers = service.headers(task) | {"EigenTensor-States": outcome.states_root.hex()}
     if not as_json:
         return FileResponse(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
     outputs = outputs_as_json(outcome.program, outcome.outputs)
-    task = service.backend.show(job)
     content: Result = {
         "schema": "eigentensor.result/1",
         "task": task,

@@ -12,7 +12,7 @@ from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
-from eigentensor_client.serving.book import Budget, Job
+from eigentensor_client.serving.book import Budget, Job, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class Ask:
     stage: str = "result"
     app: str | None = None
     budget: Budget | None = None
+
+    def named(self, caller: str, key: str | None) -> Key:
+        """The name of a caller's request, if it has one."""
+        return Key(caller, "" if key is None else self.fingerprint, key)
 
     @property
     def fingerprint(self) -> str:

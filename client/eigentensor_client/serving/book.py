@@ -38,7 +38,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a caller names a request by, and what it asks for: the same twice is one task."""
+    """What a caller names a request by, and what it asks for: the same twice is one task. A request without a key is
+    never the same as another: its fingerprint may be empty."""
 
     caller: str
     fingerprint: str

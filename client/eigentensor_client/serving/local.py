@@ -26,7 +26,7 @@ from eigentensor_client.orders import Work
 from eigentensor_client.results import Plan, Tensors
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving.backend import Ask, Outcome
-from eigentensor_client.serving.book import Book, Job, Key, State
+from eigentensor_client.serving.book import Book, Job, State
 from eigentensor_client.serving.changes import Changes
 from eigentensor_client.serving.kept import KEPT, Given, ResultFiles
 from eigentensor_client.serving.settings import Settings
@@ -89,7 +89,7 @@ class LocalBackend:
         return cast(schemas.Plan, {"schema": "eigentensor.plan/1", **unpaid, **size, "local": True})
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
-        named = Key(caller, ask.fingerprint, key)
+        named = ask.named(caller, key)
         if (known := self._book.known(named)) is not None:
             return known
         self._check(ask)
@@ -105,7 +105,7 @@ class LocalBackend:
     def _check(self, ask: Ask) -> None:
         if ask.weights is not None and ask.weights not in self._store:
             raise _missing(f"no weights {ask.weights}")
-        weights: Part = {} if ask.weights is None else bytes.fromhex(self._store.names(ask.weights).computed or "")
+        weights: Part = {} if ask.weights is None else bytes.fromhex(ask.weights)
         bound(Work(ask.program, ask.inputs, weights, self._states(ask), ask.variables, ask.repeat))
         needs, limits = needs_of(ask.program, ask.repeat), self._settings
         if needs.operations > limits.max_evaluations or needs.memory > limits.max_memory:
@@ -203,15 +203,13 @@ class LocalBackend:
 
     def reached(self, job: Job, stage: str) -> bool:
         """A local result is a result, whatever is waited for: nobody else will check it."""
-        job = self._book.job(job.task)
-        if job.problem is not None:
-            raise TaskError(job.problem["detail"], fix=job.problem.get("fix", ""))
-        return job.state is State.ENDED
+        return _has_ended(self._book.job(job.task))
 
     def result(self, job: Job) -> Outcome:
-        if not self.reached(job, "result"):
+        job = self._book.job(job.task)
+        if not _has_ended(job):
             raise NotYet(f"task {job.task} is not executed yet")
-        uuid, states = (self._book.job(job.task).outputs or "").split()
+        uuid, states = (job.outputs or "").split()
         path = self._results.path(job.task)
         if not path.exists():
             raise BlobNotFound(f"the result of task {job.task} is not kept any more", fix="Execute it again.")
@@ -250,6 +248,12 @@ class LocalBackend:
             "there is no receipt of what this machine executed itself: nobody signed it, nobody was paid",
             fix="Serve without --local.",
         )
+
+
+def _has_ended(job: Job) -> bool:
+    if job.problem is not None:
+        raise TaskError(job.problem["detail"], fix=job.problem.get("fix", ""))
+    return job.state is State.ENDED
 
 
 def _said(job: Job, stage: str, root: str | None = None) -> schemas.Task:

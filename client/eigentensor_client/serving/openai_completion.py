@@ -88,7 +88,8 @@ class Completion:
         """About the last task so far; where this machine executes there is none, and the state says so."""
         if not self.jobs:
             return {"EigenTensor-State": "local"}
-        return self.deployed.service.headers(self.jobs[-1])
+        service = self.deployed.service
+        return service.headers(service.backend.show(self.jobs[-1]))
 
     def _chunk(
         self, text: str | None, more: Mapping[str, str] | None = None, finish: str | None = None, **own: Any

@@ -2,6 +2,7 @@
 
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -102,8 +103,9 @@ async def _embedded(
     rows = await run_in_threadpool(openai_embeddings.read, body, pairs, Embeddings.shape(program)[1])
     jobs, vectors = [], []
     for number, inputs in enumerate(openai_embeddings.batches(rows, program)):
-        ask = deployed.ask(app, program, inputs)
-        jobs.append(await asking.posted(service, ask, caller_of(request), key and f"{key}.{number}"))
+        ask = partial(deployed.ask, app, program, inputs)
+        _, job = await asking.posted(service, ask, caller_of(request), key and f"{key}.{number}")
+        jobs.append(job)
     most = Embeddings.shape(program)[0]
     for number, job in enumerate(jobs):
         if not await asking.finished(service, job, app.stage, service.settings.patience):
@@ -116,7 +118,7 @@ async def _embedded(
         raise ExecutionError("the encoder's output has elements that are no numbers", fix="Choose other texts.")
     said = openai_embeddings.answer(body.model, every, sum(map(len, rows)), body.encoding_format)
     content = {**said, "eigentensor": {"tasks": proofs(deployed, jobs)}}
-    return JSONResponse(content, headers=service.headers(jobs[-1]))
+    return JSONResponse(content, headers=service.headers(service.backend.show(jobs[-1])))
 
 
 def _model(app: App) -> schemas.Model:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,15 +48,14 @@ class Paid:
 
     async def write(self, step: Step) -> Values:
         service = self.deployed.service
-        ask = self.deployed.ask(
-            self.app, self.program, dict(step.inputs), dict(step.variables), step.repeat, self.states
-        )
+        given = dict(step.inputs), dict(step.variables), step.repeat, self.states
+        ask = partial(self.deployed.ask, self.app, self.program, *given)
         key = self.key and f"{self.key}.{len(self.jobs)}"
-        job = await asking.posted(service, ask, self.caller, key)
+        stage, job = await asking.posted(service, ask, self.caller, key)
         self.jobs.append(job)
-        if not await asking.finished(service, job, ask.stage, service.settings.patience):
+        if not await asking.finished(service, job, stage, service.settings.patience):
             raise NotYet(
-                f"task {job.task} is not {ask.stage} after {service.settings.patience:.0f} s",
+                f"task {job.task} is not {stage} after {service.settings.patience:.0f} s",
                 fix=f"It goes on by itself: GET /v1/tasks/{job.task} says how it stands.",
             )
         outcome = await run_in_threadpool(service.backend.result, job)

@@ -20,7 +20,7 @@ from eigentensor_client.orders import Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving.backend import Ask, Outcome
-from eigentensor_client.serving.book import Book, Budget, Job, Key
+from eigentensor_client.serving.book import Book, Budget, Job
 from eigentensor_client.serving.changes import Changes
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
@@ -65,7 +65,7 @@ class PaidBackend:
         return self._show.plan(plan)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
-        named = Key(caller, ask.fingerprint, key)
+        named = ask.named(caller, key)
         known = self._book.known(named)
         if known is not None and (sent := self._sent(known)) is not None:
             return sent

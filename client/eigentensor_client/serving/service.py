@@ -6,11 +6,12 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from eigentensor.chain import Domain
+from eigentensor.schemas.tasks import Task
 from eigentensor.store import LocalStore
 from eigentensor_client.orders import Terms
 from eigentensor_client.serving.backend import Backend
 from eigentensor_client.serving.bodies import TermsBody
-from eigentensor_client.serving.book import Book, Job
+from eigentensor_client.serving.book import Book
 from eigentensor_client.serving.changes import Changes
 from eigentensor_client.serving.kept import Given, check_room
 from eigentensor_client.serving.metrics import Metrics
@@ -46,13 +47,12 @@ class Service:
         """Raises TermsRefused, BindingError."""
         return body.terms(self.max_price, self.decimals)
 
-    def headers(self, job: Job) -> dict[str, str]:
+    def headers(self, task: Task) -> dict[str, str]:
         """What every answer says about the task behind it."""
-        said = self.backend.show(job)
-        url = f"/v1/tasks/{job.task}"
-        headers = {"EigenTensor-Task": job.task, "EigenTensor-State": said["stage"]}
+        headers = {"EigenTensor-Task": task["task"], "EigenTensor-State": task["stage"]}
         if not self.backend.is_local:
-            headers |= {"EigenTensor-Receipt": f"{url}/receipt", "EigenTensor-Price": said["price"] or ""}
+            url = f"/v1/tasks/{task['task']}"
+            headers |= {"EigenTensor-Receipt": f"{url}/receipt", "EigenTensor-Price": task["price"] or ""}
         return headers
 
 

@@ -23,7 +23,7 @@ _MAY_WAIT = refused(400, 404, 502, 503, 504)
 Uuid = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
 
 
-def query_of(
+async def query_of(
     program: Annotated[str | None, Query(max_length=66, description="with a safetensors body: the program")] = None,
     weights: Annotated[str | None, Query(max_length=66, description="… its weights")] = None,
     states: Annotated[str | None, Query(max_length=66, description="… its states")] = None,
@@ -68,24 +68,19 @@ def router(service: Service) -> APIRouter:
     @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody))
     async def execute_graph_on_gpu(request: Request, query: Asked) -> Response:
         """Executes a program on weights and inputs and gives the result: JSON for JSON, safetensors for safetensors."""
-        ask = await asking.read_ask(service, request, ExecuteBody, query)
-        job = await asking.asked(service, request, ask)
-        return await asking.answer(service, request, job, ask.stage)
+        return await asking.executed(service, request, await asking.read_ask(service, request, ExecuteBody, query))
 
     @routes.post("/v1/quotes", **documents.quotes(TaskBody))
     async def quote_task(request: Request, query: Asked) -> Response:
         """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
-        ask = await asking.read_ask(service, request, TaskBody, query)
-        return JSONResponse(await run_in_threadpool(backend.quote, ask))
+        read = await asking.read_ask(service, request, TaskBody, query)
+        return JSONResponse(await run_in_threadpool(lambda: backend.quote(read())))
 
     @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody))
     async def post_task(request: Request, query: Asked) -> Response:
         """Asks for a task: answers at once (202), or with the result if `Prefer: wait=SECONDS` allows the time."""
-        ask = await asking.read_ask(service, request, TaskBody, query)
-        job = await asking.asked(service, request, ask)
-        if asking.Prefer.of(request).wait is None:
-            return asking.accepted(service, job)
-        return await asking.answer(service, request, job, ask.stage)
+        read = await asking.read_ask(service, request, TaskBody, query)
+        return await asking.executed(service, request, read, waits=asking.Prefer.of(request).wait is not None)
 
     @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))
     async def list_tasks(
@@ -105,7 +100,8 @@ def router(service: Service) -> APIRouter:
     @routes.get("/v1/tasks/{task}", responses=documents.TASK)
     async def read_task(job: Found) -> JSONResponse:
         """A task as it stands."""
-        return JSONResponse(backend.show(job), headers=service.headers(job))
+        task = backend.show(job)
+        return JSONResponse(task, headers=service.headers(task))
 
     @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
     def cancel_task(job: Found) -> JSONResponse:
@@ -129,7 +125,8 @@ def router(service: Service) -> APIRouter:
     )
     def read_receipt(job: Found) -> Response:
         """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
-        return Response(backend.receipt(job), headers=service.headers(job), media_type="application/json")
+        headers = service.headers(backend.show(job))
+        return Response(backend.receipt(job), headers=headers, media_type="application/json")
 
     @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse, responses=documents.EVENTS)
     async def read_events(
