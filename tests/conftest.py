@@ -1,6 +1,8 @@
 """What holds for every test."""
 
+import json
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +10,9 @@ import structlog
 from starlette.responses import JSONResponse
 from xdist.scheduler import LoadFileScheduling
 
+from eigentensor_client import cli
 from eigentensor_client.screen import Screen
+from eigentensor_operator import options
 from told_objects import hold
 
 
@@ -33,7 +37,7 @@ def _logs_go_nowhere_that_is_closed() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _what_is_told_is_what_it_says_it_is() -> Iterator[None]:
-    """Every JSON answer of a service in this process, and all that a verb prints here with --json."""
+    """Every JSON answer of a service in this process, all that its verbs would print, errors and parts included."""
     render, result = JSONResponse.render, Screen.result
 
     def answered(response: JSONResponse, content: Any) -> bytes:
@@ -41,10 +45,17 @@ def _what_is_told_is_what_it_says_it_is() -> Iterator[None]:
         return render(response, content)
 
     def printed(screen: Screen, schema: str, fields: Mapping[str, Any], *lines: Any) -> None:
-        hold({"schema": schema, **fields})
+        dumped({"schema": schema, **fields})
         result(screen, schema, fields, *lines)
+
+    def dumped(told: Any) -> str:
+        text = json.dumps(told)
+        hold(json.loads(text))
+        return text
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONResponse, "render", answered)
         patch.setattr(Screen, "result", printed)
+        for module in (cli, options):  # their own print
+            patch.setattr(module, "json", SimpleNamespace(dumps=dumped))
         yield

@@ -59,10 +59,12 @@ WIDTHS = (80, 120)
 SHOW = Show(v.NETWORK)
 RESULT = TaskResult(v.FINAL, v.ROOT, {"scores": np.zeros((99, 10), np.float32)})
 WALLET = {
+    "schema": "eigentensor.wallet/1",
     "address": v.CLIENT, "key": "client.json ($EIGENTENSOR_KEYSTORE)", "coins": str(3 * WAD // 2),
     "tokens": str(100 * WAD), "balance": str(WAD // 4), "held": "0",
 }  # fmt: skip
 CHOSEN = {
+    "schema": "eigentensor.network/1",
     "name": "local", "chosen_by": "the default", "file": "networks/local.json", "rpc_url": v.NETWORK.rpc_url,
     "gateway_url": v.NETWORK.gateway_url, "block": 240, "operators": 3, "key": "anvil's published key 1",
     "deployment": v.DEPLOYMENT.to_json(),
@@ -148,19 +150,17 @@ def _watch(screen: Screen) -> None:
 
 
 def _operator_bench(screen: Screen) -> None:
-    fields = parts.PRICES.to_json() | {"settings": speed(parts.PRICES.measured), "written": False}
-    show_part("eigentensor.operator-bench/1", fields, parts.PRICES.lines(), as_json=screen.as_json)
+    told = parts.PRICES.to_json(speed(parts.PRICES.measured), written=False)
+    show_part(told, parts.PRICES.lines(), as_json=screen.as_json)
 
 
 def _operator_status(screen: Screen) -> None:
-    show_part("eigentensor.operator/1", parts.REPORT.to_json(), parts.REPORT.lines(), as_json=screen.as_json)
+    show_part(parts.REPORT.to_json(), parts.REPORT.lines(), as_json=screen.as_json)
 
 
 def _operator_up(screen: Screen) -> None:
     calls_nobody = cast(Survey, None)  # no step of this plan has a call
-    show_part(
-        "eigentensor.operator-plan/2", parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json
-    )
+    show_part(parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json)
 
 
 def _devnet(screen: Screen) -> None:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eigentensor.chain import Chain, Mined, Slashed, State
 from eigentensor.errors import Reverted
 from eigentensor_client.claims import Claim, Facts, Message, claims
+
+if TYPE_CHECKING:
+    from eigentensor_client.schemas import results as schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,10 @@ class Claimed:
             return f"waits for {self.waits}" if self.waits else "due now"
         return f"sent, in block {self.receipt.block}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "schemas.Claimed":
         sent = self.receipt
-        return self.claim.to_json() | {
+        return {
+            **self.claim.to_json(),
             "state": "sent" if sent else "waits" if self.waits else "due",
             "waits": self.waits or None,
             "block": sent.block if sent else None,

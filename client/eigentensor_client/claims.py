@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eigentensor import economics
 from eigentensor.chain import Answer, Cause, Challenge, Conviction, GameView, Note, Order, Stage, State, Task
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import Parameters
 from eigentensor_client.orders import price, stake
+
+if TYPE_CHECKING:
+    from eigentensor_client.schemas import results as schemas
 
 
 class Message(StrEnum):
@@ -67,9 +70,9 @@ class Claim:
     def what(self) -> str:
         return _WHAT[self.message]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "schemas.Due":
         return {
-            "message": self.message,
+            "message": self.message.value,
             "task": self.facts.uuid.hex(),
             "game": self.facts.game.game_id,
             "brings": str(self.brings),

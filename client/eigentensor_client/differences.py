@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from eigentensor.chain.transcript import typed
 from eigentensor.program import Program, Result
 from eigentensor.program.binding import Results
+
+if TYPE_CHECKING:
+    from eigentensor_client.schemas import results as schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,8 @@ class Difference:
     computed: dict[str, str]
     elements: int
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"index": list(self.index)}
+    def to_json(self) -> "schemas.Difference":
+        return cast("schemas.Difference", asdict(self) | {"index": list(self.index)})
 
     @property
     def words(self) -> str:

@@ -2,8 +2,8 @@
 
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from eth_utils.address import is_address
 
@@ -12,7 +12,12 @@ from eigentensor.chain import NONE, Domain, Order, order_uuid
 from eigentensor.errors import ConfigError, TaskError
 from eigentensor_client.orders import Roots, Terms
 
-SCHEMA = "eigentensor.session/1"
+if TYPE_CHECKING:
+    from eigentensor.schemas.tasks import Order as ToldOrder
+    from eigentensor_client.schemas import sessions as schemas
+    from eigentensor_client.serving.schemas import AppTerms
+
+SCHEMA: Final = "eigentensor.session/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class History:
 
     # ---- Its file ----
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "schemas.Session":
         """`eigentensor.session/1`: roots as hex, amounts in wei as decimal strings."""
         asked = self.under_way
         return {
@@ -130,19 +135,25 @@ class History:
             "chain_id": self.domain.chain_id,
             "market": self.domain.market,
             "client": self.client,
-            **{name: getattr(self, name).hex() for name in ("program", "weights", "states")},
-            "terms": self.terms.to_json(),
+            "program": self.program.hex(),
+            "weights": self.weights.hex(),
+            "states": self.states.hex(),
+            "terms": cast("AppTerms", self.terms.to_json()),
             "steps": [
                 {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._told(s.asked)}
                 for s in self.steps
             ],
             "under_way": None if asked is None else self._told(asked),
-            "void": [asdict(void) for void in self.void],
+            "void": [{"task": void.task, "step": void.step, "why": void.why} for void in self.void],
         }
 
-    def _told(self, asked: Asked) -> dict[str, Any]:
+    def _told(self, asked: Asked) -> "schemas.SessionTask":
         variables = dict(asked.variables)
-        return {"task": self.task(asked.order), "variables": variables, "order": asked.order.to_json()}
+        return {
+            "task": self.task(asked.order),
+            "variables": variables,
+            "order": cast("ToldOrder", asked.order.to_json()),
+        }
 
     @classmethod
     def from_json(cls, values: Any) -> Self:

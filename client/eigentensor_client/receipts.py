@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -21,6 +21,7 @@ from eigentensor_client.screen import facts, table
 
 if TYPE_CHECKING:
     from eigentensor_client.looking import Look
+    from eigentensor_client.schemas import results as schemas
 
 _PROVABLE = (State.REVEALED, State.FINAL, State.CONVICTED)
 
@@ -67,7 +68,7 @@ def written(path: Path, receipt: Receipt) -> str:
     return f"{said}: {size:,} of them are transactions about {most} tasks, of which a signature needs the whole"
 
 
-def fields(receipt: Receipt) -> dict[str, Any]:
+def fields(receipt: Receipt) -> "schemas.ReceiptFacts":
     """What a receipt is about, as JSON."""
     told, root = receipt.told, receipt.told.outputs_root
     return {
@@ -142,17 +143,20 @@ class Checked:
             )
         return None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "schemas.ReceiptCheck":
         """`eigentensor.receipt-check/1`."""
         now, look = self.standing, self.look
         return {
+            "schema": "eigentensor.receipt-check/1",
             **fields(self.receipt),
-            "lines": [line.to_json() for line in self.proved],
+            "lines": [{"by": line.by, "what": line.what, "left": line.left} for line in self.proved],
             "proves": self.proves(),
             "leaves_open": self.leaves_open(),
-            "looked_at": now and {"first": now.first, "last": now.last},
-            "now": now and {"block": now.block, "state": now.words},
-            "executed": look and {"agrees": look.agrees, "outputs_root": "0x" + look.outputs_root.hex()},
+            "looked_at": None if now is None else {"first": now.first, "last": now.last},
+            "now": None if now is None else {"block": now.block, "state": now.words},
+            "executed": None
+            if look is None
+            else {"agrees": look.agrees, "outputs_root": "0x" + look.outputs_root.hex()},
         }
 
     def lines(self) -> list[str | Table]:

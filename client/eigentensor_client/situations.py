@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from rich.table import Table
 
@@ -21,6 +21,7 @@ from eigentensor_client.orders import percent, read_rate
 from eigentensor_client.screen import facts, table
 
 if TYPE_CHECKING:
+    from eigentensor_client.schemas import economics as schemas
     from eigentensor_client.verbs.economics import Asked, World
 
 GWEI = 10**9
@@ -102,9 +103,10 @@ def _expected(x: Situation, agent: Agent) -> float | None:
     return expected(x, agent) if AGENTS.get(agent.name) == agent else None
 
 
-def simulation(x: Situation, estimates: Sequence[Estimate]) -> dict[str, Any]:
+def simulation(x: Situation, estimates: Sequence[Estimate]) -> "schemas.Simulation":
     """`eigentensor.economics-simulation/1`"""
     return {
+        "schema": "eigentensor.economics-simulation/1",
         "situation": situation(x),
         "agents": [
             {
@@ -136,10 +138,14 @@ def _signed(value: float | None) -> str:
     return "–" if value is None else f"{value:+.4g}"
 
 
-def matrix(p: Payoffs) -> dict[str, Any]:
+def matrix(p: Payoffs) -> "schemas.PayoffMatrix":
     """`eigentensor.economics-payoffs/1`: floats; null where no value does it."""
-    rows = [{f: float(v) if isinstance(v, Fraction) else v for f, v in row._asdict().items()} for row in p.rows()]
-    return {"rows": rows} | {name: None if v is None else float(v) for name, v in _derived(p).items()}
+    rows: list[schemas.PayoffRow] = [
+        {"strategy": r.strategy, "scenario": r.scenario, "probability": float(r.probability), "payoff": float(r.payoff)}
+        for r in p.rows()
+    ]
+    derived = {name: None if v is None else float(v) for name, v in _derived(p).items()}
+    return cast("schemas.PayoffMatrix", {"schema": "eigentensor.economics-payoffs/1", "rows": rows, **derived})
 
 
 def matrix_lines(p: Payoffs) -> list[str | Table]:
@@ -156,11 +162,11 @@ def _derived(p: Payoffs) -> dict[str, Fraction | None]:
     return {name: getattr(p, name) for name in names}
 
 
-def situation(x: Situation) -> dict[str, Any]:
+def situation(x: Situation) -> "schemas.Situation":
     m = x.amounts
     names = ("price", "gain", "value_at_risk", "cost", "rate", "verifiers", "share", "diligence", "watch", "gas_price")
     held = {"stake": m.s, "reward": m.W, "collateral": m.K, "bond": m.B, "penalty": m.h, "check_fee": m.v}
-    return {name: getattr(x, name) for name in names} | held
+    return cast("schemas.Situation", {name: getattr(x, name) for name in names} | held)
 
 
 def terms_line(x: Situation) -> str:
@@ -171,8 +177,9 @@ def terms_line(x: Situation) -> str:
     )
 
 
-def choice(found: Choice) -> dict[str, Any]:
-    return situation(found.situation) | {
+def choice(found: Choice) -> "schemas.Choice":
+    return {
+        **situation(found.situation),
         "cheat": found.cheat, "loses": found.loses, "margin": found.margin, "checks": found.checks, "lock": found.lock,
     }  # fmt: skip
 

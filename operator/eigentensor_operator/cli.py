@@ -1,7 +1,7 @@
 """`eigentensor operator`: bench, up, run, status, drain, leave. Nothing heavy is imported before a verb runs."""
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from eigentensor_operator.options import (
     say,
     show,
 )
+
+if TYPE_CHECKING:
+    from eigentensor_operator import schemas
 
 app = typer.Typer(
     help="Execute strangers' programs for money.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -70,8 +73,7 @@ def bench(
     kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
     if write:
         write_file(settings.data_dir, kept)
-    fields = made.to_json() | {"settings": kept, "written": write}
-    show("eigentensor.operator-bench/1", fields, made.lines(), as_json=as_json)
+    show(made.to_json(kept, written=write), made.lines(), as_json=as_json)
     say(f"kept in {settings.data_dir / 'operator.toml'}" if write else "--write keeps this for `run` and `up`")
 
 
@@ -122,7 +124,7 @@ def status(
     settings = Settings.load(network=network, data_dir=data_dir, address=address)
     report = report_of(settings, NetworkFile.load(settings.network))
     head(report.network, report.operator)
-    show("eigentensor.operator/1", report.to_json(), report.lines(), as_json=as_json)
+    show(report.to_json(), report.lines(), as_json=as_json)
 
 
 @app.command()
@@ -148,8 +150,12 @@ def drain(
         say(f"{len(left)} tasks unfinished")
         time.sleep(settings.poll_seconds)
     names = [uuid.hex() for uuid in left]
-    fields = {"draining": not undo, "unfinished": names}
-    show("eigentensor.operator-drain/1", fields, (f"unfinished  {name}" for name in names), as_json=as_json)
+    fields: schemas.OperatorDrain = {
+        "schema": "eigentensor.operator-drain/1",
+        "draining": not undo,
+        "unfinished": names,
+    }
+    show(fields, (f"unfinished  {name}" for name in names), as_json=as_json)
 
 
 app.command()(owner.leave)

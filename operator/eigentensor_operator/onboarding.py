@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eigentensor import economics
 from eigentensor.chain import Call, Findings, Goal, Status, Step, Survey, from_wei, message_of, sendable
 from eigentensor.errors import ChainError, ConfigError, InsufficientFunds
 from eigentensor_operator.config import read_file, write_file
+
+if TYPE_CHECKING:
+    from eigentensor_operator import schemas
 
 _GAS = 2_000_000  # of all steps together, and more
 _WORDS = {Status.DONE: "done", Status.TODO: "to do", Status.WAITING: "waits", Status.BLOCKED: "blocked"}
@@ -59,22 +62,34 @@ class Plan:
             more = "; ".join(part for part in (until, step.why) if part and step.status is not Status.DONE)
             yield f"{_WORDS[step.status]:<8}{step.name}: {step.what}{f' ({more})' if more else ''}"
 
-    def to_json(self, chain: Survey) -> dict[str, Any]:
-        head = {"operator": self.owner, "signer": self.signer, "block": self.block, "complete": self.complete}
-        return head | {"steps": [self._step(chain, step) for step in self.steps]}
+    def to_json(self, chain: Survey) -> "schemas.OperatorPlan":
+        """`eigentensor.operator-plan/2`."""
+        return {
+            "schema": "eigentensor.operator-plan/2",
+            "operator": self.owner,
+            "signer": self.signer,
+            "block": self.block,
+            "complete": self.complete,
+            "steps": [self._step(chain, step) for step in self.steps],
+        }
 
-    def _step(self, chain: Survey, step: Step) -> dict[str, Any]:
-        until = self.date(step.until).isoformat() if step.until else None
-        words = {"step": step.name, "what": step.what, "status": step.status.value, "why": step.why}
-        calls = [written(chain, call) for call in step.calls]
-        return words | {"until_block": step.until or None, "until": until, "calls": calls}
+    def _step(self, chain: Survey, step: Step) -> "schemas.PlanStep":
+        return {
+            "step": step.name,
+            "what": step.what,
+            "status": step.status.value,
+            "why": step.why,
+            "until_block": step.until or None,
+            "until": self.date(step.until).isoformat() if step.until else None,
+            "calls": [written(chain, call) for call in step.calls],
+        }
 
 
 def plan_of(chain: Survey, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
     return Plan(findings.owner, signer, findings.block, chain.block_seconds(), datetime.now(UTC), tuple(steps))
 
 
-def written(chain: Survey, call: Call) -> dict[str, str]:
+def written(chain: Survey, call: Call) -> "schemas.OwnerCall":
     """A message for whoever has the owner's key."""
     message = message_of(chain, call)
     return {"function": message.name, "to": message.to, "value": "0", "data": "0x" + message.data.hex()}
@@ -89,7 +104,7 @@ def batch(chain: Survey, plan: Plan) -> dict[str, Any]:
         "chainId": str(chain.deployment.chain_id),
         "createdAt": int(plan.now.timestamp() * 1000),
         "meta": {"name": "EigenTensor operator", "createdFromSafeAddress": plan.owner},
-        "transactions": [{k: c[k] for k in ("to", "value", "data")} | empty for c in calls],
+        "transactions": [{"to": c["to"], "value": c["value"], "data": c["data"], **empty} for c in calls],
     }
 
 

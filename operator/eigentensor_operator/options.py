@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,10 +30,10 @@ def say(text: str) -> None:
         typer.echo(text, err=True)
 
 
-def show(schema: str, fields: dict[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
-    """The verb's data: `fields` as one object of that schema to programs, the lines to people."""
+def show(told: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
+    """The verb's data: an object of `eigentensor_operator.schemas` to programs, the lines to people."""
     if as_json:
-        sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
+        sys.stdout.write(json.dumps(told) + "\n")
         return
     for line in lines:
         typer.echo(line)

@@ -62,7 +62,7 @@ class OwnerAccount:
             for line in lines:
                 say(line)
             lines = self._messages(plan)
-        show("eigentensor.operator-plan/2", plan.to_json(self.chain), lines, as_json=as_json)
+        show(plan.to_json(self.chain), lines, as_json=as_json)
         if self.is_cold and not as_json:
             say(f"send these from {self.owner}, in this order, then run this again")
 

@@ -1,9 +1,9 @@
 """What a measured machine asks for in a market, as people and programs read it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from eigentensor import economics
 from eigentensor.chain import NONE, Deployment, Order, from_wei
@@ -12,7 +12,10 @@ from eigentensor.economics import WAD, Parameters
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import SEMANTICS, readable
-from eigentensor_operator.pricing import Conditions, Pricing, Quote, price_policy
+from eigentensor_operator.pricing import Conditions, Costs, Pricing, Quote, price_policy
+
+if TYPE_CHECKING:
+    from eigentensor_operator import schemas
 
 _NOBODY = "0x" + "00" * 20
 _RATE = WAD // 5
@@ -38,10 +41,11 @@ class Prices:
     gas_price: int
     rows: tuple[Row, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields of `eigentensor.operator-bench/1`: amounts in wei as decimal strings, times in seconds."""
+    def to_json(self, settings: Mapping[str, str], *, written: bool) -> "schemas.OperatorBench":
+        """`eigentensor.operator-bench/1`: amounts in wei as decimal strings, times in seconds."""
         m = self.measured
         return {
+            "schema": "eigentensor.operator-bench/1",
             "device": m.device,
             "startup_seconds": m.startup_seconds,
             "operations_per_second": m.operations_per_second,
@@ -49,13 +53,14 @@ class Prices:
             "store_bytes_per_second": m.store,
             "gateway_bytes_per_second": m.gateway,
             "gas_price": str(self.gas_price),
-            "pricing": {name: str(value) for name, value in asdict(self.pricing).items()},
+            "pricing": cast("schemas.PricingRates", _told(self.pricing)),
             "programs": [self._row(row) for row in self.rows],
+            "settings": dict(settings),
+            "written": written,
         }
 
-    def _row(self, row: Row) -> dict[str, Any]:
+    def _row(self, row: Row) -> "schemas.MeasuredProgram":
         t, quote = row.timing, row.quote
-        costs = {name: str(value) for name, value in asdict(quote.costs).items()} if quote else None
         return {
             "program": t.program,
             "operations": t.needs.operations,
@@ -64,7 +69,7 @@ class Prices:
             "operations_per_second": t.rate,
             "expected_seconds": self.measured.seconds_of(t.needs),
             "exec": row.exec,
-            "costs": costs,
+            "costs": cast("schemas.TaskCosts", _told(quote.costs)) if quote else None,
             "price": str(quote.price) if quote else None,
         }
 
@@ -129,6 +134,10 @@ def ordinary(p: Parameters, exec_: int, price: int) -> Order:
         check_fee=economics.check_fee_bound(p, price), check_rate=max(_RATE, p.check_floor), verifiers=1,
         value_at_risk=0, exec=exec_, accept_by=0, operators=NONE,
     )  # fmt: skip
+
+
+def _told(amounts: Pricing | Costs) -> dict[str, str]:
+    return {name: str(value) for name, value in asdict(amounts).items()}
 
 
 def _floor(rate: float) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from eigentensor.chain import Network, Reader, from_wei
 from eigentensor.errors import ConfigError
@@ -10,6 +10,9 @@ from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
 from eigentensor_operator.config import Settings
 from eigentensor_operator.reading import standing_of
 from eigentensor_operator.store import Line, Store
+
+if TYPE_CHECKING:
+    from eigentensor_operator import schemas
 
 _WORDS = ("network", "operator", "symbol", "signer", "member", "draining", "seats", "other_seats")
 _AMOUNTS = ("balance", "collateral", "cap", "bonds", "stake", "free", "locked", "stake_cap")
@@ -39,11 +42,13 @@ class Report:
     alarms: Mapping[Alarm, str]
     tasks: tuple[Line, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "schemas.OperatorStatus":
+        """`eigentensor.operator/1`."""
         amounts = {name: str(getattr(self, name)) for name in _AMOUNTS}
         words = {name: getattr(self, name) for name in _WORDS}
         alarms = [{"alarm": a.value, "what": what, "fix": FIXES[a]} for a, what in self.alarms.items()]
-        return words | amounts | {"alarms": alarms, "tasks": [_task(line) for line in self.tasks]}
+        lists = {"alarms": alarms, "tasks": [_task(line) for line in self.tasks]}
+        return cast("schemas.OperatorStatus", {"schema": "eigentensor.operator/1", **words, **amounts, **lists})
 
     def lines(self) -> Iterator[str]:
         yield f"{'member':<16}{'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
@@ -109,8 +114,15 @@ def _lines(settings: Settings) -> list[Line]:
         store.close()
 
 
-def _task(line: Line) -> dict[str, Any]:
+def _task(line: Line) -> "schemas.OperatorTask":
     case = line.case
-    dropped = asdict(case.dropped) if case.dropped else None
-    words = {"task": case.uuid.hex(), "role": line.role.value, "state": line.state.name.lower()}
-    return words | {"bond": str(line.bond), "games": line.games, "uploaded": case.uploaded, "dropped": dropped}
+    dropped = cast("schemas.Dropped", asdict(case.dropped)) if case.dropped else None
+    return {
+        "task": case.uuid.hex(),
+        "role": cast("schemas.Role", line.role.value),
+        "state": line.state.name.lower(),
+        "bond": str(line.bond),
+        "games": list(line.games),
+        "uploaded": case.uploaded,
+        "dropped": dropped,
+    }

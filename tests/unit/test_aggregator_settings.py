@@ -45,6 +45,6 @@ def test_wrong_settings_are_refused_in_words(flags: list[str]) -> None:
 
 
 def test_both_say_what_is_missing_where_there_is_no_network() -> None:
-    for app, arguments in ((watch_cli.app, []), (cli.app, ["run", "--watch-share", "0.5"])):
+    for app, arguments in ((watch_cli.app, []), (cli.app, ["run", "--watch-share", "0.5", "--port", "0"])):
         ran = CliRunner().invoke(app, arguments)
         assert isinstance(ran.exception, ConfigError) and "there is no network 'local'" in str(ran.exception)

@@ -94,7 +94,7 @@ def test_people_read_a_table_and_programs_an_object(made: Prices) -> None:
     head, fast, slow = (line.split() for line in lines[6:9])
     assert head[:3] == ["program", "evaluations", "seconds"]
     assert fast[:6] == ["fast", "1,000,000,000", "1.5", "5", "G", "0.00152"] and slow[0] == "slow"
-    said = json.loads(json.dumps(made.to_json()))
+    said = json.loads(json.dumps(made.to_json({"startup_seconds": "0.5"}, written=True)))
     assert said["gas_price"] == str(2 * GWEI) and said["gateway_bytes_per_second"] is None
     assert [row["price"] for row in said["programs"]] == [str(row.quote.price) for row in made.rows if row.quote]
     assert said["pricing"] == {name: str(value) for name, value in asdict(made.pricing).items()}

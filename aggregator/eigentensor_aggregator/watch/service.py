@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import typer
@@ -28,6 +29,9 @@ from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.looks import Looks
 from eigentensor_aggregator.watch.machine import Policy
 from eigentensor_aggregator.watch.watcher import Watcher, Word
+
+if TYPE_CHECKING:
+    from eigentensor_aggregator.watch import schemas
 
 #: Seconds that a message may keep its thread waiting; what is not in the chain by then is taken up again.
 DEADLINE = 20.0
@@ -130,9 +134,15 @@ def printed(as_json: bool) -> Callable[[Word], None]:
 
     def tell(word: Word) -> None:
         if as_json:
-            verdict = word.verdict.value if word.verdict else None
-            said = {"schema": "eigentensor.watch/1", "block": word.block, "task": word.task.hex(), "verdict": verdict}
-            typer.echo(json.dumps(said | {"said": word.words, "games": list(word.games)}))
+            watched: schemas.Watched = {
+                "schema": "eigentensor.watch/1",
+                "block": word.block,
+                "task": word.task.hex(),
+                "verdict": word.verdict.value if word.verdict else None,
+                "said": word.words,
+                "games": list(word.games),
+            }
+            typer.echo(json.dumps(watched))
         else:
             typer.echo(f"block {word.block}  task {word.task.hex()[:16]}…  {word.words}")
 

@@ -1,4 +1,4 @@
-"""What `eigentensor serve` alone tells, beside the objects of `eigentensor.schemas`."""
+"""What `eigentensor serve` and the verbs about it alone tell, beside the objects of `eigentensor.schemas`."""
 
 from typing import Any, Literal, NotRequired
 
@@ -183,3 +183,47 @@ class Health(TypedDict):
 
     status: Literal["ok", "stale"]
     """`stale`, with 503: the chain or the gateway does not answer."""
+
+
+@documented
+class AppRemoved(TypedDict):
+    """`eigentensor.app-removed/1`: an app that is gone; told by the command."""
+
+    schema: Literal["eigentensor.app-removed/1"]
+    """Says what this object is."""
+    name: str
+    """By which it was asked."""
+    versions: list[int]
+    """The versions that it had, rising."""
+
+
+@documented
+class Token(TypedDict):
+    """`eigentensor.token/1`: a new bearer token; told by the command, once."""
+
+    schema: Literal["eigentensor.token/1"]
+    """Says what this object is."""
+    name: str
+    """Whose it is."""
+    token: str
+    """What `Authorization: Bearer` is to say."""
+
+
+@documented
+class TokenNames(TypedDict):
+    """`eigentensor.token-names/1`: for whom tokens were made; told by the command."""
+
+    schema: Literal["eigentensor.token-names/1"]
+    """Says what this object is."""
+    names: list[str]
+    """Their names, in order."""
+
+
+@documented
+class TokenRemoved(TypedDict):
+    """`eigentensor.token-removed/1`: a token that is worthless now; told by the command."""
+
+    schema: Literal["eigentensor.token-removed/1"]
+    """Says what this object is."""
+    name: str
+    """Whose it was."""

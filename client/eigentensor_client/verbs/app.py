@@ -10,6 +10,7 @@ from eigentensor_client.verbs import options
 from eigentensor_client.verbs.deploy import rows_of, urls_of
 
 if TYPE_CHECKING:
+    from eigentensor_client.serving import schemas
     from eigentensor_client.serving.apps import Apps
 
 app = typer.Typer(
@@ -70,7 +71,8 @@ def remove(name: Name, data: options.ServeData = None, json: options.Json = Fals
     versions = apps.versions(name)
     apps.remove(name)
     said = f"{name} is gone: {len(versions)} version{'s' if len(versions) != 1 else ''}"
-    Screen(as_json=json).result("eigentensor.app-removed/1", {"name": name, "versions": versions}, said)
+    fields: schemas.AppRemoved = {"schema": "eigentensor.app-removed/1", "name": name, "versions": versions}
+    Screen(as_json=json).result(fields["schema"], fields, said)
 
 
 def _apps(data: Path | None) -> "Apps":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eigentensor_client.client import Client
     from eigentensor_client.following import Following
     from eigentensor_client.games import Game, Here
+    from eigentensor_client.schemas import results as schemas
 
 app = typer.Typer(
     help="Games about results: list, show, watch, open, claim.", no_args_is_help=True, rich_markup_mode=None
@@ -149,13 +150,14 @@ def show_claims(
     titles = ("message", "game", "brings", "what", "when")
     shown = [table(titles, rows)] if rows else [f"nothing is due to {account} from games"]
     where = "withdrawn to the wallet" if withdrawn else "in the market: --withdraw takes it out"
-    fields = {
+    fields: schemas.Claim = {
+        "schema": "eigentensor.claim/1",
         "account": account,
         "claims": [one.to_json() for one in told],
         "balance": str(0 if withdrawn else balance),
         "withdrawn": str(balance if withdrawn else 0),
     }
-    screen.result("eigentensor.claim/1", fields, *shown, facts([["balance", f"{amount(balance)} {where}"]]))
+    screen.result(fields["schema"], fields, *shown, facts([["balance", f"{amount(balance)} {where}"]]))
 
 
 def _claimed_games(client: "Client", of: str | None) -> list[int]:

@@ -1,8 +1,7 @@
 """`eigentensor challenge open`: look, ask, challenge, play."""
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from eigentensor_client.challenging import Challenger, Stakes
     from eigentensor_client.games import Game, Here
     from eigentensor_client.looking import Look
+    from eigentensor_client.schemas import results as schemas
 
-EVENT = "eigentensor.challenging/1"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Challenge a wrong result without asking.")]
 Play = Annotated[bool, typer.Option("--play/--no-play", help="Play the game to its end.")]
 Again = Annotated[bool, typer.Option("--again", help="Post another bond after a game that you lost.")]
@@ -65,11 +64,12 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
         look = challenger.look(bar)
     if look.agrees:
         words = f"task {uuid}: the results agree, there is nothing to challenge"
-        screen.result(EVENT, _event("agrees", challenger, look), words)
+        told = _event("agrees", challenger, look)
+        screen.result(told["schema"], told, words)
         return None
     stakes = challenger.stakes()
-    said = _event("differs", challenger, look) | _stakes(stakes)
-    screen.result(EVENT, said, f"task {uuid}: THE RESULT IS WRONG, as this machine computes it, twice")
+    said = _differs(challenger, look, stakes)
+    screen.result(said["schema"], said, f"task {uuid}: THE RESULT IS WRONG, as this machine computes it, twice")
     screen.say(facts([*_looked(challenger, look), *_priced(challenger, stakes)]))
     if not (yes or _asked()):
         raise WrongResult(
@@ -83,7 +83,14 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
     except KeyboardInterrupt:
         screen.say("the bond may be on its way: the same command finds out and goes on, and posts no second one")
         raise
-    screen.result(EVENT, {"event": "opened", "task": uuid, "game": game, "bond": str(stakes.bond)})
+    opened: schemas.Challenging = {
+        "schema": "eigentensor.challenging/1",
+        "event": "opened",
+        "task": uuid,
+        "game": game,
+        "bond": str(stakes.bond),
+    }
+    screen.result(opened["schema"], opened)
     screen.say(f"challenged: game {game}, with a bond of {client.amount(stakes.bond)}")
     return game
 
@@ -136,8 +143,9 @@ def _asked() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Challenge it?", err=True)
 
 
-def _event(name: str, challenger: "Challenger", look: "Look") -> dict[str, Any]:
+def _event(name: Literal["agrees", "differs"], challenger: "Challenger", look: "Look") -> "schemas.Challenging":
     return {
+        "schema": "eigentensor.challenging/1",
         "event": name,
         "task": challenger.task.uuid,
         "claimed": challenger.claimed.hex(),
@@ -146,9 +154,16 @@ def _event(name: str, challenger: "Challenger", look: "Look") -> dict[str, Any]:
     }
 
 
-def _stakes(stakes: "Stakes") -> dict[str, str | int]:
+def _differs(challenger: "Challenger", look: "Look", stakes: "Stakes") -> "schemas.Challenging":
     """Amounts in wei as decimal strings."""
-    return {name: value if name == "until" else str(value) for name, value in asdict(stakes).items()}
+    return {
+        **_event("differs", challenger, look),
+        "bond": str(stakes.bond),
+        "reward": str(stakes.reward),
+        "share": str(stakes.share),
+        "gas_price": str(stakes.gas_price),
+        "until": stakes.until,
+    }
 
 
 def _looked(challenger: "Challenger", look: "Look") -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from eigentensor.chain import Network
+    from eigentensor.schemas.network import Deployment
+    from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -47,7 +49,7 @@ def run(
         screen.head(net.network.name, client)
         parties = [(party.name, party.address) for party in net.operators]
         fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time)
-        screen.result("eigentensor.devnet/1", fields, *lines)
+        screen.result(fields["schema"], fields, *lines)
         net.processes.wait(chain=net.anvil.process)
 
 
@@ -59,14 +61,15 @@ def shown(
     from eigentensor_client.accounts import CLIENT
     from eigentensor_client.devnet import CLIENT_TOKENS
 
-    fields = {
+    fields: schemas.Devnet = {
+        "schema": "eigentensor.devnet/1",
         "rpc_url": network.rpc_url,
         "gateway_url": network.gateway_url,
         "network": str(path),
         "client": client,
         "operators": [address for _, address in parties],
         "logs": str(logs),
-        "deployment": network.deployment.to_json(),
+        "deployment": cast("Deployment", network.deployment.to_json()),
     }
     tokens = f"{from_wei(CLIENT_TOKENS)} {network.deployment.token_symbol}"
     rows = [

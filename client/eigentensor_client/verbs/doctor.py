@@ -1,7 +1,6 @@
 """`eigentensor doctor`: can this machine execute programs, and what does it lack?"""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
     from eigentensor.runtime.doctor import Finding
+    from eigentensor_client.schemas import programs as schemas
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -45,5 +45,8 @@ def show_findings(screen: Screen, findings: "Sequence[Finding]") -> None:
     rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
     fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]
     admitted = [f.name for f in findings if f.what == "device" and f.state is State.OK]
-    fields = {"admitted": admitted, "findings": [asdict(f) for f in findings]}
-    screen.result("eigentensor.doctor/1", fields, table(("", "what", "name", "found"), rows), *fixes)
+    found: list[schemas.Finding] = [
+        {"what": f.what, "name": f.name, "state": f.state.value, "says": f.says, "fix": f.fix} for f in findings
+    ]
+    fields: schemas.Doctor = {"schema": "eigentensor.doctor/1", "admitted": admitted, "findings": found}
+    screen.result(fields["schema"], fields, table(("", "what", "name", "found"), rows), *fixes)

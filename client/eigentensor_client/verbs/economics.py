@@ -14,6 +14,7 @@ from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
     from eigentensor.economics.tuning import Choice, Windows
+    from eigentensor_client.schemas import economics as schemas
 
 app = typer.Typer(
     help="What cheating pays: simulate, payoffs, tune, plot. Nothing is sent.",
@@ -110,7 +111,8 @@ def simulate(
             estimates.append(estimate(x, who, tasks=tasks, seed=seed))
     lines = situations.simulation_lines(x, estimates)
     note = f"tokens per task, of {tasks:,} tasks each, seed {seed}"
-    screen.result("eigentensor.economics-simulation/1", situations.simulation(x, estimates), *lines, note)
+    told = situations.simulation(x, estimates)
+    screen.result(told["schema"], told, *lines, note)
 
 
 @app.command()
@@ -137,8 +139,8 @@ def payoffs(
     amounts = [Fraction(str(situations.amount(word))) for word in (price, cost, stake)]
     rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
     matrix = Payoffs(*amounts, *rates)
-    lines = situations.matrix_lines(matrix)
-    Screen(as_json=json).result("eigentensor.economics-payoffs/1", situations.matrix(matrix), *lines)
+    told = situations.matrix(matrix)
+    Screen(as_json=json).result(told["schema"], told, *situations.matrix_lines(matrix))
 
 
 @app.command()
@@ -190,7 +192,8 @@ def show_terms(screen: Screen, wanted: float, found: "Sequence[Choice]", windows
     from eigentensor_client import situations
 
     best, who = found[0], situations.parties(found[0])
-    fields = {
+    fields: schemas.EconomicsTuning = {
+        "schema": "eigentensor.economics-tuning/1",
         "security": wanted,
         "choices": [situations.choice(each) for each in found],
         "parties": {party: {"earns": earns, "risks": risks} for party, (earns, risks) in who.items()},
@@ -209,7 +212,7 @@ def show_terms(screen: Screen, wanted: float, found: "Sequence[Choice]", windows
         "",
         situations.window_facts(windows),
     )
-    screen.result("eigentensor.economics-tuning/1", fields, *lines)
+    screen.result(fields["schema"], fields, *lines)
 
 
 @app.command()
@@ -252,4 +255,5 @@ def plot(
 
 def show_pictures(screen: Screen, paths: "Mapping[str, str]") -> None:
     """`eigentensor.economics-plots/1`"""
-    screen.result("eigentensor.economics-plots/1", {"files": paths}, facts(list(paths.items())))
+    fields: schemas.Plots = {"schema": "eigentensor.economics-plots/1", "files": dict(paths)}
+    screen.result(fields["schema"], fields, facts(list(paths.items())))

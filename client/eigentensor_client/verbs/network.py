@@ -1,7 +1,7 @@
 """`eigentensor network`: which networks there are, and where the values come from that a verb uses."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from eigentensor.chain import Network
+    from eigentensor.schemas.network import Deployment
+    from eigentensor.schemas.network import Network as ToldNetwork
+    from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(help="Networks: list, show.", no_args_is_help=True, rich_markup_mode=None)
 SOURCES = {"COMMANDLINE": "--network", "ENVIRONMENT": "$EIGENTENSOR_NETWORK"}
@@ -25,17 +28,25 @@ def list_networks(json: options.Json = False) -> None:
     from eigentensor.chain.network import network_path
     from eigentensor_client.devnet import running
 
-    screen, found = Screen(as_json=json), list[dict[str, Any]]()
+    screen, found = Screen(as_json=json), list["schemas.ListedNetwork"]()
     for path in sorted(network_path("any").parent.glob("*.json")):
         try:
             network = Network.load(path)
         except ConfigError as error:
             found.append({"name": path.stem, "file": str(path), "wrong": error.what})
         else:
-            said = {"rpc_url": network.rpc_url, "chain_id": network.deployment.chain_id}
-            found.append({"name": path.stem, "file": str(path), **said, "answers": running(path) is not None})
+            found.append(
+                {
+                    "name": path.stem,
+                    "file": str(path),
+                    "rpc_url": network.rpc_url,
+                    "chain_id": network.deployment.chain_id,
+                    "answers": running(path) is not None,
+                }
+            )
     shown = networks_table(found) if found else "none: `eigentensor devnet` starts the network `local`"
-    screen.result("eigentensor.networks/1", {"networks": found}, shown)
+    fields: schemas.Networks = {"schema": "eigentensor.networks/1", "networks": found}
+    screen.result(fields["schema"], fields, shown)
 
 
 @app.command()
@@ -46,10 +57,10 @@ def show(context: typer.Context, network: options.NetworkName = None, json: opti
     screen, chosen = Screen(as_json=json), Network.load(network)
     source = context.get_parameter_source("network")
     fields = _fields(chosen, SOURCES.get(source.name if source else "", "the default"), network)
-    screen.result("eigentensor.network/1", fields, network_facts(fields))
+    screen.result(fields["schema"], fields, network_facts(fields))
 
 
-def _fields(chosen: "Network", source: str, given: str | None) -> dict[str, Any]:
+def _fields(chosen: "Network", source: str, given: str | None) -> "ToldNetwork":
     """`eigentensor.network/1`; `block` and `operators` are null where nobody answers."""
     from pathlib import Path
 
@@ -69,17 +80,18 @@ def _fields(chosen: "Network", source: str, given: str | None) -> dict[str, Any]
             operators = sum(operator["member"] for operator in gateway.operators()["operators"])
     except StoreError:
         pass
-    own_file = given is not None and Path(given).suffix == ".json"
+    own_file = given if given is not None and Path(given).suffix == ".json" else None
     return {
+        "schema": "eigentensor.network/1",
         "name": chosen.name,
         "chosen_by": source,
-        "file": given if own_file else str(network_path(chosen.name)),
+        "file": own_file or str(network_path(chosen.name)),
         "rpc_url": chosen.rpc_url,
         "gateway_url": chosen.gateway_url,
         "block": block,
         "operators": operators,
         "key": origin(chosen),
-        "deployment": chosen.deployment.to_json(),
+        "deployment": cast("Deployment", chosen.deployment.to_json()),
     }
 
 

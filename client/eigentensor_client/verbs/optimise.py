@@ -14,8 +14,9 @@ from eigentensor_client.verbs.program import write_program
 
 if TYPE_CHECKING:
     from eigentensor.graph.node import Graph
-    from eigentensor.planner.plan import Part, Plan
+    from eigentensor.planner.plan import Part, Plan, Whole
     from eigentensor.planner.search import Candidate
+    from eigentensor_client.schemas import programs as schemas
 
 app = typer.Typer(rich_markup_mode=None)
 SHOWN = 8  #: paths of a block in the table, besides what was taken, refused and given
@@ -83,10 +84,10 @@ def show_plan(
     screen: Screen, plan: "Plan", device: str, tolerance: float, *, everything: bool = False, files: Sequence[Path] = ()
 ) -> None:
     """`eigentensor.optimised/1`: what was chosen, what was given, every path of every block, and the files written."""
-    fields = _fields(plan) | {"device": device, "tolerance": tolerance, "files": [str(file) for file in files]}
+    fields = _fields(plan, device, tolerance, files)
     lines = (line for number, part in enumerate(plan.parts, 1) for line in _lines(part, number, everything))
     written = (f"{path}  {path.stat().st_size:,} bytes" for path in files)
-    screen.result("eigentensor.optimised/1", fields, *lines, *_summary(plan), *written)
+    screen.result(fields["schema"], fields, *lines, *_summary(plan), *written)
 
 
 def _graph(source: str) -> "Graph":
@@ -114,7 +115,8 @@ def _graph(source: str) -> "Graph":
 def _lines(part: "Part", number: int, everything: bool) -> Iterator[Any]:
     """The table of a block's paths, the cheapest first."""
     times = f", {len(part.block.places)} times in the graph" if len(part.block.places) > 1 else ""
-    yield f"block {number}{times}: {len(part.search.candidates)} programs"
+    count = len(part.search.candidates)
+    yield f"block {number}{times}: {count} program{'s' * (count != 1)}"
     ranked = sorted(part.search.candidates, key=lambda c: c.cost.seconds)
     given = part.search.candidates[0]
     rows = [
@@ -145,31 +147,41 @@ def _verdict(candidate: "Candidate", part: "Part") -> str:
 def _summary(plan: "Plan") -> Iterator[str]:
     chosen, given = plan.chosen, plan.given
     ratio = given.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
+    count = len(chosen.cost.calls)
     yield f"program {chosen.made.uuid}"
     yield (
-        f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {len(chosen.cost.calls)} calls, errs by {chosen.error:.1e};"
+        f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {count} call{'s' * (count != 1)}, errs by {chosen.error:.1e};"
         f" {ratio:.2f} times as fast as the graph as it is: {given.cost.seconds * 1e6:,.1f} µs, {given.error:.1e}"
     )
     yield f"planned in {plan.planning:.1f} s, checked as a whole in {plan.checking:.1f} s"
 
 
-def _fields(plan: "Plan") -> dict[str, Any]:
-    def whole(of: Any) -> dict[str, Any]:
-        calls = [{"body": c.body, "seconds": c.seconds, "measured": c.measured} for c in of.cost.calls]
-        return {"uuid": of.made.uuid, "seconds": of.cost.seconds, "max_relative_error": of.error, "calls": calls}
+def _fields(plan: "Plan", device: str, tolerance: float, files: Sequence[Path]) -> "schemas.Optimised":
+    return {
+        "schema": "eigentensor.optimised/1",
+        "chosen": _whole(plan.chosen),
+        "given": _whole(plan.given),
+        "blocks": [
+            {"places": len(part.block.places), "paths": [_path(c, part) for c in part.search.candidates]}
+            for part in plan.parts
+        ],
+        "planning_seconds": plan.planning,
+        "checking_seconds": plan.checking,
+        "device": device,
+        "tolerance": tolerance,
+        "files": [str(file) for file in files],
+    }
 
-    blocks = [
-        {
-            "places": len(part.block.places),
-            "paths": [
-                {
-                    "rules": list(c.path.rules), "seconds": c.cost.seconds, "measured": c.cost.measured,
-                    "max_relative_error": c.error, "verdict": _verdict(c, part),
-                }
-                for c in part.search.candidates
-            ],
-        }
-        for part in plan.parts
-    ]  # fmt: skip
-    seconds = {"planning_seconds": plan.planning, "checking_seconds": plan.checking}
-    return {"chosen": whole(plan.chosen), "given": whole(plan.given), "blocks": blocks, **seconds}
+
+def _whole(of: "Whole") -> "schemas.OptimisedProgram":
+    calls: list[schemas.OptimisedCall] = [
+        {"body": c.body, "seconds": c.seconds, "measured": c.measured} for c in of.cost.calls
+    ]
+    return {"uuid": of.made.uuid, "seconds": of.cost.seconds, "max_relative_error": of.error, "calls": calls}
+
+
+def _path(of: "Candidate", part: "Part") -> "schemas.OptimisedPath":
+    return {
+        "rules": list(of.path.rules), "seconds": of.cost.seconds, "measured": of.cost.measured,
+        "max_relative_error": of.error, "verdict": _verdict(of, part),
+    }  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from eigentensor_client.verbs.options import Json
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
     from eigentensor.program import Program
+    from eigentensor_client.schemas import programs as schemas
 
 app = typer.Typer(help="Program files: capture, import, check, show.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -82,7 +83,7 @@ def check(program: File, json: Json = False) -> None:
     from eigentensor_client.sources import read_program
 
     facts = program_facts(read_program(str(program)))
-    Screen(as_json=json).result("eigentensor.program/1", facts, facts["uuid"])
+    Screen(as_json=json).result(facts["schema"], facts, facts["uuid"])
 
 
 @app.command()
@@ -97,7 +98,7 @@ def show_program(screen: Screen, program: "Program") -> None:
     facts = program_facts(program)
     rows = [[tensor["role"], tensor["name"], tensor["dtype"], str(tensor["shape"])] for tensor in facts["tensors"]]
     cost = "  ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in facts["cost"].items())
-    screen.result("eigentensor.program/1", facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), cost)
+    screen.result(facts["schema"], facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), cost)
 
 
 def write_program(graph: "GraphProgram", target: Path, weights: Path | None = None) -> list[Path]:
@@ -117,8 +118,9 @@ def write_program(graph: "GraphProgram", target: Path, weights: Path | None = No
 
 def _write(graph: "GraphProgram", target: Path, weights: Path | None, screen: Screen) -> None:
     written = write_program(graph, target, weights)
-    fields = program_facts(graph.program) | {"files": [str(path) for path in written]}
-    screen.result("eigentensor.program/1", fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
+    fields = program_facts(graph.program)
+    fields["files"] = [str(path) for path in written]
+    screen.result(fields["schema"], fields, *(f"{path}  {path.stat().st_size:,} bytes" for path in written))
 
 
 def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -135,28 +137,34 @@ def _shapes(words: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def program_facts(program: "Program") -> dict[str, Any]:
+def program_facts(program: "Program") -> "schemas.Program":
     """`eigentensor.program/1`"""
     from eigentensor import merkle
     from eigentensor.program import Kind
     from eigentensor.program.codec import encode
     from eigentensor.program.cost import costs
 
-    tensors = [
-        {"role": b.role.name.lower(), "name": b.name, "dtype": b.dtype.name.lower(), "shape": list(b.shape)}
+    tensors: list[schemas.ProgramTensor] = [
+        {
+            "role": cast("schemas.Role", b.role.name.lower()),
+            "name": b.name,
+            "dtype": b.dtype.name.lower(),
+            "shape": list(b.shape),
+        }
         for b in program.buffers
         if b.name
     ]
     for r in program.results:
         dtype = program.parameter(r.buffer).dtype.name.lower()
-        role = "new state" if r.kind is Kind.STATE else "output"
+        role: schemas.Role = "new state" if r.kind is Kind.STATE else "output"
         tensors.append({"role": role, "name": r.name, "dtype": dtype, "shape": list(r.shape)})
     return {
+        "schema": "eigentensor.program/1",
         "uuid": merkle.program_root(encode(program)).hex(),
         "bytes": len(encode(program)),
         "semantics": program.semantics,
         "max_repeat": program.max_repeat,
         "variables": {v.name: {"minimum": v.minimum, "maximum": v.maximum} for v in program.variables},
         "tensors": tensors,
-        "cost": asdict(costs(program)),
+        "cost": cast("schemas.Cost", asdict(costs(program))),
     }

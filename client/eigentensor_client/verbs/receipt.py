@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eigentensor.receipt import Receipt
     from eigentensor.store import GatewayClient
     from eigentensor_client.looking import Look
+    from eigentensor_client.schemas import results as schemas
 
 app = typer.Typer(help="Receipts of tasks: get, check.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,9 +37,13 @@ def get(
     with paying(network, json=json) as (screen, client, _):
         receipt = client.receipt(client.task(task))
         receipts.write(output, receipt)
-        fields = {"file": str(output), **receipts.fields(receipt)}
+        fields: schemas.ReceiptFile = {
+            "schema": "eigentensor.receipt-file/1",
+            "file": str(output),
+            **receipts.fields(receipt),
+        }
         rows = [*receipts.summary(receipt), ["written", receipts.written(output, receipt)]]
-        screen.result("eigentensor.receipt-file/1", fields, facts(rows))
+        screen.result(fields["schema"], fields, facts(rows))
 
 
 @app.command()
@@ -80,7 +85,8 @@ def check(
                     except EigenTensorError as error:
                         failed = error  # what is known without it is said before
             checked = receipts.Checked(receipt, tuple(proved), standing, look)
-    screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
+    told = checked.to_json()
+    screen.result(told["schema"], told, *checked.lines())
     if (why := failed or checked.failure()) is not None:
         raise why
 

@@ -10,6 +10,7 @@ from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 
 if TYPE_CHECKING:
+    from eigentensor_client.serving import schemas
     from eigentensor_client.serving.settings import Settings
 
 app = typer.Typer(help="Programs over HTTP, paid by this wallet within a budget.", rich_markup_mode=None)
@@ -65,7 +66,8 @@ def new_token(
     from eigentensor_client.serving.tokens import Tokens
 
     made = Tokens(_settings(data=data).tokens).new(name)
-    Screen(as_json=json).result("eigentensor.token/1", {"name": name, "token": made}, made)
+    fields: schemas.Token = {"schema": "eigentensor.token/1", "name": name, "token": made}
+    Screen(as_json=json).result(fields["schema"], fields, made)
 
 
 @token.command("list")
@@ -74,7 +76,8 @@ def list_tokens(data: Data = None, json: options.Json = False) -> None:
     from eigentensor_client.serving.tokens import Tokens
 
     names = list(Tokens(_settings(data=data).tokens))
-    Screen(as_json=json).result("eigentensor.token-names/1", {"names": names}, facts([[name] for name in names]))
+    fields: schemas.TokenNames = {"schema": "eigentensor.token-names/1", "names": names}
+    Screen(as_json=json).result(fields["schema"], fields, facts([[name] for name in names]))
 
 
 @token.command("remove")
@@ -85,7 +88,8 @@ def remove_token(
     from eigentensor_client.serving.tokens import Tokens
 
     Tokens(_settings(data=data).tokens).remove(name)
-    Screen(as_json=json).result("eigentensor.token-removed/1", {"name": name}, f"the token of {name} is worthless now")
+    fields: schemas.TokenRemoved = {"schema": "eigentensor.token-removed/1", "name": name}
+    Screen(as_json=json).result(fields["schema"], fields, f"the token of {name} is worthless now")
 
 
 def _settings(**given: Any) -> "Settings":

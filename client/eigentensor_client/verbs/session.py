@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from eigentensor_client.history import History
     from eigentensor_client.results import TaskResult
+    from eigentensor_client.schemas import sessions as schemas
     from eigentensor_client.session import Session
 
 app = typer.Typer(
@@ -127,8 +128,13 @@ def states(
     with _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
             write_tensors(output, session.states(bar), session.program, Kind.STATE)
-        root = session.history.next_states.hex()
-        screen.result("eigentensor.states/1", {"step": session.step, "states": root, "file": str(output)}, str(output))
+        fields: schemas.States = {
+            "schema": "eigentensor.states/1",
+            "step": session.step,
+            "states": session.history.next_states.hex(),
+            "file": str(output),
+        }
+        screen.result(fields["schema"], fields, str(output))
 
 
 @app.command()
@@ -161,9 +167,13 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
     shown = Show(session.client.network)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
     lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
-    own = {"schema": "eigentensor.step/1", "step": step, "states": result.states_root.hex()}
-    fields = {**shown.result(result), **own}
-    screen.result("eigentensor.step/1", fields, *lines)
+    fields: schemas.Step = {
+        **shown.result(result),
+        "schema": "eigentensor.step/1",
+        "step": step,
+        "states": result.states_root.hex(),
+    }
+    screen.result(fields["schema"], fields, *lines)
 
 
 def show_history(screen: Screen, history: "History") -> None:
@@ -181,8 +191,8 @@ def show_history(screen: Screen, history: "History") -> None:
     rows += [[str(void.step), short(void.task), "–", "–", f"void: {void.why}"] for void in history.void]
     head = facts([["program", history.program.hex()], ["states", history.next_states.hex()]])
     columns = ("step", "task", "variables", "states after", "is")
-    fields = {name: value for name, value in history.to_json().items() if name != "schema"}
-    screen.result("eigentensor.session/1", fields, head, *([table(columns, rows)] if rows else []))
+    fields = history.to_json()
+    screen.result(fields["schema"], fields, head, *([table(columns, rows)] if rows else []))
 
 
 def _said(variables: Mapping[str, int], repeat: int) -> str:

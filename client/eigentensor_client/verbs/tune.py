@@ -10,6 +10,7 @@ from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
     from eigentensor.runtime.tuning.tuner import Line
+    from eigentensor_client.schemas import programs as schemas
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -49,24 +50,30 @@ def tune(
 
 def show_tuning(screen: Screen, device: str, lines: list["Line"], known: int, database: Path) -> None:
     """`eigentensor.tuning/1`: seconds, and how many measurements the database has."""
-    fields = {"device": device, "bodies": [_fields(line) for line in lines], **_totals(lines)}
-    fields |= {"database": str(database), "measurements": known}
+    before, after = _totals(lines)
+    fields: schemas.Tuning = {
+        "schema": "eigentensor.tuning/1",
+        "device": device,
+        "bodies": [_fields(line) for line in lines],
+        "heuristic_seconds": before,
+        "best_seconds": after,
+        "database": str(database),
+        "measurements": known,
+    }
     count = f"{known:,} measurements in {database}"
-    screen.result("eigentensor.tuning/1", fields, _table(lines), _summary(lines), count)
+    screen.result(fields["schema"], fields, _table(lines), _summary(lines), count)
 
 
-def _fields(line: "Line") -> dict[str, Any]:
+def _fields(line: "Line") -> "schemas.TunedBody":
     return {
         "body": line.body, "calls": line.calls, "shape": line.shape, "heuristic_seconds": line.heuristic,
         "best_seconds": line.best, "schedule": line.schedule, "tried": line.tried, "possible": line.possible,
     }  # fmt: skip
 
 
-def _totals(lines: list["Line"]) -> dict[str, float]:
-    return {
-        "heuristic_seconds": sum(line.calls * line.heuristic for line in lines),
-        "best_seconds": sum(line.calls * line.best for line in lines),
-    }
+def _totals(lines: list["Line"]) -> tuple[float, float]:
+    """Seconds of all calls, with the heuristic's schedules and with the best."""
+    return sum(line.calls * line.heuristic for line in lines), sum(line.calls * line.best for line in lines)
 
 
 def _table(lines: list["Line"]) -> Any:
@@ -81,7 +88,7 @@ def _row(line: "Line") -> list[str]:
 
 
 def _summary(lines: list["Line"]) -> str:
-    before, after = _totals(lines).values()
+    before, after = _totals(lines)
     if not after:
         return "nothing was measured"
     both = f"{before * 1e3:,.3f} ms with the heuristic's schedules, {after * 1e3:,.3f} ms with the best"

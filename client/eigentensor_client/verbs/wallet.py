@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from eigentensor_client.amounts import Amount
     from eigentensor_client.client import Client
+    from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(
     help="The account that pays: show, deposit, withdraw, new.", no_args_is_help=True, rich_markup_mode=None
@@ -81,8 +82,13 @@ def new(
     screen, password = Screen(as_json=json), _password(password_file)
     account = Account.create()
     save_account(account, keystore, password)
-    lines = [["address", account.address], ["keystore", str(keystore)]]
-    screen.result("eigentensor.keystore/1", dict(lines), facts(lines))
+    fields: schemas.Keystore = {
+        "schema": "eigentensor.keystore/1",
+        "address": account.address,
+        "keystore": str(keystore),
+    }
+    rows = [["address", account.address], ["keystore", str(keystore)]]
+    screen.result(fields["schema"], fields, facts(rows))
     screen.say(f"to pay with it: export EIGENTENSOR_KEYSTORE={keystore} EIGENTENSOR_PASSWORD_FILE=…")
 
 
@@ -118,7 +124,8 @@ def _show(screen: Screen, client: "Client") -> None:
 
     chain = client.chain
     account, coins = chain.balance_of(client.address), chain.ether_of(client.address)
-    fields = {
+    fields: schemas.Wallet = {
+        "schema": "eigentensor.wallet/1",
         "address": client.address,
         "key": origin(client.network),
         "coins": str(coins),
@@ -126,10 +133,10 @@ def _show(screen: Screen, client: "Client") -> None:
         "balance": str(account.balance),
         "held": str(account.collateral),
     }
-    screen.result("eigentensor.wallet/1", fields, wallet_facts(fields, client.amount))
+    screen.result(fields["schema"], fields, wallet_facts(fields, client.amount))
 
 
-def wallet_facts(fields: dict[str, Any], amount: "Amount") -> "Table":
+def wallet_facts(fields: "schemas.Wallet", amount: "Amount") -> "Table":
     """Coins are in wei of the chain's coin, which every chain here has 18 decimals of."""
     from eigentensor.chain import from_wei
 

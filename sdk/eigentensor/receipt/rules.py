@@ -48,9 +48,6 @@ class Proved:
     what: str
     left: str = ""
 
-    def to_json(self) -> dict[str, str]:
-        return {"by": self.by, "what": self.what, "left": self.left}
-
 
 def check_rules(receipt: Receipt) -> Iterator[Proved]:
     """Raises WrongReceipt where the market would not have let it be."""

@@ -132,9 +132,9 @@ class Operator(TypedDict):
     signer: Address | None
     """The hot key that signs for it."""
     collateral_cap: Wei
-    """Wei of collateral that its signer may put down for one task."""
+    """Wei of collateral and bonds that its signer may have put down at a time, for all tasks together."""
     stake_cap: Wei
-    """Wei of stake that its signer may lock for one task."""
+    """Wei of stake that its signer may have locked at a time, for all tasks together."""
     seats: Count
     """How often it stands in the list that verifiers are drawn from."""
     stake: Wei | None

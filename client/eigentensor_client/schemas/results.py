@@ -1,0 +1,211 @@
+"""Results held to what was promised: receipts, challenges, and what they bring."""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from eigentensor.schemas.words import Address, Block, Hash, Name, Size, Wei, documented
+
+
+@documented
+class ReceiptFacts(TypedDict):
+    """What a receipt is about."""
+
+    task: Name
+    """The task's uuid."""
+    state: str
+    """How the task stood, in words."""
+    block: Block
+    """When that was."""
+    executor: Address
+    """Who executed it."""
+    price: Wei
+    """Wei for the executor."""
+    outputs_root: Hash | None
+    """The root of the revealed result; null where none was revealed."""
+
+
+@documented
+class ReceiptFile(ReceiptFacts):
+    """`eigentensor.receipt-file/1`: a receipt that was written, and what it is about."""
+
+    schema: Literal["eigentensor.receipt-file/1"]
+    """Says what this object is."""
+    file: str
+    """Where it was written."""
+
+
+@documented
+class ReceiptLine(TypedDict):
+    """Something that a receipt proves."""
+
+    by: str
+    """What proves it: signature, hash, formula, …"""
+    what: str
+    """What it says, in words."""
+    left: str
+    """What it leaves to be asked of the chain; empty where nothing is left."""
+
+
+@documented
+class LookedAt(TypedDict):
+    """Blocks, both ends included."""
+
+    first: Block
+    """The first one."""
+    last: Block
+    """The last one."""
+
+
+@documented
+class Now(TypedDict):
+    """How a task stands on the chain."""
+
+    block: Block
+    """The block that was asked."""
+    state: str
+    """How it stands there, in words."""
+
+
+@documented
+class Executed(TypedDict):
+    """What came of executing a task again."""
+
+    agrees: bool
+    """Whether the result is the revealed one."""
+    outputs_root: Hash
+    """The root of the result as this machine computes it."""
+
+
+@documented
+class ReceiptCheck(ReceiptFacts):
+    """`eigentensor.receipt-check/1`: what a receipt proves, and what it leaves open."""
+
+    schema: Literal["eigentensor.receipt-check/1"]
+    """Says what this object is."""
+    lines: list[ReceiptLine]
+    """Everything that was checked."""
+    proves: list[str]
+    """What follows, in sentences."""
+    leaves_open: list[str]
+    """What does not follow, in sentences, and what would help."""
+    looked_at: LookedAt | None
+    """The blocks in which other events were looked for; null without `--chain`."""
+    now: Now | None
+    """How the task stands on the chain; null without `--chain`."""
+    executed: Executed | None
+    """What came of a second execution; null without `--deep`."""
+
+
+@documented
+class Value(TypedDict):
+    """An element of a tensor."""
+
+    dtype: str
+    """float32, int32, bool, …"""
+    bits: str
+    """Its bits, as hex."""
+    value: str
+    """What they mean."""
+
+
+@documented
+class Difference(TypedDict):
+    """Where a result first differs from what this machine computes."""
+
+    call: int | None
+    """The number of the executed call that wrote the tensor; null for one that was given."""
+    name: str
+    """The tensor's name."""
+    element: int
+    """The element in row-major order."""
+    index: list[Size]
+    """The same as a place in the tensor's shape."""
+    claimed: Value
+    """What the executor says."""
+    computed: Value
+    """What this machine computes."""
+    elements: int
+    """How many elements of all results differ."""
+
+
+@documented
+class Challenging(TypedDict):
+    """`eigentensor.challenging/1`: what happens before a game: amounts are wei."""
+
+    schema: Literal["eigentensor.challenging/1"]
+    """Says what this object is."""
+    event: Literal["agrees", "differs", "opened"]
+    """What happened."""
+    task: Name
+    """The task's uuid."""
+    claimed: NotRequired[Name]
+    """The outputs root that the executor revealed; told by `agrees` and `differs`."""
+    computed: NotRequired[Name]
+    """The one that this machine computes; told by `agrees` and `differs`."""
+    difference: NotRequired[Difference | None]
+    """The first difference; null where there is none, or where the executor's bytes are at no gateway."""
+    bond: NotRequired[Wei]
+    """Wei that a challenger puts down; told by `differs` and `opened`."""
+    reward: NotRequired[Wei]
+    """Wei that a conviction brings at once; told by `differs`."""
+    share: NotRequired[Wei]
+    """Wei of the slashed stake that come later, if no verifier shares them; told by `differs`."""
+    gas_price: NotRequired[Wei]
+    """Wei of the chain's coin for a unit of gas; told by `differs`."""
+    until: NotRequired[Block]
+    """The last block for a challenge; told by `differs`."""
+    game: NotRequired[int]
+    """The number of the game; told by `opened`."""
+
+
+@documented
+class Due(TypedDict):
+    """Something that is due from a game."""
+
+    message: Literal["timeout", "refund", "settle", "slash", "pay"]
+    """The message that brings it."""
+    task: Name
+    """The task's uuid."""
+    game: int
+    """The number of the game."""
+    brings: Wei
+    """Wei that come."""
+    what: str
+    """What for, in words."""
+    first: Block
+    """The first block for the message."""
+    last: Block | None
+    """The last one; null: for ever."""
+
+
+@documented
+class Claimed(Due):
+    """The same, and what became of it."""
+
+    state: Literal["sent", "waits", "due"]
+    """What became of it."""
+    waits: str | None
+    """What it waits for, in words."""
+    block: Block | None
+    """When it was sent."""
+    transaction: Hash | None
+    """With which transaction."""
+    gas: int | None
+    """The gas of that transaction."""
+
+
+@documented
+class Claim(TypedDict):
+    """`eigentensor.claim/1`: what is due to an account from games."""
+
+    schema: Literal["eigentensor.claim/1"]
+    """Says what this object is."""
+    account: Address
+    """Whose it is."""
+    claims: list[Claimed]
+    """What is due, and what became of it."""
+    balance: Wei
+    """Wei that the account has in the market."""
+    withdrawn: Wei
+    """Wei that were taken out into the wallet just now."""
