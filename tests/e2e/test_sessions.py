@@ -168,7 +168,7 @@ def test_a_session_by_commands(
     assert (first["schema"], first["step"]) == ("eigentensor.step/1", 0)
     assert bits(load_safetensors(Path("y.safetensors"))) == bits(locally()[0].outputs)
     many = run(1, "--repeat", "2", "--wait", "checked")
-    assert many["task"]["checked"] == "checked(1)"
+    assert many["task"]["checked"] in ("checked(1)", "checked(2)")  # another one answers where the first is slow
     shown = call("session", "show", "a.session")
     assert [step["order"]["repeat"] for step in shown["steps"]] == [1, 2]
     assert shown["steps"][0]["states"] == first["states"] == shown["steps"][1]["order"]["states"].removeprefix("0x")
