@@ -13,7 +13,7 @@ import pytest
 from command_tree import commands
 from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, main
 
-HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx", "schemas"}
+HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx", "pydantic", "schemas"}
 
 
 def eigentensor(*words: str) -> subprocess.CompletedProcess[str]:

@@ -53,8 +53,8 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         (f"app list --data {'x' * 300}", 3, "File name too long"),
         ("operator drain --data-dir file", 3, "cannot read file/operator.toml"),
         (f"operator status --network file/x.json --address 0x{'1' * 40}", 3, "cannot read file/x.json"),
-        ("challenge show 0", 2, "Input should be"),
-        (f"challenge show {10**40}", 2, "Input should be"),
+        ("challenge show 0", 2, "not in the range"),
+        (f"challenge show {10**40}", 2, "not in the range"),
     ],
 )
 def test_mistakes_are_explained_with_a_fix_and_leave_nothing(
