@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from eigentensor.errors import BlobCorrupt, BlobTooLarge
+from eigentensor.errors import BlobCorrupt
 from eigentensor.schemas.network import Blob, Upload
 from eigentensor.store import Pieces, parse_name
 from eigentensor.web.documents import BINARY, Responses, header, refused, told
@@ -75,9 +75,6 @@ def router(parts: Parts) -> APIRouter:
     @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=takes(PieceList))
     def declare_pieces(name: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on."""
-        size = body.get("size")
-        if type(size) is int and size > parts.settings.max_blob:
-            raise BlobTooLarge(f"a blob of {size} bytes is larger than {parts.settings.max_blob}")
         pieces = Pieces.from_json(body, parts.settings.max_blob)
         if pieces.blob.hex() != parse_name(name):
             raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from eigentensor.errors import BlobCorrupt
+from eigentensor.errors import BlobCorrupt, BlobTooLarge
 from eigentensor.merkle import PIECE, blob_root_of, piece_root, piece_roots
 
 
@@ -49,15 +49,18 @@ class Pieces:
 
     @classmethod
     def from_json(cls, value: Any, limit: int) -> Self:
-        """Reads what a gateway says, trusting nothing: raises BlobCorrupt unless all of it fits."""
+        """Reads what somebody says, trusting nothing: raises BlobCorrupt unless all of it fits, and BlobTooLarge only
+        for a blob that has more than `limit` bytes indeed."""
         try:
             size, blob = int(value["size"]), bytes.fromhex(value["blob"])
             roots = tuple(bytes.fromhex(root) for root in value["pieces"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BlobCorrupt(f"the list of pieces is malformed: {error}") from None
-        if not 0 <= size <= limit or len(roots) != -(-size // PIECE) or any(len(root) != 32 for root in roots):
-            raise BlobCorrupt(f"the list of pieces does not fit a blob of {size} bytes (at most {limit})")
+        if size < 0 or len(roots) != -(-size // PIECE) or any(len(root) != 32 for root in roots):
+            raise BlobCorrupt(f"the list of pieces does not fit a blob of {size} bytes")
         pieces = cls(size, roots)
         if pieces.blob != blob:
             raise BlobCorrupt(f"the pieces fold to {pieces.blob.hex()}, not to {blob.hex()}")
+        if size > limit:
+            raise BlobTooLarge(f"a blob of {size} bytes is larger than {limit}")
         return pieces
