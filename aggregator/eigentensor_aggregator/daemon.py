@@ -10,10 +10,11 @@ import structlog
 
 from eigentensor.chain import Chain, Mined, Reader
 from eigentensor.errors import ChainError, NotMined, Reverted
+from eigentensor_aggregator.events import MOVES, Sent
 from eigentensor_aggregator.machine import Action, Key, Pause, Verb, due, position_of, rested
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import Queries
-from eigentensor_aggregator.store import MOVES, Sent, Store
+from eigentensor_aggregator.store import Store
 
 if TYPE_CHECKING:
     from eigentensor_aggregator.watch.watcher import Watcher

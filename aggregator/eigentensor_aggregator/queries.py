@@ -9,6 +9,7 @@ from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, Task
 from eigentensor_aggregator.tasks import TaskView
 
 RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
+_NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
 
 
 class Queries:
@@ -28,7 +29,7 @@ class Queries:
     ) -> list[TaskView]:
         """Tasks newest first; `before` is the place of the last one of the page before."""
         block, index = col(TaskRow.posted_block), col(TaskRow.posted_index)
-        query = select(TaskRow.task).order_by(block.desc(), index.desc())
+        query = _NEWEST
         for column, value in ((TaskRow.state, state), (TaskRow.client, client), (TaskRow.executor, executor)):
             if value is not None:
                 query = query.where(col(column) == value)

@@ -1,8 +1,7 @@
 """The database: events of the chain, and what they add up to."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from sqlmodel import Session, col, delete, select
 
@@ -10,46 +9,37 @@ from eigentensor import economics
 from eigentensor.chain import (
     Changes,
     Deployment,
-    Ended,
     Event,
     Head,
-    Moved,
-    Opened,
     OperatorJoined,
     OperatorLeft,
-    Place,
     SeatsSet,
     Seeded,
     SignerSet,
     TaskEvent,
 )
-from eigentensor.chain.events import KINDS
 from eigentensor.errors import ConfigError
+from eigentensor_aggregator import events
 from eigentensor_aggregator.database import connect
+from eigentensor_aggregator.events import Sent
+from eigentensor_aggregator.known import Known, Told
 from eigentensor_aggregator.machine import awake, seed_block
 from eigentensor_aggregator.tables import Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
 from eigentensor_aggregator.tasks import TaskView, fold
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
-#: Events of transactions of which it is remembered who sent them, and for how much gas.
-MOVES = (Opened, Moved, Ended)
-
-
-class Sent(NamedTuple):
-    """Who sent a transaction, and the gas that it used."""
-
-    sender: str
-    gas: int
+_VERSION = "version of what is known when a session begins"
 
 
 class Store:
-    """One market's database. Every change of the chain is applied as a whole or not at all."""
+    """One market's database, of one process. Every change of the chain is applied as a whole or not at all."""
 
     def __init__(self, url: str, deployment: Deployment) -> None:
         """Creates or upgrades the tables. Raises ConfigError if the database is of another market."""
         self.parameters: economics.Parameters = deployment.parameters
         self.engine = connect(url)
+        self._known = Known()
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
@@ -58,7 +48,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A transaction, committed when the block ends well."""
-        with Session(self.engine, expire_on_commit=False) as session:
+        with Session(self.engine, expire_on_commit=False, info={_VERSION: self._known.version}) as session:
             yield session
             session.commit()
 
@@ -80,28 +70,29 @@ class Store:
                 session.exec(delete(EventRow).where(gone))
                 session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
             for happened in changes.events:
-                row = _row(happened, sent or {})
+                row = events.row(happened, sent or {})
                 session.add(row)
                 touched.add(row.subject)
             for head in changes.heads:
                 session.merge(Block(number=head.number, hash=head.hash))
             session.flush()
-            self._fold(session, touched)
+            folded = self._fold(session, touched)
             if changes.heads:
                 session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
+        self._known.forget(folded)
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
         with self.session() as session:
-            return [event for event, _ in _events(session, [subject])]
+            return [event for event, _ in events.read(session, [subject])]
 
     def moves(self, task: str) -> list[tuple[Event, Sent | None]]:
         """What happened to a task, with the senders and the gas of moves."""
         with self.session() as session:
-            return _events(session, [task])
+            return events.read(session, [task])
 
-    def _fold(self, session: Session, subjects: Iterable[str]) -> None:
-        """Makes anew what the events of these subjects add up to."""
+    def _fold(self, session: Session, subjects: Iterable[str]) -> set[str]:
+        """Makes anew what the events of these subjects add up to; the tasks among them."""
         tasks = {subject for subject in subjects if len(subject) == 64}
         operators = {subject for subject in subjects if subject.startswith("0x")}
         seeds = [int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64]
@@ -110,14 +101,14 @@ class Store:
             _fold_operator(session, operator)
         # All at once and first: after a reorganisation a game's number may be that of another task's game.
         session.exec(delete(GameRow).where(col(GameRow.task).in_(tasks)))
-        for task in sorted(tasks):
-            view = self._view(session, task, _task_events(session, [task])[task])
+        for task, (view, _) in sorted(self._read(session, tasks).items()):
             if view is None:
                 session.exec(delete(TaskRow).where(col(TaskRow.task) == task))
                 continue
             session.merge(self._task_row(view))
             session.add_all(_game_rows(view))
             session.flush()
+        return tasks
 
     def _task_row(self, view: TaskView) -> TaskRow:
         wake, sleep = awake(view, self.parameters) or (None, None)
@@ -139,11 +130,10 @@ class Store:
     def task(self, task: str) -> TaskView | None:
         return self.told(task)[0]
 
-    def told(self, task: str) -> tuple[TaskView | None, list[TaskEvent]]:
+    def told(self, task: str) -> Told:
         """A task, and everything that happened to it, in order."""
         with self.session() as session:
-            happened = _task_events(session, [task])[task]
-            return self._view(session, task, happened), happened
+            return self._told(session, [task])[task]
 
     def late(self, block: int, limit: int = 256) -> list[TaskView]:
         """Tasks about which the next block after `block` may take a message, those that wait longest first."""
@@ -153,15 +143,34 @@ class Store:
 
     def views(self, session: Session, tasks: Sequence[str]) -> list[TaskView]:
         """The tasks in the order of their names here."""
-        happened = _task_events(session, tasks)
-        return [view for task in tasks if (view := self._view(session, task, happened[task])) is not None]
+        told = self._told(session, tasks)
+        return [view for task in tasks if (view := told[task].view) is not None]
 
-    def _view(self, session: Session, task: str, happened: Sequence[TaskEvent]) -> TaskView | None:
-        view = fold(happened)
-        if view is None or view.committed_at is None:
-            return view
-        seeded = [event for event, _ in _events(session, [str(seed_block(view, self.parameters))])]
-        return fold(happened, next((event.mix for event in seeded if isinstance(event, Seeded)), None))
+    def _told(self, session: Session, tasks: Sequence[str]) -> dict[str, Told]:
+        known = self._known.of(tasks)
+        if unknown := set(tasks) - known.keys():
+            read = self._read(session, unknown)
+            self._known.keep({task: told for task, told in read.items() if told.view}, session.info[_VERSION])
+            known |= read
+        return known
+
+    def _read(self, session: Session, tasks: Collection[str]) -> dict[str, Told]:
+        """Folds them from their events and the seeds of their blocks."""
+        happened: dict[str, list[TaskEvent]] = {task: [] for task in tasks}
+        for one, _ in events.read(session, tasks):
+            if isinstance(one, TaskEvent):
+                happened[one.task.hex()].append(one)
+        views = {task: fold(those) for task, those in happened.items()}
+        blocks = {
+            task: seed_block(view, self.parameters)
+            for task, view in views.items()
+            if view is not None and view.committed_at is not None
+        }
+        seeded = [event for event, _ in events.read(session, set(map(str, blocks.values())))]
+        mixes = {event.seed_block: event.mix for event in seeded if isinstance(event, Seeded)}
+        for task, block in blocks.items():
+            views[task] = fold(happened[task], mixes.get(block))
+        return {task: Told(views[task], tuple(those)) for task, those in happened.items()}
 
     def _claim(self, market: str, url: str) -> None:
         with self.session() as session:
@@ -177,7 +186,7 @@ class Store:
 
 def _fold_operator(session: Session, operator: str) -> None:
     row = OperatorRow(operator=operator)
-    happened = [event for event, _ in _events(session, [operator])]
+    happened = [event for event, _ in events.read(session, [operator])]
     for one in happened:
         match one:
             case OperatorJoined() | OperatorLeft():
@@ -205,46 +214,3 @@ def _game_rows(view: TaskView) -> list[GameRow]:
         )
         for game in view.games.values()
     ]
-
-
-def _row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
-    place, subject = happened.place, ""
-    sender, gas = sent.get(happened.place.transaction, (None, None))
-    match happened:
-        case TaskEvent():
-            subject = happened.task.hex()
-        case OperatorJoined() | OperatorLeft() | SignerSet() | SeatsSet():
-            subject = happened.operator
-        case Seeded():
-            subject = str(happened.seed_block)
-    return EventRow(
-        block=place.block,
-        log_index=place.index,
-        block_hash=place.block_hash,
-        transaction=place.transaction,
-        name=type(happened).__name__,
-        subject=subject,
-        arguments=happened.arguments(),
-        sender=sender,
-        gas=gas,
-    )
-
-
-def _task_events(session: Session, tasks: Sequence[str]) -> dict[str, list[TaskEvent]]:
-    happened: dict[str, list[TaskEvent]] = {task: [] for task in tasks}
-    for one, _ in _events(session, tasks):
-        if isinstance(one, TaskEvent):
-            happened[one.task.hex()].append(one)
-    return happened
-
-
-def _events(session: Session, subjects: Sequence[str]) -> list[tuple[Event, Sent | None]]:
-    """Everything that happened to these subjects, in the order of the chain, and who sent what has moves in it."""
-    query = select(EventRow).where(col(EventRow.subject).in_(subjects))
-    rows = session.exec(query.order_by(col(EventRow.block), col(EventRow.log_index))).all()
-    return [(_event(row), Sent(row.sender, row.gas or 0) if row.sender is not None else None) for row in rows]
-
-
-def _event(row: EventRow) -> Event:
-    place = Place(row.block, row.log_index, row.block_hash, row.transaction)
-    return KINDS[row.name].from_arguments(place, row.arguments)

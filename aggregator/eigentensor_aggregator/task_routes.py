@@ -54,11 +54,11 @@ def router(parts: Parts) -> APIRouter:
     @routes.get("/tasks/{task}", responses=told(schemas.Task, "The task") | refused(404))
     def read_task(task: Name) -> JSONResponse:
         """A task with its order and everything that happened to it."""
-        view, events = parts.store.told(task_name(task))
+        view, happened = parts.store.told(task_name(task))
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         said = answers.task(view, parameters, parts.daemon.block)
-        return JSONResponse({**said, "events": answers.events(events)})
+        return JSONResponse({**said, "events": answers.events(happened)})
 
     @routes.get("/tasks/{task}/explain", responses=told(schemas.Explanation, "Why") | refused(404))
     def explain_task(task: Name) -> JSONResponse:

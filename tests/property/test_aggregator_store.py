@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlmodel import Session, delete, select
+from sqlmodel import select
 
 from aggregator_stories import ORDER, PARAMETERS, position
 from eigentensor.chain import (
@@ -31,14 +31,17 @@ from eigentensor.chain import (
     SeatsSet,
     Seeded,
     SignerSet,
-    TaskEvent,
     anvil_account,
 )
 from eigentensor.dispute import Phase, Reason
-from eigentensor_aggregator.store import Sent, Store
-from eigentensor_aggregator.tables import Block, EventRow, GameRow, OperatorRow, TaskRow
+from eigentensor_aggregator.events import Sent
+from eigentensor_aggregator.known import Known, Told
+from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
+from eigentensor_aggregator.tasks import fold
 
 ADDRESSES = [anvil_account(i).address for i in range(3)]
+TASKS = [(bytes([number + 1]) * 32).hex() for number in range(3)]
 DEPLOYMENT = Deployment.from_json(
     {
         "chainId": 31337, "block": 0, "burn": ADDRESSES[0],
@@ -73,6 +76,7 @@ def happened(kind: int, subject: int, place: Place) -> Event:
     return made[kind]
 
 
+EVENTS = tuple(happened(kind, 0, Place(1, kind, bytes(32), bytes(32))) for kind in (0, 1))
 BLOCKS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 2)), max_size=4), max_size=4)
 
 
@@ -99,10 +103,8 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
 ) -> None:
     followed, fresh = stores
     for store in stores:
-        with Session(store.engine) as session:
-            for table in (EventRow, TaskRow, GameRow, OperatorRow, Block):
-                session.exec(delete(table))
-            session.commit()
+        store.apply(Changes(0, (), (), complete=True))
+        assert content(store) == []
     canonical: list[list[Event]] = []
     for fork, (depth, blocks) in enumerate(rounds):
         kept = max(0, len(canonical) - depth)
@@ -117,14 +119,15 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
         heads = (Head(len(canonical), bytes([fork, len(canonical)]) * 16),) if blocks else ()
         sent = {event.place.transaction: Sent(ADDRESSES[0], fork) for event in new}
         followed.apply(Changes(rolled_back, tuple(new), heads, complete=True), sent)
-        for task in {event.task for event in new if isinstance(event, TaskEvent)}:
-            assert followed.task(task.hex()) is None or followed.moves(task.hex())
+        for task in TASKS:  # which are known from now on
+            assert followed.told(task).view is None or followed.moves(task)
         assert [head.number for head in followed.heads()] == sorted({head.number for head in followed.heads()})
         assert all(head.number <= len(canonical) for head in followed.heads())
     events = tuple(event for block in canonical for event in block)
     sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in events}
     fresh.apply(Changes(None, events, (), complete=True), sent)
     assert content(followed) == content(fresh)
+    assert [followed.told(task) for task in TASKS] == [fresh.told(task) for task in TASKS]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -144,3 +147,17 @@ def test_the_number_of_a_game_is_another_tasks_after_a_reorganisation(tmp_path: 
         assert [(game.game, game.task) for game in games] == [(1, bytes([order[-1] + 1]).hex() * 32)]
     finally:
         store.close()
+
+
+def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
+    open_, accepted = (Told(fold(those), those) for those in (EVENTS[:1], EVENTS))
+    known = Known(most=1)
+    version = known.version
+    known.keep({TASKS[0]: open_}, version)
+    assert known.of(TASKS) == {TASKS[0]: open_}
+    known.forget(TASKS[:1])
+    known.keep({TASKS[0]: open_}, version)  # by somebody who began to read before
+    assert known.of(TASKS) == {}
+    known.keep({TASKS[0]: accepted}, known.version)
+    known.keep({TASKS[1]: open_}, known.version)
+    assert known.of(TASKS) == {TASKS[1]: open_}

@@ -1,0 +1,69 @@
+"""Events of the chain as rows of the database."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from sqlmodel import Session, col, select
+
+from eigentensor.chain import (
+    Ended,
+    Event,
+    Moved,
+    Opened,
+    OperatorJoined,
+    OperatorLeft,
+    Place,
+    SeatsSet,
+    Seeded,
+    SignerSet,
+    TaskEvent,
+)
+from eigentensor.chain.events import KINDS
+from eigentensor_aggregator.tables import EventRow
+
+#: Events of transactions of which it is remembered who sent them, and for how much gas.
+MOVES = (Opened, Moved, Ended)
+
+
+class Sent(NamedTuple):
+    """Who sent a transaction, and the gas that it used."""
+
+    sender: str
+    gas: int
+
+
+def row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
+    place, subject = happened.place, ""
+    sender, gas = sent.get(happened.place.transaction, (None, None))
+    match happened:
+        case TaskEvent():
+            subject = happened.task.hex()
+        case OperatorJoined() | OperatorLeft() | SignerSet() | SeatsSet():
+            subject = happened.operator
+        case Seeded():
+            subject = str(happened.seed_block)
+    return EventRow(
+        block=place.block,
+        log_index=place.index,
+        block_hash=place.block_hash,
+        transaction=place.transaction,
+        name=type(happened).__name__,
+        subject=subject,
+        arguments=happened.arguments(),
+        sender=sender,
+        gas=gas,
+    )
+
+
+def read(session: Session, subjects: Collection[str]) -> list[tuple[Event, Sent | None]]:
+    """Everything that happened to these subjects, in the order of the chain, and who sent what has moves in it."""
+    if not subjects:
+        return []
+    query = select(EventRow).where(col(EventRow.subject).in_(subjects))
+    rows = session.exec(query.order_by(col(EventRow.block), col(EventRow.log_index))).all()
+    return [(_event(row), Sent(row.sender, row.gas or 0) if row.sender is not None else None) for row in rows]
+
+
+def _event(row: EventRow) -> Event:
+    place = Place(row.block, row.log_index, row.block_hash, row.transaction)
+    return KINDS[row.name].from_arguments(place, row.arguments)

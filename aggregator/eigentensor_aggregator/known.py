@@ -1,0 +1,52 @@
+"""What tasks add up to, kept in memory until something happens to them: lists are asked for more often than that."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
+
+from eigentensor.chain import TaskEvent
+from eigentensor_aggregator.tasks import TaskView
+
+MOST = 1024  #: tasks; those that were asked for last
+
+
+class Told(NamedTuple):
+    """A task, None as long as its order is not known, and everything that happened to it, in order."""
+
+    view: TaskView | None
+    happened: tuple[TaskEvent, ...]
+
+
+class Known:
+    """For any threads. Whoever reads the database notes `version` before and says it when keeping what was read: what
+    was read before a change is not kept after it."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._tasks: OrderedDict[str, Told] = OrderedDict()
+        self._lock = Lock()
+        self.version = 0
+
+    def of(self, tasks: Iterable[str]) -> dict[str, Told]:
+        """Those that are known."""
+        with self._lock:
+            found = {task: told for task in tasks if (told := self._tasks.get(task)) is not None}
+            for task in found:
+                self._tasks.move_to_end(task)
+        return found
+
+    def keep(self, told: Mapping[str, Told], version: int) -> None:
+        with self._lock:
+            if version != self.version:
+                return
+            self._tasks.update(told)
+            while len(self._tasks) > self._most:
+                self._tasks.popitem(last=False)
+
+    def forget(self, tasks: Iterable[str]) -> None:
+        """Called when a change of them is committed."""
+        with self._lock:
+            self.version += 1
+            for task in tasks:
+                self._tasks.pop(task, None)
