@@ -233,12 +233,14 @@ def gateway_blobs(port: int, folder: Path, server: psutil.Process) -> None:
 
 
 def local_blobs(port: int, server: psutil.Process) -> None:
-    """The same with a plain client, whose part of verifying is to hash what it got."""
+    """The same with a plain client, whose part of verifying is to hash what it got. It sends pieces: of bytes in one it
+    would copy what is left after each that the system takes."""
     rng, rates = np.random.default_rng(2), Rates(server)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
 
         def up(url: str, data: bytes) -> None:
-            assert http.put(url, content=data).status_code == 201
+            pieces = (data[at : at + merkle.PIECE] for at in range(0, len(data), merkle.PIECE))
+            assert http.put(url, content=pieces, headers={"Content-Length": str(len(data))}).status_code == 201
 
         def down(url: str, blob: bytes) -> None:
             assert Pieces.of(http.get(url).content).blob == blob

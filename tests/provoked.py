@@ -19,7 +19,8 @@ from eigentensor_client.orders import check_terms, read_rate
 from eigentensor_client.processes import Processes
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.book import Book, Budget, Job, Key
+from eigentensor_client.serving.book import Book
+from eigentensor_client.serving.jobs import Budget, Job, Key
 from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure
 from worked_examples import layer

@@ -27,7 +27,8 @@ from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.book import Book, State
+from eigentensor_client.serving.book import Book
+from eigentensor_client.serving.jobs import State
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.transfer import Tell, silent

@@ -12,8 +12,10 @@ from tinygrad import Tensor
 
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
+from eigentensor.errors import ExecutionError
 from eigentensor.runtime import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
+from eigentensor_client.serving import executing
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.service import Service
@@ -103,6 +105,37 @@ def test_events_end_with_the_task_and_go_on_where_one_stopped(http: TestClient, 
     assert told == ["event: queued", "id: 1", "event: running", "id: 2", "event: local", "id: 3"]
     rest = http.get(f"{url}/events", headers={"last-event-id": "2"}).text
     assert "id: 3" in rest and "id: 2" not in rest
+
+
+def test_what_is_executed_at_once_tells_and_keeps_the_same_as_what_waits(
+    http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, events = [], []
+    for quick in (0, executing.QUICK):
+        monkeypatch.setattr(executing, "QUICK", quick)
+        for _ in range(2):  # at the first execution it may have to be compiled
+            http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [1, 2, 3, 4]}})
+        answer = http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [4, 3, 2, 1]}})
+        task = answer.headers["eigentensor-task"]
+        kept = http.get(f"/v1/tasks/{task}/result", headers={"accept": "application/octet-stream"})
+        assert kept.content == Path(service.settings.data, "results", f"{task}.safetensors").read_bytes()
+        answers.append({**answer.json(), "task": {**answer.json()["task"], "task": ""}})
+        events.append([{**event.said, "task": ""} for event in service.book.events(task)])
+    assert answers[0] == answers[1] and events[0] == events[1]
+    assert [event["stage"] for event in events[0]] == ["queued", "running", "local"]
+
+
+def test_what_fails_at_once_says_why(http: TestClient, names: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {**names, "inputs": {"x": [1, 2, 3, 4]}}
+    assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
+
+    def broken(*_: object) -> None:
+        raise ExecutionError("the device is gone", fix="Find it.")
+
+    monkeypatch.setattr(executing.Executor, "run", broken)
+    refused = http.post("/execute_graph_on_gpu", json=body)
+    assert refused.status_code == 400 and refused.json()["detail"] == "the device is gone"
+    assert refused.json()["fix"] == "Find it."
 
 
 def test_what_holders_of_tokens_name_is_confined(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
-from eigentensor_client.serving.book import DAY, Book, Budget, Job, Key, State
+from eigentensor_client.serving.book import DAY, Book
+from eigentensor_client.serving.jobs import Budget, Job, Key, State
 
 NOON = 20_000 * DAY + DAY / 2
 SAID = {"stage": "asked"}
@@ -104,6 +105,38 @@ def test_events_are_numbered_within_their_task(path: Path) -> None:
     assert book.last("a") == {"stage": "final"}
     with pytest.raises(TaskNotFound):
         book.last("c")
+    book.close()
+
+
+def test_what_is_in_memory_is_what_is_written(path: Path) -> None:
+    book, failed = Book(path), {"detail": "it failed"}
+    book.add(job("a"), SAID)
+    book.tell("a", {"stage": "open"}, state=State.OPEN)
+    ended = replace(job("b"), state=State.ENDED, cost=0, outputs="x y z")
+    assert book.add(ended, SAID, then=[{"stage": "running"}, {"stage": "local"}]) == ended
+    book.add(job("c"), SAID)
+    book.tell("c", {"stage": "failed"}, state=State.ENDED, cost=7, problem=failed)
+    book.tell("c", {"stage": "final"})
+    seen = [(book.job(task), book.last(task), book.events(task)) for task in "abc"]
+    book.close()
+    book = Book(path)
+    assert [(book.job(task), book.last(task), book.events(task)) for task in "abc"] == seen
+    assert [len(events) for _, _, events in seen] == [2, 3, 3]
+    assert seen[2][0] == replace(job("c"), state=State.ENDED, cost=7, problem=failed)
+    book.forget(NOON + 1, jobs=True)
+    assert book.job("a").state is State.OPEN
+    with pytest.raises(TaskNotFound):
+        book.job("b")
+    book.close()
+
+
+def test_what_is_forgotten_is_not_remembered(path: Path) -> None:
+    book = Book(path)
+    book.add(replace(job("a"), state=State.ENDED, cost=0), SAID)
+    book.forget(NOON + 1, jobs=True)
+    for ask in (book.job, book.last):
+        with pytest.raises(TaskNotFound):
+            ask("a")
     book.close()
 
 

@@ -1,6 +1,9 @@
 """What callers leave on the disk of a service, and for how long."""
 
+import math
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigentensor.errors import StoreFull
+from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, describe
-from eigentensor_client.serving.book import DAY, Book, Job, Key, State
-from eigentensor_client.serving.kept import KEPT, Given, ResultFiles, check_room
+from eigentensor_client.serving.book import DAY, Book
+from eigentensor_client.serving.jobs import Job, Key, State
+from eigentensor_client.serving.kept import KEPT, Given, ResultFiles, Room
 
 NOON = 20_000 * DAY + DAY / 2
 
@@ -55,14 +59,35 @@ def test_results_go_after_a_day_or_when_they_are_too_many(tmp_path: Path) -> Non
     assert [results.path(task).exists() for task in "abc"] == [False, True, True]
     old = results.path("b").stat().st_mtime - KEPT
     os.utime(results.path("b"), (old, old))
-    ResultFiles(tmp_path, 10_000)  # started again
+    again = ResultFiles(tmp_path, 10_000)  # started again
     assert [results.path(task).exists() for task in "bc"] == [False, True]
+    assert again.read("c")["y"].tobytes() == results.read("c")["y"].tobytes() == bytes(4000)
+    for kept, task in ((again, "b"), (results, "a")):
+        with pytest.raises(BlobNotFound):
+            kept.read(task)
 
 
 def test_nothing_is_taken_that_would_fill_the_disk(tmp_path: Path) -> None:
-    check_room((tmp_path, tmp_path / "not" / "there"), 1)
-    with pytest.raises(StoreFull, match="must stay so"):
-        check_room((tmp_path,), 1 << 62)
+    Room((tmp_path, tmp_path / "not" / "there"), 1).check()
+    full = Room((tmp_path,), 1 << 62)
+    for _ in range(2):
+        with pytest.raises(StoreFull, match="must stay so"):
+            full.check()
+
+
+def test_room_is_looked_at_once_a_second_or_when_it_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Path] = []
+    disk = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: (looks.append(path), disk)[1])
+    room = Room((tmp_path,), 1)
+    room.check()
+    room.check()
+    assert len(looks) == 1
+    room.check(now=True)
+    assert len(looks) == 2
+    monkeypatch.setattr(time, "monotonic", lambda: math.inf)
+    room.check()
+    assert len(looks) == 3
 
 
 def test_what_ended_long_ago_is_told_by_its_last_event_and_then_not_at_all(book: Book) -> None:

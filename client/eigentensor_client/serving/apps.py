@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Self
@@ -141,10 +142,9 @@ class Apps:
             raise AppNotFound(f"no app is named {name!r}", fix="`eigentensor app list` names them.")
         try:
             number = int((self.root / name / "current").read_text()) if version is None else version
-            values = json.loads(self._file(name, number).read_bytes())
-            if values["schema"] != SCHEMA:
-                raise ValueError(f"it is of kind {values['schema']}")
-            return App.from_json(values)
+            path = self._file(name, number)
+            status = path.stat()
+            return _read(path, status.st_ino, status.st_mtime_ns, status.st_size)
         except FileNotFoundError:
             what = f"there is no app {name!r}" if version is None else f"app {name!r} has no version {version}"
             raise AppNotFound(what, fix="`eigentensor app list` shows what is deployed.") from None
@@ -187,6 +187,15 @@ class Apps:
 
     def _file(self, name: str, version: int) -> Path:
         return self.root / name / f"{version}.json"
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, *_: int) -> App:
+    """A file that other processes may replace: what else it is called with changes then."""
+    values = json.loads(path.read_bytes())
+    if values["schema"] != SCHEMA:
+        raise ValueError(f"it is of kind {values['schema']}")
+    return App.from_json(values)
 
 
 def _written(path: Path, values: Mapping[str, Any]) -> bool:

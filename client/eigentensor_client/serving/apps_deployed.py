@@ -7,13 +7,14 @@ from threading import Lock
 from eigentensor.errors import AppNotFound, ConfigError
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
+from eigentensor.store import LocalStore
 from eigentensor_client.byte_pairs import BytePairs
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
 from eigentensor_client.serving.apps import App, Apps
 from eigentensor_client.serving.apps_models import Model
 from eigentensor_client.serving.backend import Ask
-from eigentensor_client.serving.book import Budget
+from eigentensor_client.serving.jobs import Budget
 from eigentensor_client.serving.service import Service
 
 
@@ -49,7 +50,7 @@ class Deployed:
         return app
 
     def program(self, app: App) -> Program:
-        return _decoded(self.apps.store.read(app.program))
+        return _decoded(self.apps.store, app.program)
 
     def tokenizer(self, app: App) -> BytePairs:
         assert app.model is not None
@@ -93,8 +94,8 @@ class Deployed:
 
 
 @lru_cache(maxsize=32)
-def _decoded(data: bytes) -> Program:
-    return decode(data)
+def _decoded(store: LocalStore, uuid: str) -> Program:
+    return decode(store.read(uuid))
 
 
 @lru_cache(maxsize=8)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from eigentensor.chain.units import from_wei
@@ -13,12 +13,11 @@ from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.backend import Ask
 from eigentensor_client.serving.bodies import AppBody, tensors_in, tensors_of
+from eigentensor_client.serving.queries import AppQuery
 from eigentensor_client.serving.service import caller_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]
 Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's versions from 1")]
-Variables = Annotated[list[str] | None, Query(max_length=64, description="with a safetensors body: NAME:NUMBER")]
-Repeat = Annotated[int | None, Query(ge=1, lt=1 << 32, description="… how many times it is executed")]
 _SIGN_IN: Responses = {
     401: {"description": "A page that asks for a token", "content": {"text/html": {"schema": {"type": "string"}}}}
 }
@@ -55,32 +54,28 @@ def router(deployed: Deployed) -> APIRouter:
         text = apps_page.page(app, program, versions, said["example"], url, price, tokens=tokens)
         return HTMLResponse(text, headers=apps_page.HEADERS)
 
-    @routes.post("/{name}", **documents.executes(AppBody))
-    async def ask_app(name: Name, request: Request, variable: Variables = None, repeat: Repeat = None) -> Response:
+    @routes.post("/{name}", **documents.executes(AppBody, AppQuery))
+    async def ask_app(name: Name, request: Request) -> Response:
         """Executes an app: JSON for JSON, safetensors for safetensors."""
-        return await _answered(deployed, request, name, None, variable, repeat)
+        return await _answered(deployed, request, name, None)
 
-    @routes.post("/{name}/versions/{version}", **documents.executes(AppBody))
-    async def ask_app_version(
-        name: Name, version: Version, request: Request, variable: Variables = None, repeat: Repeat = None
-    ) -> Response:
+    @routes.post("/{name}/versions/{version}", **documents.executes(AppBody, AppQuery))
+    async def ask_app_version(name: Name, version: Version, request: Request) -> Response:
         """Executes one version of an app."""
-        return await _answered(deployed, request, name, version, variable, repeat)
+        return await _answered(deployed, request, name, version)
 
     return routes
 
 
-async def _answered(
-    deployed: Deployed, request: Request, name: str, version: int | None, variable: list[str] | None, repeat: int | None
-) -> Response:
-    given = dict(documents.variable(word) for word in variable or ())
+async def _answered(deployed: Deployed, request: Request, name: str, version: int | None) -> Response:
+    query = AppQuery.of(request)
     has_tensors, data = asking.is_tensors(request), await request.body()
 
     def ask() -> Ask:
         app = deployed.app(name, version)
         program = deployed.program(app)
         if has_tensors:
-            return deployed.ask(app, program, tensors_in(data), given, repeat or 1)
+            return deployed.ask(app, program, tensors_in(data), query.variables(), query.repeat or 1)
         body = asking.read_body(AppBody, data)
         return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
 from anyio import to_thread
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,9 +19,11 @@ from starlette.exceptions import HTTPException
 from eigentensor.program import Role
 from eigentensor.schemas.tasks import Result
 from eigentensor.store import parse_name
+from eigentensor.web import files
 from eigentensor_client.serving.backend import Ask, Outcome
 from eigentensor_client.serving.bodies import Body, TaskBody, outputs_as_json, tensors_in, tensors_of
-from eigentensor_client.serving.book import Job
+from eigentensor_client.serving.jobs import Job
+from eigentensor_client.serving.queries import TaskQuery
 from eigentensor_client.serving.schemas import Accepted, Urls
 from eigentensor_client.serving.service import Service, caller_of
 
@@ -87,11 +89,12 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
     )
 
 
-async def read_ask(service: Service, request: Request, model: type[TaskBody], query: dict[str, Any]) -> Reader:
+async def read_ask(service: Service, request: Request, model: type[TaskBody]) -> Reader:
     """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query."""
+    query = TaskQuery.of(request)
     if is_tensors(request):
         try:
-            body = model.model_validate({name: value for name, value in query.items() if value is not None})
+            body = model.model_validate(query.members())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
         return partial(ask_of, service, body, await request.body())
@@ -102,12 +105,25 @@ async def read_ask(service: Service, request: Request, model: type[TaskBody], qu
 async def executed(service: Service, request: Request, read: Reader, *, waits: bool = True) -> Response:
     """The answer to a request, whose task is posted now unless its Idempotency-Key names one already: the result if it
     comes in the time that the caller allows, else where it will be (202)."""
-    stage, job = await posted(service, read, caller_of(request), key_of(request))
-    prefer, most = Prefer.of(request), service.settings.patience
+    caller, key, prefer = caller_of(request), key_of(request), Prefer.of(request)
+    waits = waits and not prefer.asynchronous
+
+    def answered(job: Job) -> Response:
+        return rendered(service, job, service.backend.result(job), wants_json(request))
+
+    def post() -> tuple[str, Job, Response | None]:  # to change to another thread takes as long as what is small
+        stage, job = _post(service, read, caller, key)
+        is_there = waits and service.backend.is_local and service.backend.reached(job, stage)
+        return stage, job, answered(job) if is_there else None
+
+    stage, job, answer = await to_thread.run_sync(post, limiter=service.threads(len(await request.body())))
+    if answer is not None:
+        return answer
+    most = service.settings.patience
     seconds = most if prefer.wait is None else min(prefer.wait, most)
-    if not waits or prefer.asynchronous or not await finished(service, job, stage, seconds):
+    if not waits or not await finished(service, job, stage, seconds):
         return accepted(service, job)
-    return await run_in_threadpool(lambda: rendered(service, job, service.backend.result(job), wants_json(request)))
+    return await run_in_threadpool(answered, job)
 
 
 async def posted(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
@@ -115,13 +131,13 @@ async def posted(service: Service, read: Reader, caller: str, key: str | None) -
 
     Raises what `read` and `Backend.ask` do, StoreFull.
     """
+    return await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
 
-    def post() -> tuple[str, Job]:  # in one thread: to go to another takes longer than to read what is small
-        ask = read()
-        service.check_room()
-        return ask.stage, service.backend.ask(ask, caller, key)
 
-    return await to_thread.run_sync(post, limiter=service.asking)
+def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
+    ask = read()
+    service.room.check()
+    return ask.stage, service.backend.ask(ask, caller, key)
 
 
 def key_of(request: Request) -> str | None:
@@ -178,7 +194,7 @@ def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Res
     task = service.backend.show(job)
     headers = service.headers(task) | {"EigenTensor-States": outcome.states_root.hex()}
     if not as_json:
-        return FileResponse(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
+        return files.Pieces(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
     outputs = outputs_as_json(outcome.program, outcome.outputs)
     content: Result = {
         "schema": "eigentensor.result/1",

@@ -12,7 +12,7 @@ from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
-from eigentensor_client.serving.book import Budget, Job, Key
+from eigentensor_client.serving.jobs import Budget, Job, Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path as File
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import BlobCorrupt
@@ -14,7 +14,7 @@ from eigentensor.merkle import Tree
 from eigentensor.schemas.network import Blob
 from eigentensor.store import Pieces, describe, parse_name
 from eigentensor.store.local import writing
-from eigentensor.web import bodies
+from eigentensor.web import bodies, files
 from eigentensor.web.documents import BINARY, Responses, refused, told
 from eigentensor_client.serving.documents import RANGE
 from eigentensor_client.serving.service import Service, caller_of
@@ -35,16 +35,16 @@ def router(service: Service) -> APIRouter:
     store = service.store
 
     @routes.head("/{name}", include_in_schema=False)
-    @routes.get("/{name}", response_class=FileResponse, responses=_READ, openapi_extra=RANGE)
-    def read_blob(name: Name) -> FileResponse:
+    @routes.get("/{name}", response_class=files.Pieces, responses=_READ, openapi_extra=RANGE)
+    def read_blob(name: Name) -> files.Pieces:
         """The bytes of a blob that this service has; one range of them if asked for."""
-        return FileResponse(store.path(parse_name(name)), media_type="application/octet-stream")
+        return files.Pieces(store.path(parse_name(name)), media_type="application/octet-stream")
 
     @routes.put("/{name}", status_code=HTTPStatus.CREATED, responses=_WRITTEN, openapi_extra=_BYTES)
     async def write_blob(request: Request, name: Name) -> JSONResponse:
         """Gives this service a program, weights or states; refused unless they are what the name says."""
         wanted = parse_name(name)
-        await run_in_threadpool(service.check_room)
+        await run_in_threadpool(service.room.check, now=True)
         store.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="put-", dir=store.root) as folder, writing(store.root):
             path, tree = File(folder, "blob"), Tree()

@@ -4,16 +4,19 @@ import fcntl
 import json
 import sqlite3
 import time
-from dataclasses import dataclass
-from enum import StrEnum
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
 from eigentensor.schemas.tasks import Task
 from eigentensor.store.database import Database
+from eigentensor_client.serving.jobs import Budget, Event, Job, Key, State
 
 DAY = 86_400
+_REMEMBERED = 256  # jobs of which the last word is in memory, too: whoever waits for one asks for it again and again
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL,
@@ -27,62 +30,6 @@ _TABLES = (
 )
 
 
-class State(StrEnum):
-    """Of a job. `asked`: written, perhaps sent; `void`: it never became a task, and costs nothing."""
-
-    ASKED = "asked"
-    OPEN = "open"
-    ENDED = "ended"
-    VOID = "void"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What a caller names a request by, and what it asks for: the same twice is one task. A request without a key is
-    never the same as another: its fingerprint may be empty."""
-
-    caller: str
-    fingerprint: str
-    key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A task that this service asked for.
-
-    `posted` is its order, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did, when that is
-    known. `outputs` names the blob of what was executed here; `problem` says why there will be none.
-    """
-
-    task: str
-    key: Key
-    app: str | None
-    created: float
-    posted: dict[str, Any] | None = None
-    escrow: int = 0
-    cost: int | None = None
-    state: State = State.ASKED
-    problem: dict[str, Any] | None = None
-    outputs: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Numbered from 1 within its task; `said` is the task as it stood then."""
-
-    number: int
-    said: Task
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Wei that a day (UTC) and all days together may cost, and how many tasks a day may have; None is no limit."""
-
-    day: int | None = None
-    total: int | None = None
-    tasks: int | None = None
-
-
 class Book:
     """Safe for several threads; one process has it until `close`."""
 
@@ -91,6 +38,7 @@ class Book:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = _locked(path.with_suffix(".lock"))
         self.database = Database(path, durable=durable)
+        self._last: OrderedDict[str, tuple[Job, Task]] = OrderedDict()
         for statement in _TABLES:
             self.database.rows(statement)
 
@@ -113,22 +61,26 @@ class Book:
             )
         return job
 
-    def add(self, job: Job, said: Task, *budgets: tuple[Budget, str | None]) -> Job:
-        """Writes a job and its first event down, or finds the job that its key names already.
+    def add(self, job: Job, said: Task, *budgets: tuple[Budget, str | None], then: Sequence[Task] = ()) -> Job:
+        """Writes a job, its first event and those that followed already, or finds the job that its key names.
 
         Raises KeyReused, and what `check` raises.
         """
-        with self.database.together():
-            if (known := self.known(job.key)) is not None:
-                return known
-            self.check(job.escrow, job.created, *budgets)
-            self.database.rows(
-                "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
-                json.dumps(job.posted), str(job.escrow), job.state.value,
-            )  # fmt: skip
-            self._say(job.task, said)
+        with self.database.lock:
+            with self.database.together():
+                if (known := self.known(job.key)) is not None:
+                    return known
+                self.check(job.escrow, job.created, *budgets)
+                self.database.rows(
+                    "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state, cost, "
+                    "problem, outputs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
+                    json.dumps(job.posted), str(job.escrow), *_known(job.state, job.cost, job.problem, job.outputs),
+                )  # fmt: skip
+                events = [(job.task, number, json.dumps(one)) for number, one in enumerate((said, *then), start=1)]
+                places = ", ".join(["(?, ?, ?)"] * len(events))
+                self.database.rows(f"INSERT INTO events VALUES {places}", *chain.from_iterable(events))
+            self._remember(job, [said, *then][-1])
         return job
 
     def spent(self, since: float = 0, app: str | None = None) -> int:
@@ -169,17 +121,16 @@ class Book:
         outputs: str | None = None,
     ) -> None:
         """Adds an event to a job, and what else is known of it now."""
-        with self.database.together():
-            self._say(task, said)
-            self.database.rows(
-                "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
-                "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
-                state,
-                None if cost is None else str(cost),
-                problem and json.dumps(problem),
-                outputs,
-                task,
-            )
+        with self.database.lock:
+            with self.database.together():
+                self._say(task, said)
+                self.database.rows(
+                    "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
+                    "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
+                    *(*_known(state, cost, problem, outputs), task),
+                )
+            for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+                self._remember(job, said)
 
     def _say(self, task: str, said: Task) -> None:
         self.database.rows(
@@ -191,6 +142,8 @@ class Book:
 
     def job(self, task: str) -> Job:
         """Raises TaskNotFound."""
+        if (remembered := self._last.get(task)) is not None:
+            return remembered[0]
         for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
             return job
         raise TaskNotFound(f"this service has asked for no task {task}")
@@ -214,6 +167,8 @@ class Book:
 
     def last(self, task: str) -> Task:
         """The task as its last event tells it. Raises TaskNotFound."""
+        if (remembered := self._last.get(task)) is not None:
+            return remembered[1]
         query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
         for row in self.database.rows(query, task):
             said: Task = json.loads(row["said"])
@@ -231,12 +186,19 @@ class Book:
         """Of what ended and was asked for before a time: all events but the last; with `jobs` everything."""
         old = "SELECT task FROM jobs WHERE created < ? AND state IN ('ended', 'void')"
         is_last = "number = (SELECT max(number) FROM events last WHERE last.task = events.task)"
-        with self.database.together():
+        with self.database.lock, self.database.together():
             if jobs:
+                self._last.clear()
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
                 self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
             else:
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
+
+    def _remember(self, job: Job, said: Task) -> None:
+        self._last[job.task] = job, said
+        self._last.move_to_end(job.task)
+        while len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)
 
     def _jobs(self, query: str, *values: object) -> list[Job]:
         return [_job(row) for row in self.database.rows(query, *values)]
@@ -245,6 +207,12 @@ class Book:
 def now() -> float:
     """Seconds since 1970, by which days of a budget are counted."""
     return time.time()
+
+
+def _known(
+    state: State | None, cost: int | None, problem: dict[str, Any] | None, outputs: str | None
+) -> tuple[str | None, ...]:
+    return state, None if cost is None else str(cost), json.dumps(problem) if problem else None, outputs
 
 
 def _job(row: sqlite3.Row) -> Job:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from eigentensor.errors import BindingError
 from eigentensor.schemas.tasks import Plan, Result, Task
 from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, told
 from eigentensor_client.serving.bodies import Body
+from eigentensor_client.serving.queries import AppQuery, parameters
 from eigentensor_client.serving.schemas import Accepted
 
 _UUID = "3f" * 32
@@ -50,26 +50,18 @@ EVENTS: Responses = {
 }
 
 
-def executes(model: type[Body]) -> dict[str, Any]:
+def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
     """Of a route that takes a task and answers with its result, or with 202."""
     goes_on = told(Accepted, "It goes on: where to ask", status=202, headers=HEADERS | _LOCATION)
     return {
-        "openapi_extra": _body(model) | {"parameters": [KEY, _PREFER]},
+        "openapi_extra": _body(model) | {"parameters": [*parameters(query), KEY, _PREFER]},
         "responses": RESULT | goes_on | refused(*_BODY),
     }
 
 
-def quotes(model: type[Body]) -> dict[str, Any]:
-    return {"openapi_extra": _body(model), "responses": told(Plan, "What it would cost") | refused(*_BODY)}
-
-
-def variable(word: str) -> tuple[str, int]:
-    """A bound variable from `name:number`. Raises BindingError."""
-    name, _, number = word.rpartition(":")
-    try:
-        return name, int(number[:12])
-    except ValueError:
-        raise BindingError(f"cannot read variable {word!r}", fix="Write NAME:NUMBER.") from None
+def quotes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
+    extra = _body(model) | {"parameters": parameters(query)}
+    return {"openapi_extra": extra, "responses": told(Plan, "What it would cost") | refused(*_BODY)}
 
 
 def _body(model: type[Body]) -> dict[str, Any]:

@@ -1,28 +1,41 @@
 """What callers leave on the disk, and for how long: results for a day, blobs until newer ones need the room."""
 
+import math
 import shutil
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from itertools import accumulate
 from pathlib import Path
 
-from eigentensor.errors import StoreFull
+from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
-from eigentensor.store import LocalStore, Names, save_safetensors
+from eigentensor.store import LocalStore, Names, load_safetensors, save_safetensors
 from eigentensor.store.database import Database
 from eigentensor_client.files import write_whole
 from eigentensor_client.results import Tensors
 
 KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
+_NEWEST, _SMALL = 64, 64 << 10  # results that are in memory, too, and the bytes that each has at most
 
 
-def check_room(folders: tuple[Path, ...], least: int) -> None:
-    """Raises StoreFull where fewer bytes than `least` are free."""
-    for folder in folders:
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        if (free := shutil.disk_usage(there).free) < least:
-            raise StoreFull(f"{free:,} bytes are free in {folder}, {least:,} must stay so", fix="Free space there.")
+class Room:
+    """Whether `least` bytes are free where folders are, or will be. Small requests look together, once a second."""
+
+    def __init__(self, folders: tuple[Path, ...], least: int) -> None:
+        self._folders, self._least = folders, least
+        self._looked = -math.inf
+
+    def check(self, *, now: bool = False) -> None:
+        """Raises StoreFull; `now`: as it is at this moment."""
+        if not now and time.monotonic() < self._looked + 1:
+            return
+        for folder in self._folders:
+            there = next(path for path in (folder, *folder.parents) if path.exists())
+            if (free := shutil.disk_usage(there).free) < self._least:
+                what = f"{free:,} bytes are free in {folder}, {self._least:,} must stay so"
+                raise StoreFull(what, fix="Free space there.")
+        self._looked = time.monotonic()
 
 
 class Given:
@@ -67,6 +80,7 @@ class ResultFiles:
         found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
         self._files = deque(found)
         self._bytes = sum(size for _, size, _ in found)
+        self._newest: OrderedDict[str, Tensors] = OrderedDict()
         self._lock = threading.Lock()
         self.forget()
 
@@ -80,7 +94,20 @@ class ResultFiles:
         with self._lock:
             self._files.append((time.time(), size, path))
             self._bytes += size
+            if size <= _SMALL:
+                self._newest[task] = outputs
+            while len(self._newest) > _NEWEST:
+                self._newest.popitem(last=False)
         self.forget()
+
+    def read(self, task: str) -> Tensors:
+        """Flat or shaped, as they were written or not. Raises BlobNotFound for what is not kept any more."""
+        if (outputs := self._newest.get(task)) is not None:
+            return outputs
+        path = self.path(task)
+        if not path.exists():
+            raise BlobNotFound(f"the result of task {task} is not kept any more", fix="Execute it again.")
+        return load_safetensors(path)
 
     def forget(self) -> None:
         """Removes what is too old, or too much; the newest stays in any case."""
@@ -90,4 +117,5 @@ class ResultFiles:
             ):
                 _, size, path = self._files.popleft()
                 path.unlink(missing_ok=True)
+                self._newest.pop(path.stem, None)
                 self._bytes -= size

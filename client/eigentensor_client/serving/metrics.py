@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from eigentensor_client.serving.book import State
+from eigentensor_client.serving.jobs import State
 
 CLASSES = ("2xx", "3xx", "4xx", "5xx")
 

@@ -15,7 +15,7 @@ from eigentensor_client import writing
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.apps_models import Chat
-from eigentensor_client.serving.book import Job
+from eigentensor_client.serving.jobs import Job
 from eigentensor_client.serving.openai_chat import Answer, ChatRequest, TextRequest, read
 from eigentensor_client.serving.openai_errors import of_problem
 from eigentensor_client.serving.openai_texts import Writers

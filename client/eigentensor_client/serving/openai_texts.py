@@ -18,7 +18,7 @@ from eigentensor_client.serving import asking
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
 from eigentensor_client.serving.apps_models import OUTPUT
-from eigentensor_client.serving.book import Job
+from eigentensor_client.serving.jobs import Job
 from eigentensor_client.writing import Step
 
 WRITERS = 4  #: texts that this machine writes at a time

@@ -19,9 +19,11 @@ from eigentensor_client.client import Client
 from eigentensor_client.orders import Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving import book as books
+from eigentensor_client.serving import jobs
 from eigentensor_client.serving.backend import Ask, Outcome
-from eigentensor_client.serving.book import Book, Budget, Job
+from eigentensor_client.serving.book import Book
 from eigentensor_client.serving.changes import Changes
+from eigentensor_client.serving.jobs import Budget, Job
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
 
@@ -106,7 +108,7 @@ class PaidBackend:
 
         An order becomes one task at most, however often it is sent.
         """
-        if job.state is not books.State.ASKED:
+        if job.state is not jobs.State.ASKED:
             return job
         order = Order.from_json(job.posted or {})
         task = views.view(self._client.chain, order)
@@ -156,13 +158,13 @@ class PaidBackend:
             task = views.with_events(self._client.chain, task)
             ended = task.state.is_terminal
             self._tell(
-                job, task, state=books.State.ENDED if ended else books.State.OPEN, cost=_cost(task) if ended else None
+                job, task, state=jobs.State.ENDED if ended else jobs.State.OPEN, cost=_cost(task) if ended else None
             )
         self._client.move_on(task)
 
     def _tell(
         self, job: Job, task: TaskView, stage: str | None = None, *,
-        state: books.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
+        state: jobs.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
         if stage is None:
             self._remember(job, task)
@@ -177,7 +179,7 @@ class PaidBackend:
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         self._views.pop(job.task, None)
         said = replace(task, state=State.CANCELLED)
-        self._tell(job, said, "void", state=books.State.VOID, cost=0, error=error)
+        self._tell(job, said, "void", state=jobs.State.VOID, cost=0, error=error)
 
     # ---- What became of it ----
 
@@ -226,7 +228,7 @@ class PaidBackend:
 
     def _view(self, job: Job) -> TaskView | None:
         """The task as it was seen last; None before it is in a block. Raises why it was never posted."""
-        if self._book.job(job.task).state is books.State.VOID:
+        if self._book.job(job.task).state is jobs.State.VOID:
             raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
         if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
             return task

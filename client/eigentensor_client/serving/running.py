@@ -14,9 +14,10 @@ from eigentensor.errors import ConfigError
 from eigentensor.store import LocalStore
 from eigentensor.web.server import allow_connections, server
 from eigentensor_client.client import Client
-from eigentensor_client.serving.book import Book, Budget
+from eigentensor_client.serving.book import Book
 from eigentensor_client.serving.changes import Changes
-from eigentensor_client.serving.kept import Given
+from eigentensor_client.serving.jobs import Budget
+from eigentensor_client.serving.kept import Given, Room
 from eigentensor_client.serving.local import LocalBackend
 from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.paid import PaidBackend
@@ -46,8 +47,8 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
         given = Given(store, book.database, settings.max_kept)
         with closing(LocalBackend(book, changes, store, given, settings, tokens)) as backend:
             yield Service(
-                settings, backend, book, changes, tokens, store, given, Metrics(), price, DECIMALS,
-                "none: executes here", None,
+                settings, backend, book, changes, tokens, store, given, _room(settings, store), Metrics(), price,
+                DECIMALS, "none: executes here", None,
             )  # fmt: skip
 
 
@@ -65,9 +66,13 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
     ):
         price, given = to_wei(settings.max_price, decimals), Given(client.store, book.database, settings.max_kept)
         yield Service(
-                settings, backend, book, changes, tokens, client.store, given, Metrics(), price, decimals,
-                client.network.name, client.address, deployment.domain,
+                settings, backend, book, changes, tokens, client.store, given, _room(settings, client.store), Metrics(),
+                price, decimals, client.network.name, client.address, deployment.domain,
             )  # fmt: skip
+
+
+def _room(settings: Settings, store: LocalStore) -> Room:
+    return Room((settings.data, store.root), settings.min_free)
 
 
 def run(app: FastAPI, listening: socket.socket) -> None:

@@ -13,10 +13,12 @@ from eigentensor_client.serving.backend import Backend
 from eigentensor_client.serving.bodies import TermsBody
 from eigentensor_client.serving.book import Book
 from eigentensor_client.serving.changes import Changes
-from eigentensor_client.serving.kept import Given, check_room
+from eigentensor_client.serving.kept import Given, Room
 from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
+
+_SMALL = 64 << 10  # bytes of a body that is read in a millisecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Service:
     tokens: Tokens
     store: LocalStore
     given: Given
+    room: Room
     metrics: Metrics
     max_price: int
     decimals: int
@@ -38,10 +41,12 @@ class Service:
     domain: Domain | None = None  # the market that is paid in
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
+    #: The one that asks this machine for what is small: several would only wait for each other.
+    asking_small: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
-    def check_room(self) -> None:
-        """Raises StoreFull where this machine has no room for what a request would leave on it."""
-        check_room((self.settings.data, self.store.root), self.settings.min_free)
+    def threads(self, size: int) -> CapacityLimiter:
+        """Those that may ask for something in a body of so many bytes."""
+        return self.asking_small if self.backend.is_local and size <= _SMALL else self.asking
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

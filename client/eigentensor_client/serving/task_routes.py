@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -15,39 +15,13 @@ from eigentensor.schemas.tasks import Explanation, Task, Tasks
 from eigentensor.store import parse_name
 from eigentensor.web.documents import refused, told
 from eigentensor_client.serving import asking, documents
-from eigentensor_client.serving.bodies import ExecuteBody, Stage, TaskBody
-from eigentensor_client.serving.book import Event, Job, State
+from eigentensor_client.serving.bodies import ExecuteBody, TaskBody
+from eigentensor_client.serving.jobs import Event, Job, State
+from eigentensor_client.serving.queries import TaskQuery
 from eigentensor_client.serving.service import Service, caller_of
 
 _MAY_WAIT = refused(400, 404, 502, 503, 504)
 Uuid = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
-
-
-async def query_of(
-    program: Annotated[str | None, Query(max_length=66, description="with a safetensors body: the program")] = None,
-    weights: Annotated[str | None, Query(max_length=66, description="… its weights")] = None,
-    states: Annotated[str | None, Query(max_length=66, description="… its states")] = None,
-    task_uuid: Annotated[str | None, Query(max_length=66, description="the program, by its other name")] = None,
-    weights_uuid: Annotated[str | None, Query(max_length=66, description="its weights, by their other name")] = None,
-    variable: Annotated[list[str] | None, Query(max_length=64, description="NAME:NUMBER")] = None,
-    repeat: Annotated[int | None, Query(ge=1, lt=1 << 32, description="how many times it is executed")] = None,
-    wait: Annotated[Stage | None, Query(description="what the answer waits for")] = None,
-    max_price: Annotated[str | None, Query(max_length=64, description="in whole tokens")] = None,
-) -> dict[str, Any]:
-    """What stands beside tensors that are the body, as a `TaskBody` has it."""
-    variables = dict(documents.variable(word) for word in variable or ())
-    return {
-        "program": program or task_uuid,
-        "weights": weights or weights_uuid,
-        "states": states,
-        "variables": variables or None,
-        "repeat": repeat,
-        "wait": wait,
-        "terms": None if max_price is None else {"max_price": max_price},
-    }
-
-
-Asked = Annotated[dict[str, Any], Depends(query_of)]
 
 
 def router(service: Service) -> APIRouter:
@@ -65,21 +39,21 @@ def router(service: Service) -> APIRouter:
 
     Found = Annotated[Job, Depends(job_of)]  # noqa: N806
 
-    @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody))
-    async def execute_graph_on_gpu(request: Request, query: Asked) -> Response:
+    @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody, TaskQuery))
+    async def execute_graph_on_gpu(request: Request) -> Response:
         """Executes a program on weights and inputs and gives the result: JSON for JSON, safetensors for safetensors."""
-        return await asking.executed(service, request, await asking.read_ask(service, request, ExecuteBody, query))
+        return await asking.executed(service, request, await asking.read_ask(service, request, ExecuteBody))
 
-    @routes.post("/v1/quotes", **documents.quotes(TaskBody))
-    async def quote_task(request: Request, query: Asked) -> Response:
+    @routes.post("/v1/quotes", **documents.quotes(TaskBody, TaskQuery))
+    async def quote_task(request: Request) -> Response:
         """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
-        read = await asking.read_ask(service, request, TaskBody, query)
+        read = await asking.read_ask(service, request, TaskBody)
         return JSONResponse(await run_in_threadpool(lambda: backend.quote(read())))
 
-    @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody))
-    async def post_task(request: Request, query: Asked) -> Response:
+    @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody, TaskQuery))
+    async def post_task(request: Request) -> Response:
         """Asks for a task: answers at once (202), or with the result if `Prefer: wait=SECONDS` allows the time."""
-        read = await asking.read_ask(service, request, TaskBody, query)
+        read = await asking.read_ask(service, request, TaskBody)
         return await asking.executed(service, request, read, waits=asking.Prefer.of(request).wait is not None)
 
     @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))

@@ -1,0 +1,76 @@
+"""Programs executed by this machine: in this process what its user deployed or names, confined what holders of tokens
+name."""
+
+from collections import OrderedDict
+from typing import Any
+
+from eigentensor.program.binding import Results
+from eigentensor.program.codec import encode
+from eigentensor.program.cost import Needs, needs_of
+from eigentensor.store import LocalStore, load_safetensors
+from eigentensor_client.results import Tensors
+from eigentensor_client.serving.backend import Ask
+from eigentensor_client.serving.settings import Settings
+from eigentensor_client.serving.tokens import Tokens
+
+_COMPILED = 4  # programs with their weights that stay in memory
+_COUNTED = 256  # programs of which it is known what they need
+QUICK = 1_000_000  #: evaluations, and bytes of memory: some milliseconds
+
+
+class Executor:
+    """One execution at a time is the caller's business; asking what is compiled is for any thread."""
+
+    def __init__(self, store: LocalStore, settings: Settings, tokens: Tokens) -> None:
+        self._store, self._settings, self._tokens = store, settings, tokens
+        self._compiled: OrderedDict[tuple[str, str | None], Any] = OrderedDict()
+        self._once: dict[str, Needs] = {}
+
+    def has_compiled(self, ask: Ask) -> bool:
+        """Whether the program and its weights are in memory, whatever becomes of their files."""
+        return (ask.uuid, ask.weights) in self._compiled
+
+    def needs(self, ask: Ask) -> Needs:
+        """Counted once for a program: that takes longer than to execute a small one."""
+        once = self._once.get(ask.uuid) or needs_of(ask.program, 1)
+        if len(self._once) >= _COUNTED:
+            self._once.clear()
+        self._once[ask.uuid] = once
+        return Needs(once.operations * ask.repeat, once.memory)
+
+    def is_quick(self, ask: Ask) -> bool:
+        """Whether to change to another thread would take longer than to execute it."""
+        needs = self.needs(ask)
+        small = needs.operations <= QUICK and needs.memory <= QUICK
+        return small and self.has_compiled(ask) and not self._is_confined(ask)
+
+    def run(self, ask: Ask, tensors: Tensors) -> Results:
+        """Raises what is wrong with the tensors or the program."""
+        if not self._is_confined(ask):
+            results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
+            return results
+        from eigentensor import rechecked
+        from eigentensor.runtime.sandbox import run_sandboxed
+
+        if ask.weights is not None:
+            tensors = tensors | load_safetensors(self._store.path(ask.weights))
+        limits = rechecked.limits(self._settings.max_memory, self._settings.patience)
+        return run_sandboxed(
+            encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
+        )
+
+    def _is_confined(self, ask: Ask) -> bool:
+        return ask.app is None and bool(self._tokens)
+
+    def _runner(self, ask: Ask) -> Any:
+        """The program compiled with its weights; the ones used last stay."""
+        from eigentensor.runtime import CompiledGraph
+
+        name = (ask.uuid, ask.weights)
+        if name not in self._compiled:
+            weights = None if ask.weights is None else self._store.path(ask.weights)
+            self._compiled[name] = CompiledGraph(ask.program, weights, device=self._settings.device)
+        self._compiled.move_to_end(name)
+        while len(self._compiled) > _COMPILED:
+            self._compiled.popitem(last=False)
+        return self._compiled[name]
