@@ -38,7 +38,8 @@ class Database:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # a full disk ends it, too
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
