@@ -62,24 +62,12 @@ class Store:
 
     def apply(self, changes: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
         """Takes over what happened on chain, and takes back what did not. `sent` are the transactions with moves."""
-        with self.session() as session:
-            touched: set[str] = set()
-            if changes.rolled_back_to is not None:
-                gone = col(EventRow.block) > changes.rolled_back_to
-                touched.update(session.exec(select(EventRow.subject).where(gone)).all())
-                session.exec(delete(EventRow).where(gone))
-                session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
-            for happened in changes.events:
-                row = events.row(happened, sent or {})
-                session.add(row)
-                touched.add(row.subject)
-            for head in changes.heads:
-                session.merge(Block(number=head.number, hash=head.hash))
-            session.flush()
-            folded = self._fold(session, touched)
-            if changes.heads:
-                session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
-        self._known.forget(folded)
+        folded: set[str] = set()
+        try:
+            with self.session() as session:
+                folded = self._apply(session, changes, sent or {})
+        finally:  # it may be committed, whatever was heard of it
+            self._known.forget(folded)
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
@@ -90,6 +78,26 @@ class Store:
         """What happened to a task, with the senders and the gas of moves."""
         with self.session() as session:
             return events.read(session, [task])
+
+    def _apply(self, session: Session, changes: Changes, sent: Mapping[bytes, Sent]) -> set[str]:
+        """The tasks that it changes."""
+        touched: set[str] = set()
+        if changes.rolled_back_to is not None:
+            gone = col(EventRow.block) > changes.rolled_back_to
+            touched.update(session.exec(select(EventRow.subject).where(gone)).all())
+            session.exec(delete(EventRow).where(gone))
+            session.exec(delete(Block).where(col(Block.number) > changes.rolled_back_to))
+        for happened in changes.events:
+            row = events.row(happened, sent)
+            session.add(row)
+            touched.add(row.subject)
+        for head in changes.heads:
+            session.merge(Block(number=head.number, hash=head.hash))
+        session.flush()
+        folded = self._fold(session, touched)
+        if changes.heads:
+            session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
+        return folded
 
     def _fold(self, session: Session, subjects: Iterable[str]) -> set[str]:
         """Makes anew what the events of these subjects add up to; the tasks among them."""

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.event import listen, remove
+from sqlalchemy.orm import Session as SqlSession
 from sqlmodel import select
 
 from aggregator_stories import ORDER, PARAMETERS, position
@@ -31,6 +33,7 @@ from eigentensor.chain import (
     SeatsSet,
     Seeded,
     SignerSet,
+    State,
     anvil_account,
 )
 from eigentensor.dispute import Phase, Reason
@@ -145,6 +148,28 @@ def test_the_number_of_a_game_is_another_tasks_after_a_reorganisation(tmp_path: 
         with store.session() as session:
             games = session.exec(select(GameRow)).all()
         assert [(game.game, game.task) for game in games] == [(1, bytes([order[-1] + 1]).hex() * 32)]
+    finally:
+        store.close()
+
+
+def test_what_may_be_committed_is_forgotten(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'store'}", DEPLOYMENT)
+    try:
+        store.apply(Changes(None, EVENTS[:1], (Head(1, bytes(32)),), complete=True))
+        task = store.task(TASKS[0])
+        assert task is not None and task.state is State.OPEN
+
+        def break_off(_: object) -> None:
+            raise ConnectionError("the answer to a COMMIT is lost")
+
+        listen(SqlSession, "after_commit", break_off)
+        try:
+            with pytest.raises(ConnectionError):
+                store.apply(Changes(None, EVENTS[1:], (Head(2, bytes(32)),), complete=True))
+        finally:
+            remove(SqlSession, "after_commit", break_off)
+        task = store.task(TASKS[0])
+        assert task is not None and task.state is State.ACCEPTED
     finally:
         store.close()
 
