@@ -1,7 +1,12 @@
 """`eigentensor serve --local`: the whole HTTP interface over programs that this machine executes."""
 
 import base64
+import json
+import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +20,9 @@ from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.errors import ExecutionError
 from eigentensor.runtime import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
-from eigentensor_client.serving import executing
+from eigentensor_client.serving import asking, executing
 from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.local import LocalBackend
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.service import Service
 from eigentensor_client.serving.settings import Settings
@@ -136,6 +142,118 @@ def test_what_fails_at_once_says_why(http: TestClient, names: dict[str, str], mo
     refused = http.post("/execute_graph_on_gpu", json=body)
     assert refused.status_code == 400 and refused.json()["detail"] == "the device is gone"
     assert refused.json()["fix"] == "Find it."
+
+
+def executing_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the threads that execute from now on."""
+    names: list[str] = []
+    run = executing.Executor.run
+
+    def told(self: executing.Executor, *arguments: Any) -> Any:
+        names.append(threading.current_thread().name)
+        time.sleep(0.01)
+        return run(self, *arguments)
+
+    monkeypatch.setattr(executing.Executor, "run", told)
+    return names
+
+
+def test_at_once_is_what_has_few_evaluations_and_few_calls(
+    http: TestClient, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {**names, "inputs": {"x": [1, 2, 3, 4]}}
+    http.post("/execute_graph_on_gpu", json=body)
+    threads = executing_threads(monkeypatch)
+    for limit in (None, "QUICK", "QUICK_CALLS"):
+        with monkeypatch.context() as patch:
+            if limit:
+                patch.setattr(executing, limit, 0)
+            assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
+    assert [name.startswith("execute") for name in threads] == [False, True, True]
+
+
+def test_a_key_is_executed_once_whatever_asks_for_it_at_the_same_time(
+    http: TestClient, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({**names, "inputs": {"x": [5, 6, 7, 8]}})
+    http.post("/execute_graph_on_gpu", content=body, headers={"content-type": "application/json"})
+    threads = executing_threads(monkeypatch)
+    headers = {"content-type": "application/json", "idempotency-key": "two-lanes"}
+
+    def ask(text: str) -> str:
+        answer = http.post("/execute_graph_on_gpu", content=text, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.headers["eigentensor-task"]
+
+    with ThreadPoolExecutor(4) as pool:
+        tasks = set(pool.map(ask, [body, body + " " * asking.SMALL] * 2))
+    assert len(tasks) == len(threads) == 1
+
+
+def test_who_brings_a_new_program_lets_others_pass(
+    http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {**names, "inputs": {"x": [1, 2, 3, 4]}}
+    http.post("/execute_graph_on_gpu", json=body)
+    begun, go_on = threading.Event(), threading.Event()
+    program = LocalBackend.program
+
+    def slow(self: LocalBackend, uuid: str) -> Any:
+        if uuid == "ab" * 32:
+            begun.set()
+            go_on.wait(20)
+        return program(self, uuid)
+
+    monkeypatch.setattr(LocalBackend, "program", slow)
+    with ThreadPoolExecutor(1) as pool:
+        cold = pool.submit(http.post, "/execute_graph_on_gpu", json={**body, "program": "ab" * 32})
+        try:
+            assert begun.wait(20)
+            assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
+            assert not cold.done()
+        finally:
+            go_on.set()
+        assert cold.result().status_code == 404
+
+
+def test_who_waits_hears_of_an_end_that_could_not_be_written_down(
+    http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executing, "QUICK", 0)
+    tell, failures = service.book.tell, []
+
+    def full(task: str, said: Any, **known: Any) -> None:
+        if said["stage"] == "local" and not failures:
+            failures.append(task)
+            raise sqlite3.OperationalError("database or disk is full")
+        tell(task, said, **known)
+
+    monkeypatch.setattr(service.book, "tell", full)
+    refused = http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [1, 2, 3, 4]}})
+    assert refused.status_code == 400 and "this service has a fault: OperationalError" in refused.json()["detail"]
+    assert service.book.last(failures[0])["stage"] == "failed"
+
+
+@pytest.mark.parametrize("accept", ["application/octet-stream", "application/json"])
+def test_results_that_are_gone_are_not_found(
+    http: TestClient, service: Service, names: dict[str, str], accept: str
+) -> None:
+    answer = http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [1, 2, 3, 4]}})
+    task = answer.headers["eigentensor-task"]
+    Path(service.settings.data, "results", f"{task}.safetensors").unlink()
+    gone = http.get(f"/v1/tasks/{task}/result", headers={"accept": accept})
+    assert gone.status_code == 404 and gone.json()["code"] == "BlobNotFound"
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "says"), [("repeat=0", 400, "query.repeat: "), ("variable=n", 422, "cannot read variable 'n'")]
+)
+def test_a_malformed_query_is_refused_whatever_the_body_is(
+    http: TestClient, names: dict[str, str], query: str, status: int, says: str
+) -> None:
+    body = {**names, "inputs": {"x": [1, 2, 3, 4]}}
+    refused = http.post(f"/execute_graph_on_gpu?{query}", json=body)
+    assert refused.status_code == status and refused.json()["detail"].startswith(says)
 
 
 def test_what_holders_of_tokens_name_is_confined(

@@ -7,7 +7,6 @@ from threading import Lock
 from eigentensor.errors import AppNotFound, ConfigError
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
-from eigentensor.store import LocalStore
 from eigentensor_client.byte_pairs import BytePairs
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
@@ -16,6 +15,8 @@ from eigentensor_client.serving.apps_models import Model
 from eigentensor_client.serving.backend import Ask
 from eigentensor_client.serving.jobs import Budget
 from eigentensor_client.serving.service import Service
+
+_PROGRAMS = 64  # that stay in memory
 
 
 class Deployed:
@@ -26,6 +27,7 @@ class Deployed:
         self.apps = Apps(service.settings.data)
         self._lock = Lock()
         self._given: dict[str, Path] = {}
+        self._programs: dict[str, Program] = {}
 
     def app(self, name: str, version: int | None = None) -> App:
         """An app that this service can answer for. Raises AppNotFound, ConfigError for one deployed elsewhere."""
@@ -49,8 +51,20 @@ class Deployed:
             raise AppNotFound(f"app {name!r} is no model for this route", fix="`GET /v1/models` names those there are.")
         return app
 
+    def is_warm(self, name: str, version: int | None) -> bool:
+        """Whether to ask for an app takes no longer than its inputs. Raises AppNotFound."""
+        app = self.apps.get(name, version)
+        is_here = app.program in self._programs and app.blobs <= self._given.keys()
+        return is_here and self.service.backend.is_warm(app.program)
+
     def program(self, app: App) -> Program:
-        return _decoded(self.apps.store, app.program)
+        program = self._programs.get(app.program)
+        if program is None:
+            program = decode(self.apps.store.read(app.program))
+            if len(self._programs) >= _PROGRAMS:
+                self._programs.clear()
+            self._programs[app.program] = program
+        return program
 
     def tokenizer(self, app: App) -> BytePairs:
         assert app.model is not None
@@ -91,11 +105,6 @@ class Deployed:
                     here.take(self.apps.store, blob)
                 if blob in here:
                     given[blob] = here.path(blob)
-
-
-@lru_cache(maxsize=32)
-def _decoded(store: LocalStore, uuid: str) -> Program:
-    return decode(store.read(uuid))
 
 
 @lru_cache(maxsize=8)

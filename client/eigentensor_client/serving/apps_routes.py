@@ -69,17 +69,19 @@ def router(deployed: Deployed) -> APIRouter:
 
 async def _answered(deployed: Deployed, request: Request, name: str, version: int | None) -> Response:
     query = AppQuery.of(request)
+    variables, repeat = query.variables(), query.repeat or 1
     has_tensors, data = asking.is_tensors(request), await request.body()
 
     def ask() -> Ask:
         app = deployed.app(name, version)
         program = deployed.program(app)
         if has_tensors:
-            return deployed.ask(app, program, tensors_in(data), query.variables(), query.repeat or 1)
+            return deployed.ask(app, program, tensors_in(data), variables, repeat)
         body = asking.read_body(AppBody, data)
         return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
 
-    return await asking.executed(deployed.service, request, ask)
+    is_brief = len(data) <= asking.SMALL and deployed.is_warm(name, version)
+    return await asking.executed(deployed.service, request, ask, is_brief=is_brief)
 
 
 def _described(deployed: Deployed, app: App) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from eigentensor_client.serving.service import Service, caller_of
 TENSORS = "application/octet-stream"
 _TENSOR_TYPES = (TENSORS, "application/vnd.safetensors", "application/safetensors")
 Read = TypeVar("Read", bound=Body)
-Reader = Callable[[], Ask]  #: Of a request: takes long where its tensors are large. Raises what is wrong with them.
+#: Of a request: takes long where its tensors are large, or its program was never read. Raises what is wrong with them.
+Reader = Callable[[], Ask]
+SMALL = 64 << 10  #: bytes of a body that is read in a millisecond
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -89,34 +91,46 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
     )
 
 
-async def read_ask(service: Service, request: Request, model: type[TaskBody]) -> Reader:
-    """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query."""
-    query = TaskQuery.of(request)
-    if is_tensors(request):
+async def read_ask(service: Service, request: Request, model: type[TaskBody]) -> tuple[Reader, bool]:
+    """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query. With
+    it, whether the reader is brief."""
+    given = TaskQuery.of(request).members()
+    has_tensors, data = is_tensors(request), await request.body()
+    if has_tensors:
         try:
-            body = model.model_validate(query.members())
+            body = model.model_validate(given)
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
-        return partial(ask_of, service, body, await request.body())
-    data = await request.body()
-    return lambda: ask_of(service, read_body(model, data))
+        read = partial(ask_of, service, body, data)
+    elif len(data) > SMALL:
+        return lambda: ask_of(service, read_body(model, data)), False
+    else:
+        body = read_body(model, data)
+        read = partial(ask_of, service, body)
+    return read, len(data) <= SMALL and service.backend.is_warm(body.program)
 
 
-async def executed(service: Service, request: Request, read: Reader, *, waits: bool = True) -> Response:
+async def executed(
+    service: Service, request: Request, read: Reader, *, is_brief: bool = False, waits: bool = True
+) -> Response:
     """The answer to a request, whose task is posted now unless its Idempotency-Key names one already: the result if it
-    comes in the time that the caller allows, else where it will be (202)."""
+    comes in the time that the caller allows, else where it will be (202).
+
+    What is brief is read, asked for and answered in one thread, the same for all: others would wait for it anyway.
+    """
     caller, key, prefer = caller_of(request), key_of(request), Prefer.of(request)
     waits = waits and not prefer.asynchronous
 
     def answered(job: Job) -> Response:
         return rendered(service, job, service.backend.result(job), wants_json(request))
 
-    def post() -> tuple[str, Job, Response | None]:  # to change to another thread takes as long as what is small
-        stage, job = _post(service, read, caller, key)
-        is_there = waits and service.backend.is_local and service.backend.reached(job, stage)
-        return stage, job, answered(job) if is_there else None
+    def post() -> tuple[str, Job, Response | None]:
+        ask, job = _post(service, read, caller, key)
+        is_there = waits and service.backend.is_quick(ask) and service.backend.reached(job, ask.stage)
+        return ask.stage, job, answered(job) if is_there else None
 
-    stage, job, answer = await to_thread.run_sync(post, limiter=service.threads(len(await request.body())))
+    threads = service.asking_briefly if is_brief else service.asking
+    stage, job, answer = await to_thread.run_sync(post, limiter=threads)
     if answer is not None:
         return answer
     most = service.settings.patience
@@ -131,13 +145,14 @@ async def posted(service: Service, read: Reader, caller: str, key: str | None) -
 
     Raises what `read` and `Backend.ask` do, StoreFull.
     """
-    return await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
+    ask, job = await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
+    return ask.stage, job
 
 
-def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
+def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[Ask, Job]:
     ask = read()
     service.room.check()
-    return ask.stage, service.backend.ask(ask, caller, key)
+    return ask, service.backend.ask(ask, caller, key)
 
 
 def key_of(request: Request) -> str | None:

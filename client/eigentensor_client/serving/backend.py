@@ -76,6 +76,12 @@ class Backend(Protocol):
     def program(self, uuid: str) -> Program:
         """A program by its uuid. Raises BlobNotFound, ProgramError."""
 
+    def is_warm(self, uuid: str) -> bool:
+        """Whether a program is in memory, and what it needs is known: to ask for it takes no longer than its inputs."""
+
+    def is_quick(self, ask: Ask) -> bool:
+        """Whether it is executed while it is asked for, in milliseconds."""
+
     def quote(self, ask: Ask) -> schemas.Plan:
         """What it would cost; nothing is sent."""
 

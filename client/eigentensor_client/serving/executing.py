@@ -15,7 +15,8 @@ from eigentensor_client.serving.tokens import Tokens
 
 _COMPILED = 4  # programs with their weights that stay in memory
 _COUNTED = 256  # programs of which it is known what they need
-QUICK = 1_000_000  #: evaluations, and bytes of memory: some milliseconds
+#: What takes some milliseconds: evaluations, bytes of memory; calls, which cost something each, however small.
+QUICK, QUICK_CALLS = 1_000_000, 256
 
 
 class Executor:
@@ -28,7 +29,11 @@ class Executor:
 
     def has_compiled(self, ask: Ask) -> bool:
         """Whether the program and its weights are in memory, whatever becomes of their files."""
-        return (ask.uuid, ask.weights) in self._compiled
+        return (ask.uuid, ask.weights) in self._compiled and not self._is_confined(ask)
+
+    def has_counted(self, uuid: str) -> bool:
+        """Whether it is known what a program needs."""
+        return uuid in self._once
 
     def needs(self, ask: Ask) -> Needs:
         """Counted once for a program: that takes longer than to execute a small one."""
@@ -42,7 +47,7 @@ class Executor:
         """Whether to change to another thread would take longer than to execute it."""
         needs = self.needs(ask)
         small = needs.operations <= QUICK and needs.memory <= QUICK
-        return small and self.has_compiled(ask) and not self._is_confined(ask)
+        return small and ask.repeat * len(ask.program.calls) <= QUICK_CALLS and self.has_compiled(ask)
 
     def run(self, ask: Ask, tensors: Tensors) -> Results:
         """Raises what is wrong with the tensors or the program."""

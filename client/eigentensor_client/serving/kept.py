@@ -20,7 +20,7 @@ _NEWEST, _SMALL = 64, 64 << 10  # results that are in memory, too, and the bytes
 
 
 class Room:
-    """Whether `least` bytes are free where folders are, or will be. Small requests look together, once a second."""
+    """Whether `least` bytes are free where folders are, or will be. Requests look together, once a second."""
 
     def __init__(self, folders: tuple[Path, ...], least: int) -> None:
         self._folders, self._least = folders, least
@@ -102,12 +102,11 @@ class ResultFiles:
 
     def read(self, task: str) -> Tensors:
         """Flat or shaped, as they were written or not. Raises BlobNotFound for what is not kept any more."""
-        if (outputs := self._newest.get(task)) is not None:
-            return outputs
         path = self.path(task)
         if not path.exists():
             raise BlobNotFound(f"the result of task {task} is not kept any more", fix="Execute it again.")
-        return load_safetensors(path)
+        outputs = self._newest.get(task)
+        return load_safetensors(path) if outputs is None else outputs
 
     def forget(self) -> None:
         """Removes what is too old, or too much; the newest stays in any case."""

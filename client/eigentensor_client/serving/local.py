@@ -65,6 +65,8 @@ class LocalBackend:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+        with self._turn:  # what is executed at once has ended
+            pass
 
     def is_healthy(self) -> bool:
         return True
@@ -82,6 +84,12 @@ class LocalBackend:
             self._programs[uuid] = program
         return self._programs[uuid]
 
+    def is_warm(self, uuid: str) -> bool:
+        return uuid in self._programs and self._executor.has_counted(uuid)
+
+    def is_quick(self, ask: Ask) -> bool:
+        return self._executor.is_quick(ask)
+
     def quote(self, ask: Ask) -> schemas.Plan:
         self._check(ask)
         return said.plan(ask)
@@ -94,7 +102,7 @@ class LocalBackend:
         mine = Job(secrets.token_hex(32), named, ask.app, books.now(), state=State.OPEN)
         if not self._waiting and self._executor.is_quick(ask) and self._turn.acquire(timeout=_QUEUES):
             try:
-                return self._executed(mine, ask)
+                return self._book.known(named) or self._executed(mine, ask)
             finally:
                 self._turn.release()
         with self._lock:
@@ -134,6 +142,8 @@ class LocalBackend:
                 self._tell(job, "running")
                 ended = self._ended(job, ask)
             self._tell(ended, said.stage(ended))
+        except Exception as error:  # it could not be written down, perhaps only once
+            self._tell(_failed(job, error), "failed")
         finally:
             with self._lock:
                 self._waiting.pop(job.task, None)
@@ -148,15 +158,10 @@ class LocalBackend:
 
     def _ended(self, job: Job, ask: Ask) -> Job:
         """The job when it is executed, as it came out."""
-        ended = replace(job, state=State.ENDED, cost=0)
         try:
-            return replace(ended, outputs=self._results_of(job, ask))
-        except EigenTensorError as error:
-            return replace(ended, problem=of_error(error))
-        except Exception as error:  # a fault of ours, or of the device: whoever waits must hear of it
-            _log.error("execution failed", task=job.task, exc_info=error)
-            fault = TaskError(f"this service has a fault: {type(error).__name__}; its log says more")
-            return replace(ended, problem=of_error(fault))
+            return replace(job, state=State.ENDED, cost=0, outputs=self._results_of(job, ask))
+        except Exception as error:
+            return _failed(job, error)
 
     def _results_of(self, job: Job, ask: Ask) -> str:
         """Keeps the results; the program, its states root and its outputs root, with blanks between."""
@@ -228,6 +233,14 @@ class LocalBackend:
             "there is no receipt of what this machine executed itself: nobody signed it, nobody was paid",
             fix="Serve without --local.",
         )
+
+
+def _failed(job: Job, error: Exception) -> Job:
+    """The job when it has ended so. What is no error of the tree is a fault of ours, or of the device: it is logged."""
+    if not isinstance(error, EigenTensorError):
+        _log.error("execution failed", task=job.task, exc_info=error)
+        error = TaskError(f"this service has a fault: {type(error).__name__}; its log says more")
+    return replace(job, state=State.ENDED, cost=0, problem=of_error(error))
 
 
 def _has_ended(job: Job) -> bool:

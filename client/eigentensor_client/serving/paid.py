@@ -62,6 +62,12 @@ class PaidBackend:
     def program(self, uuid: str) -> Program:
         return self._client.program(uuid)
 
+    def is_warm(self, uuid: str) -> bool:
+        return False  # it asks a chain
+
+    def is_quick(self, ask: Ask) -> bool:
+        return False
+
     def quote(self, ask: Ask) -> schemas.Plan:
         plan = self._client.plan(self._work(ask), terms_for(ask.stage, ask.terms))
         return self._show.plan(plan)

@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 
 from eigentensor.errors import BindingError
-from eigentensor_client.serving.bodies import Repeat, Stage
+from eigentensor_client.serving.bodies import Stage
 
 _Uuid = Annotated[str | None, Field(max_length=66)]
 _BESIDE = "with a safetensors body"
@@ -16,8 +16,8 @@ _BESIDE = "with a safetensors body"
 class AppQuery(BaseModel):
     """What an app is asked beside its inputs."""
 
-    variable: list[str] = Field(default=[], max_length=64, description=f"{_BESIDE}: NAME:NUMBER")
-    repeat: Repeat | None = Field(default=None, description=f"{_BESIDE}: how many times it is executed")
+    variable: list[str] | None = Field(default=None, max_length=64, description=f"{_BESIDE}: NAME:NUMBER")
+    repeat: int | None = Field(default=None, ge=1, lt=1 << 32, description="… how many times it is executed")
 
     @classmethod
     def of(cls, request: Request) -> Self:
@@ -31,11 +31,12 @@ class AppQuery(BaseModel):
         try:
             return cls.model_validate(found)
         except ValidationError as error:
-            raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+            found_wrong = error.errors(include_url=False, include_context=False)
+            raise RequestValidationError([{**e, "loc": ("query", *e["loc"])} for e in found_wrong]) from None
 
     def variables(self) -> dict[str, int]:
         """Raises BindingError."""
-        return dict(_variable(word) for word in self.variable)
+        return dict(_variable(word) for word in self.variable or ())
 
 
 class TaskQuery(AppQuery):
@@ -67,7 +68,7 @@ def parameters(model: type[AppQuery]) -> list[dict[str, Any]]:
     """What OpenAPI says of them."""
     members = model.model_json_schema()["properties"]
     return [
-        {"name": name, "in": "query", "required": False, "description": schema.pop("description"), "schema": schema}
+        {"name": name, "in": "query", "required": False, "description": schema["description"], "schema": schema}
         for name, schema in members.items()
     ]
 

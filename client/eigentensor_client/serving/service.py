@@ -18,8 +18,6 @@ from eigentensor_client.serving.metrics import Metrics
 from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 
-_SMALL = 64 << 10  # bytes of a body that is read in a millisecond
-
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -41,12 +39,8 @@ class Service:
     domain: Domain | None = None  # the market that is paid in
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
-    #: The one that asks this machine for what is small: several would only wait for each other.
-    asking_small: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-
-    def threads(self, size: int) -> CapacityLimiter:
-        """Those that may ask for something in a body of so many bytes."""
-        return self.asking_small if self.backend.is_local and size <= _SMALL else self.asking
+    #: The one that asks for what takes a millisecond: several would only wait for each other.
+    asking_briefly: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

@@ -42,19 +42,21 @@ def router(service: Service) -> APIRouter:
     @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody, TaskQuery))
     async def execute_graph_on_gpu(request: Request) -> Response:
         """Executes a program on weights and inputs and gives the result: JSON for JSON, safetensors for safetensors."""
-        return await asking.executed(service, request, await asking.read_ask(service, request, ExecuteBody))
+        read, is_brief = await asking.read_ask(service, request, ExecuteBody)
+        return await asking.executed(service, request, read, is_brief=is_brief)
 
     @routes.post("/v1/quotes", **documents.quotes(TaskBody, TaskQuery))
     async def quote_task(request: Request) -> Response:
         """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
-        read = await asking.read_ask(service, request, TaskBody)
+        read, _ = await asking.read_ask(service, request, TaskBody)
         return JSONResponse(await run_in_threadpool(lambda: backend.quote(read())))
 
     @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody, TaskQuery))
     async def post_task(request: Request) -> Response:
         """Asks for a task: answers at once (202), or with the result if `Prefer: wait=SECONDS` allows the time."""
-        read = await asking.read_ask(service, request, TaskBody)
-        return await asking.executed(service, request, read, waits=asking.Prefer.of(request).wait is not None)
+        read, is_brief = await asking.read_ask(service, request, TaskBody)
+        waits = asking.Prefer.of(request).wait is not None
+        return await asking.executed(service, request, read, is_brief=is_brief, waits=waits)
 
     @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))
     async def list_tasks(
