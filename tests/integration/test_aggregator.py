@@ -134,9 +134,9 @@ def test_what_nobody_took_or_finished_is_ended(
 
 
 def test_many_due_tasks_are_closed_in_one_message(
-    anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
+    anvil: Anvil, settings: Settings, serve: Serve, client: Chain, operator: Chain, order_of: Orders
 ) -> None:
-    url, daemon = served
+    url, daemon = serve(settings.model_copy(update={"poll": 60}))  # it must not look while blocks are mined
     orders = [order_of() for _ in range(3)]
     client.post_many(orders)
     for order in orders:
