@@ -31,11 +31,15 @@ class Deployed:
 
     def app(self, name: str, version: int | None = None) -> App:
         """An app that this service can answer for. Raises AppNotFound, ConfigError for one deployed elsewhere."""
-        app, domain = self.apps.get(name, version), self.service.domain
+        return self.held(self.apps.get(name, version))
+
+    def held(self, app: App) -> App:
+        """An app that was found, if this service can answer for it. Raises ConfigError."""
+        domain = self.service.domain
         if domain is not None and (app.market is None or app.market.domain != domain):
             where = "this machine alone" if app.market is None else f"network {app.market.network}"
             raise ConfigError(
-                f"app {name!r} is deployed for {where}, this service pays on network {self.service.network}",
+                f"app {app.name!r} is deployed for {where}, this service pays on network {self.service.network}",
                 fix="Deploy it again with --network and --max-price.",
             )
         self._give(app)
@@ -51,9 +55,8 @@ class Deployed:
             raise AppNotFound(f"app {name!r} is no model for this route", fix="`GET /v1/models` names those there are.")
         return app
 
-    def is_warm(self, name: str, version: int | None) -> bool:
-        """Whether to ask for an app takes no longer than its inputs. Raises AppNotFound."""
-        app = self.apps.get(name, version)
+    def is_warm(self, app: App) -> bool:
+        """Whether to ask for an app takes no longer than its inputs."""
         is_here = app.program in self._programs and app.blobs <= self._given.keys()
         return is_here and self.service.backend.is_warm(app.program)
 

@@ -71,16 +71,17 @@ async def _answered(deployed: Deployed, request: Request, name: str, version: in
     query = AppQuery.of(request)
     variables, repeat = query.variables(), query.repeat or 1
     has_tensors, data = asking.is_tensors(request), await request.body()
+    app = deployed.apps.get(name, version)
 
     def ask() -> Ask:
-        app = deployed.app(name, version)
+        deployed.held(app)
         program = deployed.program(app)
         if has_tensors:
             return deployed.ask(app, program, tensors_in(data), variables, repeat)
         body = asking.read_body(AppBody, data)
         return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
 
-    is_brief = len(data) <= asking.SMALL and deployed.is_warm(name, version)
+    is_brief = len(data) <= asking.SMALL and deployed.is_warm(app)
     return await asking.executed(deployed.service, request, ask, is_brief=is_brief)
 
 
