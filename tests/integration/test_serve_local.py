@@ -20,7 +20,7 @@ from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.errors import ExecutionError
 from eigentensor.runtime import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
-from eigentensor_client.serving import asking, executing
+from eigentensor_client.serving import asking, executing, local
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.local import LocalBackend
 from eigentensor_client.serving.running import assembled
@@ -214,6 +214,37 @@ def test_who_brings_a_new_program_lets_others_pass(
         finally:
             go_on.set()
         assert cold.result().status_code == 404
+
+
+def test_what_is_quick_waits_for_its_turn_where_it_holds_nobody_up(
+    http: TestClient, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({**names, "inputs": {"x": [1, 2, 3, 4]}})
+    headers = {"content-type": "application/json"}
+    http.post("/execute_graph_on_gpu", content=body, headers=headers)
+    begun, go_on = threading.Event(), threading.Event()
+    run = executing.Executor.run
+
+    def slow(self: executing.Executor, *arguments: Any) -> Any:
+        begun.set()
+        go_on.wait(20)
+        return run(self, *arguments)
+
+    monkeypatch.setattr(executing.Executor, "run", slow)
+    monkeypatch.setattr(local, "_QUEUES", 30)  # if everybody waited for it, that would be seen
+    with ThreadPoolExecutor(2) as pool:
+        texts = [body + " " * asking.SMALL, body]  # what is large is read elsewhere, and begins there
+        first = pool.submit(http.post, "/execute_graph_on_gpu", content=texts[0], headers=headers)
+        try:
+            assert begun.wait(20)
+            second = pool.submit(http.post, "/execute_graph_on_gpu", content=texts[1], headers=headers)
+            for _ in range(20):  # the second is asked for meanwhile
+                assert http.get("/v1/tasks").status_code == 200
+                assert not first.done() and not second.done()
+                time.sleep(0.01)
+        finally:
+            go_on.set()
+        assert first.result().status_code == second.result().status_code == 200
 
 
 def test_who_waits_hears_of_an_end_that_could_not_be_written_down(

@@ -57,8 +57,7 @@ class Deployed:
 
     def is_warm(self, app: App) -> bool:
         """Whether to ask for an app takes no longer than its inputs."""
-        is_here = app.program in self._programs and app.blobs <= self._given.keys()
-        return is_here and self.service.backend.is_warm(app.program)
+        return app.program in self._programs and self._is_given(app) and self.service.backend.is_warm(app.program)
 
     def program(self, app: App) -> Program:
         program = self._programs.get(app.program)
@@ -99,15 +98,19 @@ class Deployed:
 
     def _give(self, app: App) -> None:
         """Lets whatever executes find what the app is made of, as far as it is in the store of the apps."""
-        given, here = self._given, self.service.store
-        if all(blob in given and given[blob].exists() for blob in app.blobs):  # a cache may be emptied at any time
+        if self._is_given(app):
             return
+        here = self.service.store
         with self._lock:
             for blob in app.blobs:
                 if blob in self.apps.store and blob not in here:
                     here.take(self.apps.store, blob)
                 if blob in here:
-                    given[blob] = here.path(blob)
+                    self._given[blob] = here.path(blob)
+
+    def _is_given(self, app: App) -> bool:
+        given = self._given
+        return all(blob in given and given[blob].exists() for blob in app.blobs)  # a cache may be emptied at any time
 
 
 @lru_cache(maxsize=8)

@@ -116,21 +116,25 @@ async def executed(
     """The answer to a request, whose task is posted now unless its Idempotency-Key names one already: the result if it
     comes in the time that the caller allows, else where it will be (202).
 
-    What is brief is read, asked for and answered in one thread, the same for all: others would wait for it anyway.
+    What is quick, and brief to read, is executed and answered where the request is: to change to another thread, and to
+    share the interpreter with it, takes longer.
     """
-    caller, key, prefer = caller_of(request), key_of(request), Prefer.of(request)
+    caller, key, prefer, backend = caller_of(request), key_of(request), Prefer.of(request), service.backend
     waits = waits and not prefer.asynchronous
 
     def answered(job: Job) -> Response:
-        return rendered(service, job, service.backend.result(job), wants_json(request))
+        return rendered(service, job, backend.result(job), wants_json(request))
 
-    def post() -> tuple[str, Job, Response | None]:
-        ask, job = _post(service, read, caller, key)
-        is_there = waits and service.backend.is_quick(ask) and service.backend.reached(job, ask.stage)
-        return ask.stage, job, answered(job) if is_there else None
+    def post(read: Reader) -> tuple[str, Job, Response | None]:
+        stage, job = _post(service, read, caller, key)
+        is_there = waits and backend.is_local and backend.reached(job, stage)
+        return stage, job, answered(job) if is_there else None
 
-    threads = service.asking_briefly if is_brief else service.asking
-    stage, job, answer = await to_thread.run_sync(post, limiter=threads)
+    ask = read() if is_brief else None
+    if ask is not None and backend.is_quick(ask):
+        stage, job, answer = post(lambda: ask)
+    else:
+        stage, job, answer = await to_thread.run_sync(post, read, limiter=service.asking)
     if answer is not None:
         return answer
     most = service.settings.patience
@@ -145,14 +149,13 @@ async def posted(service: Service, read: Reader, caller: str, key: str | None) -
 
     Raises what `read` and `Backend.ask` do, StoreFull.
     """
-    ask, job = await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
-    return ask.stage, job
+    return await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
 
 
-def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[Ask, Job]:
+def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
     ask = read()
     service.room.check()
-    return ask, service.backend.ask(ask, caller, key)
+    return ask.stage, service.backend.ask(ask, caller, key)
 
 
 def key_of(request: Request) -> str | None:

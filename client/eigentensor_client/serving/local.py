@@ -88,7 +88,7 @@ class LocalBackend:
         return uuid in self._programs and self._executor.has_counted(uuid)
 
     def is_quick(self, ask: Ask) -> bool:
-        return self._executor.is_quick(ask)
+        return not self._waiting and not self._turn.locked() and self._executor.is_quick(ask)
 
     def quote(self, ask: Ask) -> schemas.Plan:
         self._check(ask)

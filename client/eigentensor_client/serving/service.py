@@ -39,8 +39,6 @@ class Service:
     domain: Domain | None = None  # the market that is paid in
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
-    #: The one that asks for what takes a millisecond: several would only wait for each other.
-    asking_briefly: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""
