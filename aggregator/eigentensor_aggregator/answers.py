@@ -1,6 +1,6 @@
 """What the gateway says about tasks and operators, as JSON. Amounts are strings of wei, roots and hashes are hex."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median_low
 from typing import cast
 
@@ -12,6 +12,7 @@ from eigentensor.economics import Parameters
 from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Lately, Operator
 from eigentensor_aggregator.machine import deadline, seed_block, verifiers_by
+from eigentensor_aggregator.queries import OperatorView
 from eigentensor_aggregator.standings import Standing
 from eigentensor_aggregator.tables import DeclineRow, OperatorRow
 from eigentensor_aggregator.tasks import Answer, TaskView
@@ -170,11 +171,9 @@ def explanation(
     }
 
 
-def operator(
-    row: OperatorRow, tasks: Mapping[str, int], standing: Standing | None, accepted: Sequence[TaskView] = ()
-) -> Operator:
-    """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer. `accepted`
-    are the tasks that it accepted last."""
+def operator(view: OperatorView, standing: Standing | None) -> Operator:
+    """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
+    row = view.row
     return {
         "operator": row.operator,
         "member": row.member,
@@ -184,8 +183,8 @@ def operator(
         "seats": row.seats,
         "stake": _text(standing.stake if standing else None),
         "locked_shares": _text(standing.locked if standing else None),
-        "tasks": dict(tasks),
-        "lately": _lately(accepted),
+        "tasks": dict(view.executed),
+        "lately": _lately(view.accepted),
     }
 
 

@@ -1,5 +1,8 @@
 """What the gateway lists: tasks, games, operators."""
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from sqlalchemy import func
 from sqlmodel import col, or_, select
 
@@ -12,11 +15,20 @@ RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
 _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
 
 
+class OperatorView(NamedTuple):
+    """An operator, how many of its tasks are in which state, and the newest ones that it accepted."""
+
+    row: OperatorRow
+    executed: Mapping[str, int]
+    accepted: Sequence[TaskView]
+
+
 class Queries:
     """Pages and counts over a database."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._operators: tuple[int, list[OperatorView]] = -1, []
 
     def tasks(
         self,
@@ -70,9 +82,25 @@ class Queries:
             row = session.get(GameRow, game)
             return self._store.views(session, [row.task])[0] if row else None
 
-    def operators(self) -> list[OperatorRow]:
+    def operators(self) -> list[OperatorView]:
+        """Every operator that ever joined, by address; in memory until the chain is read again."""
+        version = self._store.version
+        if self._operators[0] != version:
+            self._operators = version, self._read_operators()
+        return self._operators[1]
+
+    def _read_operators(self) -> list[OperatorView]:
         with self._store.session() as session:
-            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
+            rows = session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all()
+        executed = self._executed()
+        return [
+            OperatorView(
+                row,
+                executed.get(row.operator, {}),
+                self.tasks(executor=row.operator, limit=RECENT) if row.operator in executed else (),
+            )
+            for row in rows
+        ]
 
     def counts(self) -> dict[str, int]:
         """How many tasks are in each state."""
@@ -84,7 +112,7 @@ class Queries:
         with self._store.session() as session:
             return session.exec(select(func.count()).where(col(GameRow.state) == "open")).one()
 
-    def executed(self) -> dict[str, dict[str, int]]:
+    def _executed(self) -> dict[str, dict[str, int]]:
         """For each operator how many of its tasks are in which state."""
         query = select(TaskRow.executor, TaskRow.state, func.count()).group_by(
             col(TaskRow.executor), col(TaskRow.state)
@@ -95,10 +123,6 @@ class Queries:
                 if executor is not None:
                     result.setdefault(executor, {})[state] = count
         return result
-
-    def accepted(self, operator: str) -> list[TaskView]:
-        """The tasks that an operator accepted, the newest ones, as far as they tell what it asks for now."""
-        return self.tasks(executor=operator, limit=RECENT)
 
     def add_decline(self, row: DeclineRow, limit: int) -> bool:
         """Keeps an operator's last word on a task; False if too many have spoken."""

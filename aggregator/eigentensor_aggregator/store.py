@@ -45,10 +45,15 @@ class Store:
     def close(self) -> None:
         self.engine.dispose()
 
+    @property
+    def version(self) -> int:
+        """Another one whenever the chain was read: what was read here before may have changed."""
+        return self._known.version
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A transaction, committed when the block ends well."""
-        with Session(self.engine, expire_on_commit=False, info={_VERSION: self._known.version}) as session:
+        with Session(self.engine, expire_on_commit=False, info={_VERSION: self.version}) as session:
             yield session
             session.commit()
 

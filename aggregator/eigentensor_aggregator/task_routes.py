@@ -67,7 +67,7 @@ def router(parts: Parts) -> APIRouter:
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         declines = parts.queries.declines(task_name(task))
-        operators = parts.queries.operators()
+        operators = [view.row for view in parts.queries.operators()]
         return JSONResponse(answers.explanation(view, parameters, parts.daemon.block, operators, declines))
 
     @routes.post(
@@ -84,7 +84,7 @@ def router(parts: Parts) -> APIRouter:
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if view.state is not State.OPEN:
             raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
-        operators = {row.operator: row for row in parts.queries.operators()}
+        operators = {row.operator: row for row, _, _ in parts.queries.operators()}
         if said.operator not in operators or operators[said.operator].signer != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
         row = DeclineRow(
@@ -103,22 +103,14 @@ def router(parts: Parts) -> APIRouter:
     def list_operators() -> JSONResponse:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
         for which prices and how fast it worked lately."""
-        rows, executed = parts.queries.operators(), parts.queries.executed()
+        views = parts.queries.operators()
         try:
-            standings = parts.standings.of([row.operator for row in rows])
+            standings = parts.standings.of([view.row.operator for view in views])
         except ChainError:
             standings = {}
         operators: Operators = {
             "schema": "eigentensor.operators/1",
-            "operators": [
-                answers.operator(
-                    row,
-                    executed.get(row.operator, {}),
-                    standings.get(row.operator),
-                    parts.queries.accepted(row.operator) if row.operator in executed else (),
-                )
-                for row in rows
-            ],
+            "operators": [answers.operator(view, standings.get(view.row.operator)) for view in views],
         }
         return JSONResponse(operators)
 

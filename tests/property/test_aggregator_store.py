@@ -39,6 +39,7 @@ from eigentensor.chain import (
 from eigentensor.dispute import Phase, Reason
 from eigentensor_aggregator.events import Sent
 from eigentensor_aggregator.known import Known, Told
+from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
 from eigentensor_aggregator.tasks import fold
@@ -105,6 +106,7 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
     stores: list[Store], rounds: list[tuple[int, Any]]
 ) -> None:
     followed, fresh = stores
+    queries = Queries(followed)
     for store in stores:
         store.apply(Changes(0, (), (), complete=True))
         assert content(store) == []
@@ -124,6 +126,7 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
         followed.apply(Changes(rolled_back, tuple(new), heads, complete=True), sent)
         for task in TASKS:  # which are known from now on
             assert followed.told(task).view is None or followed.moves(task)
+        assert len(queries.operators()) <= len(ADDRESSES)
         assert [head.number for head in followed.heads()] == sorted({head.number for head in followed.heads()})
         assert all(head.number <= len(canonical) for head in followed.heads())
     events = tuple(event for block in canonical for event in block)
@@ -131,6 +134,10 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
     fresh.apply(Changes(None, events, (), complete=True), sent)
     assert content(followed) == content(fresh)
     assert [followed.told(task) for task in TASKS] == [fresh.told(task) for task in TASKS]
+    found, anew = (
+        [(view.row.model_dump(), *view[1:]) for view in each.operators()] for each in (queries, Queries(fresh))
+    )
+    assert found == anew
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

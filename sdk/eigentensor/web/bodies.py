@@ -10,16 +10,18 @@ from eigentensor.merkle import PIECE
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Cuts a stream into pieces; the last one may be shorter."""
-    buffer = bytearray()
+    kept: list[memoryview] = []
+    have = 0
     async for data in stream:
-        buffer += data
-        while len(buffer) >= PIECE:
-            with memoryview(buffer) as whole:
-                piece = bytes(whole[:PIECE])
-            del buffer[:PIECE]
-            yield piece
-    if buffer:
-        yield bytes(buffer)
+        rest = memoryview(data)
+        while have + len(rest) >= PIECE:
+            missing = PIECE - have
+            yield b"".join([*kept, rest[:missing]])
+            kept, have, rest = [], 0, rest[missing:]
+        kept.append(rest)
+        have += len(rest)
+    if have:
+        yield b"".join(kept)
 
 
 async def each(stream: AsyncIterator[bytes], do: Callable[[bytes], object]) -> None:
