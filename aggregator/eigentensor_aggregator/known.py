@@ -1,7 +1,7 @@
 """What tasks add up to, kept in memory until something happens to them: lists are asked for more often than that."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from typing import NamedTuple
 
@@ -44,9 +44,9 @@ class Known:
             while len(self._tasks) > self._most:
                 self._tasks.popitem(last=False)
 
-    def forget(self, tasks: Iterable[str]) -> None:
-        """Called when a change of them is committed."""
+    def forget(self, changed: Collection[str]) -> None:
+        """Called when a change of these tasks, or of operators, is committed."""
         with self._lock:
-            self.version += 1
-            for task in tasks:
-                self._tasks.pop(task, None)
+            self.version += bool(changed)
+            for subject in changed:
+                self._tasks.pop(subject, None)

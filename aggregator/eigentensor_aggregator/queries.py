@@ -83,15 +83,17 @@ class Queries:
             return self._store.views(session, [row.task])[0] if row else None
 
     def operators(self) -> list[OperatorView]:
-        """Every operator that ever joined, by address; in memory until the chain is read again."""
-        version = self._store.version
-        if self._operators[0] != version:
-            self._operators = version, self._read_operators()
-        return self._operators[1]
+        """Every operator that ever joined, by address; in memory until something happens."""
+        version, known = self._store.version, self._operators
+        if known[0] != version:
+            self._operators = known = version, self._operator_views()
+        return known[1]
 
-    def _read_operators(self) -> list[OperatorView]:
+    def operator_rows(self) -> list[OperatorRow]:
         with self._store.session() as session:
-            rows = session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all()
+            return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
+
+    def _operator_views(self) -> list[OperatorView]:
         executed = self._executed()
         return [
             OperatorView(
@@ -99,7 +101,7 @@ class Queries:
                 executed.get(row.operator, {}),
                 self.tasks(executor=row.operator, limit=RECENT) if row.operator in executed else (),
             )
-            for row in rows
+            for row in self.operator_rows()
         ]
 
     def counts(self) -> dict[str, int]:

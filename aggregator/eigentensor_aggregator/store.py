@@ -47,7 +47,7 @@ class Store:
 
     @property
     def version(self) -> int:
-        """Another one whenever the chain was read: what was read here before may have changed."""
+        """Another one whenever something happened to a task or an operator: what was read before may have changed."""
         return self._known.version
 
     @contextmanager
@@ -67,12 +67,12 @@ class Store:
 
     def apply(self, changes: Changes, sent: Mapping[bytes, Sent] | None = None) -> None:
         """Takes over what happened on chain, and takes back what did not. `sent` are the transactions with moves."""
-        folded: set[str] = set()
+        changed: set[str] = set()
         try:
             with self.session() as session:
-                folded = self._apply(session, changes, sent or {})
+                changed = self._apply(session, changes, sent or {})
         finally:  # it may be committed, whatever was heard of it
-            self._known.forget(folded)
+            self._known.forget(changed)
 
     def events(self, subject: str) -> list[Event]:
         """Everything that happened to a task or an operator, in order."""
@@ -85,7 +85,7 @@ class Store:
             return events.read(session, [task])
 
     def _apply(self, session: Session, changes: Changes, sent: Mapping[bytes, Sent]) -> set[str]:
-        """The tasks that it changes."""
+        """The tasks and operators that it changes."""
         touched: set[str] = set()
         if changes.rolled_back_to is not None:
             gone = col(EventRow.block) > changes.rolled_back_to
@@ -99,13 +99,13 @@ class Store:
         for head in changes.heads:
             session.merge(Block(number=head.number, hash=head.hash))
         session.flush()
-        folded = self._fold(session, touched)
+        changed = self._fold(session, touched)
         if changes.heads:
             session.exec(delete(Block).where(col(Block.number) < changes.heads[-1].number - HEADS))
-        return folded
+        return changed
 
     def _fold(self, session: Session, subjects: Iterable[str]) -> set[str]:
-        """Makes anew what the events of these subjects add up to; the tasks among them."""
+        """Makes anew what the events of these subjects add up to: the tasks and operators."""
         tasks = {subject for subject in subjects if len(subject) == 64}
         operators = {subject for subject in subjects if subject.startswith("0x")}
         seeds = [int(subject) for subject in subjects if subject.isdigit() and len(subject) < 64]
@@ -121,7 +121,7 @@ class Store:
             session.merge(self._task_row(view))
             session.add_all(_game_rows(view))
             session.flush()
-        return tasks
+        return tasks | operators
 
     def _task_row(self, view: TaskView) -> TaskRow:
         wake, sleep = awake(view, self.parameters) or (None, None)

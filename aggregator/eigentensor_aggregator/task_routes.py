@@ -67,7 +67,7 @@ def router(parts: Parts) -> APIRouter:
         if view is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         declines = parts.queries.declines(task_name(task))
-        operators = [view.row for view in parts.queries.operators()]
+        operators = parts.queries.operator_rows()
         return JSONResponse(answers.explanation(view, parameters, parts.daemon.block, operators, declines))
 
     @routes.post(
@@ -84,7 +84,7 @@ def router(parts: Parts) -> APIRouter:
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if view.state is not State.OPEN:
             raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
-        operators = {row.operator: row for row, _, _ in parts.queries.operators()}
+        operators = {row.operator: row for row in parts.queries.operator_rows()}
         if said.operator not in operators or operators[said.operator].signer != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
         row = DeclineRow(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Self
 
 from eigentensor import economics
@@ -192,7 +192,7 @@ def read_rate(word: str) -> int:
     number, sign, rest = word.partition("%")
     try:
         rate = Decimal(number.strip()) / (100 if sign else 1) * WAD
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one beyond all bounds
         rate = Decimal(-1)
     if rest.strip() or not rate.is_finite() or not 0 <= rate <= WAD or rate != int(rate):
         raise BindingError(f"{word!r} is not a rate", fix="Write it as 20% or as 0.2.")

@@ -22,6 +22,7 @@ from eigentensor.runtime import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_client.serving import asking, executing, local
 from eigentensor_client.serving.app import create_app
+from eigentensor_client.serving.bodies import TaskBody
 from eigentensor_client.serving.local import LocalBackend
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.service import Service
@@ -164,12 +165,35 @@ def test_at_once_is_what_has_few_evaluations_and_few_calls(
     body = {**names, "inputs": {"x": [1, 2, 3, 4]}}
     http.post("/execute_graph_on_gpu", json=body)
     threads = executing_threads(monkeypatch)
-    for limit in (None, "QUICK", "QUICK_CALLS"):
+    for limit in (None, "QUICK", "QUICK_PARTS"):
         with monkeypatch.context() as patch:
             if limit:
                 patch.setattr(executing, limit, 0)
             assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
     assert [name.startswith("execute") for name in threads] == [False, True, True]
+
+
+def test_what_has_files_or_another_device_is_not_executed_where_its_request_is(
+    http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = TensorContext()
+    count = context.add_state("count", (1,))
+    count.assign(count + 1)
+    counter = context.compile_to_graph(count)
+    backend, counting = service.backend, merkle.program_root(counter.to_bytes()).hex()
+    assert http.put(f"/v1/blobs/{counting}", content=counter.to_bytes()).status_code == 201
+    plain = {**names, "inputs": {"x": [1, 2, 3, 4]}}
+    counted = {"program": counting, "states": {"count": [1]}}
+    for body in (plain, counted):
+        assert http.post("/execute_graph_on_gpu", json=body).status_code == 200
+
+    def is_quick(body: dict[str, Any]) -> bool:
+        return backend.is_quick(asking.ask_of(service, TaskBody.model_validate(body)))
+
+    assert any(is_quick(plain) or time.sleep(0.01) for _ in range(500)), "nobody waits for it for long"
+    assert not is_quick(counted) and not is_quick({**plain, "states": "ab" * 32})
+    monkeypatch.setattr(backend, "_settings", service.settings.model_copy(update={"device": "CUDA"}))
+    assert not is_quick(plain)
 
 
 def test_a_key_is_executed_once_whatever_asks_for_it_at_the_same_time(

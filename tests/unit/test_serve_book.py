@@ -1,11 +1,13 @@
 """What a service writes down before it pays."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor_client.serving import book as books
 from eigentensor_client.serving.book import DAY, Book
 from eigentensor_client.serving.jobs import Budget, Job, Key, State
 
@@ -128,6 +130,17 @@ def test_what_is_in_memory_is_what_is_written(path: Path) -> None:
     with pytest.raises(TaskNotFound):
         book.job("b")
     book.close()
+
+
+def test_some_jobs_at_a_time_are_forgotten_the_oldest_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(books, "_FORGOTTEN", 2)
+    with closing(Book(path)) as book:
+        for number, task in enumerate("ecadb"):
+            book.add(replace(job(task, at=NOON - number), state=State.ENDED, cost=0), SAID)
+        for left in ("ace", "e", ""):
+            book.forget(NOON + 1, jobs=True)
+            assert {found.task for _, found in book.jobs()} == set(left)
+            assert all(bool(book.events(task)) == (task in left) for task in "abcde")
 
 
 def test_what_is_forgotten_is_not_remembered(path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, describe
+from eigentensor_client.serving import kept
 from eigentensor_client.serving.book import DAY, Book
 from eigentensor_client.serving.jobs import Job, Key, State
 from eigentensor_client.serving.kept import KEPT, Given, ResultFiles, Room
@@ -49,6 +50,19 @@ def test_a_callers_oldest_blobs_make_room_for_its_newest(book: Book, tmp_path: P
     assert [name in store for name in (first, third, huge)] == [False, False, True], "one blob is always kept"
 
 
+def test_some_results_at_a_time_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_FORGOTTEN", 1)
+    results = ResultFiles(tmp_path, 10_000)
+
+    def there_after(task: str, elements: int) -> str:
+        results.write(task, {"y": np.zeros(elements, np.float32)}, {"y": DType.FLOAT32})
+        return "".join(task for task in "abcd" if results.path(task).exists())
+
+    assert [there_after(*one) for one in (("a", 1000), ("b", 1000), ("c", 2200), ("d", 1))] == ["a", "ab", "bc", "cd"]
+    ResultFiles(tmp_path, 1)
+    assert len(list(tmp_path.iterdir())) == 1, "when it begins, all of them"
+
+
 def test_results_go_after_a_day_or_when_they_are_too_many(tmp_path: Path) -> None:
     def write(results: ResultFiles, task: str) -> None:
         results.write(task, {"y": np.zeros(1000, np.float32)}, {"y": DType.FLOAT32})
@@ -62,9 +76,9 @@ def test_results_go_after_a_day_or_when_they_are_too_many(tmp_path: Path) -> Non
     again = ResultFiles(tmp_path, 10_000)  # started again
     assert [results.path(task).exists() for task in "bc"] == [False, True]
     assert again.read("c")["y"].tobytes() == results.read("c")["y"].tobytes() == bytes(4000)
-    for kept, task in ((again, "b"), (results, "a")):
+    for files, task in ((again, "b"), (results, "a")):
         with pytest.raises(BlobNotFound):
-            kept.read(task)
+            files.read(task)
 
 
 def test_nothing_is_taken_that_would_fill_the_disk(tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def _service(service: Service) -> APIRouter:
         metrics = service.metrics
         for state, count in service.book.counts().items():
             metrics.jobs.labels(state).set(count)
-        metrics.spent.set(service.book.spent())
+        if not service.backend.is_local:
+            metrics.spent.set(service.book.spent())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return routes

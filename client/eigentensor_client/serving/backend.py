@@ -80,7 +80,7 @@ class Backend(Protocol):
         """Whether a program is in memory, and what it needs is known: to ask for it takes no longer than its inputs."""
 
     def is_quick(self, ask: Ask) -> bool:
-        """Whether it would be executed while it is asked for, in milliseconds: nobody has to be waited for."""
+        """Whether it would be executed while it is asked for, in milliseconds, and waits for nobody and no disk."""
 
     def quote(self, ask: Ask) -> schemas.Plan:
         """What it would cost; nothing is sent."""

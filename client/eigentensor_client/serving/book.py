@@ -16,6 +16,7 @@ from eigentensor.store.database import Database
 from eigentensor_client.serving.jobs import Budget, Event, Job, Key, State
 
 DAY = 86_400
+_FORGOTTEN = 500  # jobs at a time: who asks meanwhile waits some milliseconds
 _REMEMBERED = 256  # jobs of which the last word is in memory, too: whoever waits for one asks for it again and again
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS jobs (
@@ -25,6 +26,7 @@ _TABLES = (
     "CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void'",
     "CREATE INDEX IF NOT EXISTS ages ON jobs (created)",
     "CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number)",
+    "CREATE INDEX IF NOT EXISTS states ON jobs (state)",
     """CREATE TABLE IF NOT EXISTS events (
     task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number))""",
 )
@@ -183,12 +185,15 @@ class Book:
     # ---- What is forgotten ----
 
     def forget(self, before: float, *, jobs: bool) -> None:
-        """Of what ended and was asked for before a time: all events but the last; with `jobs` everything."""
-        old = "SELECT task FROM jobs WHERE created < ? AND state IN ('ended', 'void')"
+        """Of what ended and was asked for before a time: all events but the last; with `jobs` everything, of some
+        jobs at a time."""
+        old = "SELECT task FROM jobs INDEXED BY ages WHERE created < ? AND state IN ('ended', 'void')"
         is_last = "number = (SELECT max(number) FROM events last WHERE last.task = events.task)"
         with self.database.lock, self.database.together():
             if jobs:
-                self._last.clear()
+                old += f" ORDER BY created LIMIT {_FORGOTTEN}"
+                for row in self.database.rows(old, before):
+                    self._last.pop(row["task"], None)
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
                 self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
             else:

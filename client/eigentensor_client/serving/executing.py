@@ -6,7 +6,7 @@ from typing import Any
 
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
-from eigentensor.program.cost import Needs, needs_of
+from eigentensor.program.cost import Cost, Needs, costs
 from eigentensor.store import LocalStore, load_safetensors
 from eigentensor_client.results import Tensors
 from eigentensor_client.serving.backend import Ask
@@ -14,9 +14,9 @@ from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 
 _COMPILED = 4  # programs with their weights that stay in memory
-_COUNTED = 256  # programs of which it is known what they need
-#: What takes some milliseconds: evaluations, bytes of memory; calls, which cost something each, however small.
-QUICK, QUICK_CALLS = 1_000_000, 256
+_COUNTED = 256  # programs of which it is known what they cost
+#: What takes some milliseconds: evaluations, bytes; parts (calls, buffers, results), however small.
+QUICK, QUICK_PARTS = 1_000_000, 256
 
 
 class Executor:
@@ -25,29 +25,26 @@ class Executor:
     def __init__(self, store: LocalStore, settings: Settings, tokens: Tokens) -> None:
         self._store, self._settings, self._tokens = store, settings, tokens
         self._compiled: OrderedDict[tuple[str, str | None], Any] = OrderedDict()
-        self._once: dict[str, Needs] = {}
+        self._costs: dict[str, Cost] = {}
 
     def has_compiled(self, ask: Ask) -> bool:
         """Whether the program and its weights are in memory, whatever becomes of their files."""
         return (ask.uuid, ask.weights) in self._compiled and not self._is_confined(ask)
 
     def has_counted(self, uuid: str) -> bool:
-        """Whether it is known what a program needs."""
-        return uuid in self._once
+        """Whether it is known what a program costs."""
+        return uuid in self._costs
 
     def needs(self, ask: Ask) -> Needs:
-        """Counted once for a program: that takes longer than to execute a small one."""
-        once = self._once.get(ask.uuid) or needs_of(ask.program, 1)
-        if len(self._once) >= _COUNTED:
-            self._once.clear()
-        self._once[ask.uuid] = once
-        return Needs(once.operations * ask.repeat, once.memory)
+        cost = self._cost(ask)
+        return Needs(cost.evaluations * ask.repeat, cost.all_bytes)
 
     def is_quick(self, ask: Ask) -> bool:
         """Whether to change to another thread would take longer than to execute it."""
-        needs = self.needs(ask)
-        small = needs.operations <= QUICK and needs.memory <= QUICK
-        return small and ask.repeat * len(ask.program.calls) <= QUICK_CALLS and self.has_compiled(ask)
+        program, cost = ask.program, self._cost(ask)
+        parts = cost.calls * ask.repeat + len(program.buffers) + len(program.results)
+        is_small = cost.evaluations * ask.repeat <= QUICK and cost.all_bytes + cost.result_bytes <= QUICK
+        return is_small and parts <= QUICK_PARTS and self.has_compiled(ask)
 
     def run(self, ask: Ask, tensors: Tensors) -> Results:
         """Raises what is wrong with the tensors or the program."""
@@ -63,6 +60,14 @@ class Executor:
         return run_sandboxed(
             encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
         )
+
+    def _cost(self, ask: Ask) -> Cost:
+        """Counted once for a program: that takes longer than to execute a small one."""
+        cost = self._costs.get(ask.uuid) or costs(ask.program)
+        if len(self._costs) >= _COUNTED:
+            self._costs.clear()
+        self._costs[ask.uuid] = cost
+        return cost
 
     def _is_confined(self, ask: Ask) -> bool:
         return ask.app is None and bool(self._tokens)

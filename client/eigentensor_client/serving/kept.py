@@ -5,7 +5,6 @@ import shutil
 import threading
 import time
 from collections import OrderedDict, deque
-from itertools import accumulate
 from pathlib import Path
 
 from eigentensor.errors import BlobNotFound, StoreFull
@@ -16,6 +15,7 @@ from eigentensor_client.files import write_whole
 from eigentensor_client.results import Tensors
 
 KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
+_FORGOTTEN = 64  # results that are removed after one is written, at most
 _NEWEST, _SMALL = 64, 64 << 10  # results that are in memory, too, and the bytes that each has at most
 
 
@@ -44,6 +44,7 @@ class Given:
 
     def __init__(self, store: LocalStore, database: Database, limit: int) -> None:
         self._store, self._database, self._limit = store, database, limit
+        self._lock = threading.Lock()
         database.rows(
             "CREATE TABLE IF NOT EXISTS blobs "
             "(number INTEGER PRIMARY KEY, blob TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, bytes INTEGER NOT NULL)"
@@ -51,24 +52,27 @@ class Given:
 
     def adopt(self, path: Path, names: Names, caller: str) -> None:
         """Moves a complete file to its place; given once more it is the newest of this caller's."""
-        is_given = self._database.rows("SELECT 1 FROM blobs WHERE blob = ?", names.blob)
-        if names.blob in self._store and not is_given:
-            return
-        self._store.adopt(path, names)
-        with self._database.together():
+        with self._lock:
+            is_given = self._database.rows("SELECT 1 FROM blobs WHERE blob = ?", names.blob)
+            if names.blob in self._store and not is_given:
+                return
+            self._store.adopt(path, names)
             self._database.rows(
                 "REPLACE INTO blobs VALUES ((SELECT coalesce(max(number), 0) + 1 FROM blobs), ?, ?, ?)",
                 *(names.blob, caller, names.size),
             )
-            self._forget(caller)
+            for blob in self._surplus(caller):
+                self._store.discard(blob)
+                self._database.rows("DELETE FROM blobs WHERE blob = ?", blob)
 
-    def _forget(self, caller: str) -> None:
-        rows = self._database.rows("SELECT blob, bytes FROM blobs WHERE caller = ? ORDER BY number DESC", caller)
-        sums = accumulate(row["bytes"] for row in rows)
-        for row, total in list(zip(rows, sums, strict=True))[1:]:
-            if total > self._limit:
-                self._store.discard(row["blob"])
-                self._database.rows("DELETE FROM blobs WHERE blob = ?", row["blob"])
+    def _surplus(self, caller: str) -> list[str]:
+        """The oldest, but never the newest one."""
+        found = self._database.rows(
+            "SELECT blob FROM (SELECT blob, sum(bytes) OVER newer AS total, count(*) OVER newer AS place FROM blobs "
+            "WHERE caller = ? WINDOW newer AS (ORDER BY number DESC)) WHERE total > ? AND place > 1",
+            *(caller, self._limit),
+        )
+        return [row["blob"] for row in found]
 
 
 class ResultFiles:
@@ -82,7 +86,7 @@ class ResultFiles:
         self._bytes = sum(size for _, size, _ in found)
         self._newest: OrderedDict[str, Tensors] = OrderedDict()
         self._lock = threading.Lock()
-        self.forget()
+        self._forget(len(found))
 
     def path(self, task: str) -> Path:
         return self._folder / f"{task}.safetensors"
@@ -98,7 +102,7 @@ class ResultFiles:
                 self._newest[task] = outputs
             while len(self._newest) > _NEWEST:
                 self._newest.popitem(last=False)
-        self.forget()
+        self._forget(_FORGOTTEN)
 
     def read(self, task: str) -> Tensors:
         """Flat or shaped, as they were written or not. Raises BlobNotFound for what is not kept any more."""
@@ -108,12 +112,13 @@ class ResultFiles:
         outputs = self._newest.get(task)
         return load_safetensors(path) if outputs is None else outputs
 
-    def forget(self) -> None:
-        """Removes what is too old, or too much; the newest stays in any case."""
+    def _forget(self, most: int) -> None:
+        """Removes what is too old, or too much, the oldest first; the newest stays in any case."""
         with self._lock:
-            while self._files and (
-                self._files[0][0] < time.time() - KEPT or (self._bytes > self._limit and len(self._files) > 1)
-            ):
+            for _ in range(min(most, len(self._files))):
+                is_old = self._files[0][0] < time.time() - KEPT
+                if not is_old and (self._bytes <= self._limit or len(self._files) == 1):
+                    break
                 _, size, path = self._files.popleft()
                 path.unlink(missing_ok=True)
                 self._newest.pop(path.stem, None)

@@ -32,7 +32,7 @@ from eigentensor_client.serving.settings import Settings
 from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.transfer import Part, bound
 
-_FORGETS = 60  # seconds between looks at what is too old
+_FORGETS = 0.5  # seconds between looks at what is too old
 _QUEUES = 0.05  # seconds after which who waits for its turn is queued
 _log = structlog.get_logger(__name__)
 
@@ -88,7 +88,9 @@ class LocalBackend:
         return uuid in self._programs and self._executor.has_counted(uuid)
 
     def is_quick(self, ask: Ask) -> bool:
-        return not self._waiting and not self._turn.locked() and self._executor.is_quick(ask)
+        is_free = not self._waiting and not self._turn.locked() and self._settings.device == "CPU"
+        has_files = bool(ask.program.new_states) or isinstance(ask.states, str)  # to read, or to write and wait for
+        return is_free and not has_files and self._executor.is_quick(ask)
 
     def quote(self, ask: Ask) -> schemas.Plan:
         self._check(ask)

@@ -7,6 +7,8 @@ from starlette.concurrency import run_in_threadpool
 
 from eigentensor.merkle import PIECE
 
+_MOST = 256  # messages of a piece that are kept apart: each takes more than its bytes
+
 
 async def pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Cuts a stream into pieces; the last one may be shorter."""
@@ -20,6 +22,8 @@ async def pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             kept, have, rest = [], 0, rest[missing:]
         kept.append(rest)
         have += len(rest)
+        if len(kept) == _MOST:
+            kept = [memoryview(b"".join(kept))]
     if have:
         yield b"".join(kept)
 
