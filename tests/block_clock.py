@@ -11,10 +11,10 @@ BEAT = 0.4  # seconds
 
 
 class Clock:
-    """Makes a block every so often, unless it is stopped."""
+    """Makes a block every `beat` seconds, unless it is stopped."""
 
-    def __init__(self, anvil: Anvil) -> None:
-        self._anvil = anvil
+    def __init__(self, anvil: Anvil, beat: float = BEAT) -> None:
+        self._anvil, self._beat = anvil, beat
         self._goes, self._over = threading.Event(), threading.Event()
         self._goes.set()
         self._thread = threading.Thread(target=self._tick, daemon=True)
@@ -28,7 +28,7 @@ class Clock:
         self._thread.join()
 
     def _tick(self) -> None:
-        while not self._over.wait(BEAT):
+        while not self._over.wait(self._beat):
             if self._goes.is_set():
                 self._anvil.mine()
 

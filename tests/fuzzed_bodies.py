@@ -1,12 +1,16 @@
-"""Bodies that no client of ours would send, and an app that is sent them without a socket between."""
+"""Bodies and heads that no client of ours would send, and an app that is sent them without a socket between."""
 
 import asyncio
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
+from urllib.parse import quote, urlencode
 
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
 #: What stands for a value where a parser may stumble.
@@ -14,6 +18,19 @@ _ODD = (
     b"null", b"true", b"-1", b"0", b"1e400", b"-0.0", b"NaN", b"Infinity", b'""', b'"\\u0000"', b'"\\ud800"',
     b"[]", b"{}", b"[" * 3000, b'{"a":' * 3000, b'"' + b"f" * 64 + b'"', b'"0x"', b"9" * 400, b"\xff\xfe",
 )  # fmt: skip
+#: In a query or a header: bytes that HTTP lets through.
+_ODD_WORDS = (
+    b"", b"\xb2", b"\xff\xfe", b"\xc2\xb2", b"\xd9\xa3", b"-1", b"1e9", b"nan", b"9" * 400, b"a\tb", b"../..", b"[",
+    b"%", b"wait=\xb2", b"wait=" + b"9" * 400, b"respond-async,wait=", b"bytes=\xb2-", b"bytes=-" + b"9" * 40,
+    b"bytes 0-\xb2/9", b"Bearer \xff", b"application/json; charset=\xff", b"http://[", b"gzip", b'W/"x"', b"3f" * 32,
+)  # fmt: skip
+#: In a path or a query, as they are when they are decoded.
+_ODD_TEXTS = ("", "\0", "a\0b", "²", "٣", "İ" * 64, "\r\nX: 1", "..", "9" * 400, "-1", "3f" * 32, "\N{GRINNING FACE}")
+_HEADERS = (
+    b"accept", b"accept-encoding", b"authorization", b"content-length", b"content-range", b"content-type", b"cookie",
+    b"expect", b"if-modified-since", b"if-range", b"idempotency-key", b"last-event-id", b"origin", b"prefer", b"range",
+)  # fmt: skip
+_READ = (b"content-range", b"idempotency-key", b"prefer")
 HANGS = 30.0  # seconds after which an answer is none
 
 
@@ -26,6 +43,7 @@ class Seed:
     kind: str
     body: bytes
     query: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def mutated(rng: random.Random, body: bytes) -> bytes:
@@ -84,11 +102,13 @@ async def answered(app: ASGIApp, seed: Seed, body: bytes, chunks: int = 1) -> in
         nonlocal status
         status = message.get("status", status)
 
-    headers = [(b"host", b"localhost"), (b"content-type", seed.kind.encode())]
+    said = {name for name, _ in seed.headers}
+    plain = [(b"host", b"localhost"), (b"content-type", seed.kind.encode())]
+    headers = [*seed.headers, *(header for header in plain if header[0] not in said)]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": seed.method, "scheme": "http",
-        "path": seed.path, "raw_path": seed.path.encode(), "root_path": "", "query_string": seed.query,
-        "headers": headers, "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+        "path": seed.path, "raw_path": quote(seed.path).encode(), "root_path": "",
+        "query_string": seed.query, "headers": headers, "client": ("127.0.0.1", 1), "server": ("localhost", 80),
     }  # fmt: skip
     async with asyncio.timeout(HANGS):
         await app(scope, receive, send)
@@ -112,3 +132,46 @@ def survive(app: ASGIApp, seeds: Sequence[Seed], count: int, seed: int) -> Count
 
     asyncio.run(all_of_them())
     return statuses
+
+
+def survive_heads(app: FastAPI, seeds: Sequence[Seed], count: int, seed: int) -> Counter[int]:
+    """As `survive`, of requests with odd paths, queries and headers: what is as it should be with every odd word where
+    this service reads one, and so many requests to all that the app has."""
+    rng, statuses = random.Random(seed), Counter[int]()
+    asked = [replace(s, headers=(header,)) for s in seeds for header in product(_READ, _ODD_WORDS)]
+    asked += [_odd_head(rng, *rng.choice(_operations(app, seeds))) for _ in range(count)]
+
+    async def all_of_them() -> None:
+        for head in asked:
+            try:
+                status = await answered(app, head, head.body)
+            except Exception as error:
+                raise AssertionError(f"{head}: {error!r}") from error
+            assert status and status != 500, str(head)
+            statuses[status] += 1
+
+    asyncio.run(all_of_them())
+    return statuses
+
+
+def _operations(app: FastAPI, seeds: Sequence[Seed]) -> list[tuple[Seed, list[str]]]:
+    """Requests with holes in their paths, and the names that their queries may have."""
+    found = [(seed, list[str]()) for seed in seeds]
+    for path, methods in app.openapi()["paths"].items():
+        for method, of in methods.items():
+            if not path.endswith("/events"):
+                names = [p["name"] for p in of.get("parameters", ()) if p["in"] == "query"]
+                found.append((Seed(method.upper(), path, "application/json", b""), names))
+    return found
+
+
+def _odd_head(rng: random.Random, seed: Seed, queries: Sequence[str]) -> Seed:
+    path = re.sub(r"{[^}]*}", lambda _: rng.choice(_ODD_TEXTS), seed.path)
+    if rng.random() < 0.2:
+        parts = path.split("/")
+        parts[rng.randrange(len(parts))] = rng.choice(_ODD_TEXTS)
+        path = "/".join(parts)
+    pairs = [(name, rng.choice(_ODD_TEXTS)) for name in queries if rng.random() < 0.5]
+    query = rng.choice(_ODD_WORDS) if rng.random() < 0.1 else seed.query or urlencode(pairs).encode()
+    names = rng.sample(_HEADERS, rng.choice((0, 1, 1, 2)))
+    return replace(seed, path=path, query=query, headers=tuple((name, rng.choice(_ODD_WORDS)) for name in names))

@@ -1,11 +1,14 @@
 """The life of a task on chain, step by step, as several test files lead it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Chain, Opening, Order, commitment, order_uuid, to_wei
+from eigentensor.chain import NONE, Chain, Network, Opening, Order, anvil_account, commitment, order_uuid, to_wei
+from eigentensor.errors import Reverted
 from eigentensor.testing.localnet import Anvil, pass_seed
 
 Orders = Callable[..., Order]
@@ -31,6 +34,20 @@ def orders_of(client: Chain) -> Orders:
         return Order(**{"check_fee": economics.check_fee_bound(parameters, fields["max_price"]), **fields})
 
     return make
+
+
+def post_apart(network: Network, journal: Path, account: int, orders: Sequence[Order]) -> list[str]:
+    """Posts orders as another process does, all at once; for each the name of its error, or nothing."""
+
+    def post(order: Order) -> str:
+        try:
+            chain.post(order)
+        except Reverted as error:
+            return error.name
+        return ""
+
+    with Chain(network, anvil_account(account), journal, deadline=300) as chain, ThreadPoolExecutor() as pool:
+        return list(pool.map(post, orders))
 
 
 class Life:

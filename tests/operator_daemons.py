@@ -2,14 +2,17 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+from block_clock import Clock
 from eigentensor import economics
 from eigentensor.chain import to_wei
 from eigentensor.program import Role
 from eigentensor.testing.programs import Example, generate
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
+from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import Running
 from eigentensor_client.results import TaskView
@@ -22,6 +25,13 @@ begun: dict[int, int] = {}
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
 #: As seldom checked as the market allows.
 TERMS = Terms(max_price=to_wei("0.05"), exec=30, accept_within=100, check_rate=to_wei("0.05"))
+
+
+@contextmanager
+def network_of(path: Path) -> Iterator[Devnet]:
+    """One on which transactions, tests and a slow clock make blocks."""
+    with devnet(block_time=None, path=path) as net, Clock(net.anvil, BLOCK_TIME):
+        yield net
 
 
 def example_with_everything() -> Example:

@@ -1,5 +1,6 @@
 """The cast of the operator's stories: a market, an order, an operator, and a way to tell what happens."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
 from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Looked, Noted, Seen
 from eigentensor_operator.machine import step
-from eigentensor_operator.policy import Policy, Standing
+from eigentensor_operator.policy import Backing, Policy, Standing
 from eigentensor_operator.state import Operator
 
 ME, OTHER, THIRD = ("0x" + byte * 20 for byte in ("11", "22", "44"))
@@ -41,7 +42,7 @@ WRONG = b"\x0f" * 32
 PRICE = WAD // 100
 STANDING = Standing(
     block=10, balance=WAD, collateral=0, cap=WAD, delay=1000, member=True,
-    stake=10 * WAD, locked=0, stake_cap=10 * WAD, seats=1, other_seats=3,
+    stake=10 * WAD, locked=0, stake_cap=10 * WAD, seats=1, other_seats=3, backing=Backing(lasting=10 * WAD),
 )  # fmt: skip
 
 
@@ -88,9 +89,9 @@ class Story:
         self.operator, actions = step(self.operator, event)
         return actions
 
-    def head(self, block: int) -> tuple[Do, ...]:
+    def head(self, block: int, deadlines: Mapping[bytes, int] | None = None) -> tuple[Do, ...]:
         self.standing = replace(self.standing, block=block)
-        return self.tell(Head(self.standing))
+        return self.tell(Head(self.standing, deadlines or {}))
 
     def quiet(self, *blocks: int) -> None:
         """Nothing is done at these heads."""
@@ -125,12 +126,21 @@ class Story:
 
     # ---- An own task: posted in 10, accepted in 11, committed in 12, seed block 14 ----
 
+    def fetched(self, task: bytes = TASK) -> tuple[Do, ...]:
+        """All that the order names is here, and its program is prepared, unless it was for another task."""
+        known = self.operator.is_prepared(self.case(task))
+        actions = self.tell(Done(task, Step.FETCH))
+        if known:
+            return actions
+        assert actions == (Do(Step.PREPARE, task),)
+        return self.tell(Done(task, Step.PREPARE))
+
     def until_accept(self, task: bytes = TASK, **terms: Any) -> None:
         """Posted in block 10, looked at, and the acceptance is on its way."""
         self.posted(task, **terms)
         assert self.head(10) == (Do(Step.INSPECT, task),)
         assert self.tell(Inspected(task, NEEDS)) == (Do(Step.FETCH, task),)
-        assert self.tell(Done(task, Step.FETCH)) == (Do(Step.ACCEPT, task),)
+        assert self.fetched(task) == (Do(Step.ACCEPT, task),)
 
     def until_execute(self, task: bytes = TASK, **terms: Any) -> None:
         """Accepted in block 11, executing."""
@@ -200,7 +210,7 @@ class Story:
         """Executed, and the answer is on its way."""
         self.until_check(index=index)
         assert self.tell(Inspected(TASK, NEEDS)) == (Do(Step.FETCH, TASK),)
-        assert self.tell(Done(TASK, Step.FETCH)) == (Do(Step.EXECUTE, TASK),)
+        assert self.fetched() == (Do(Step.EXECUTE, TASK),)
         assert self.tell(Executed(TASK, SEAL)) == (Do(Step.ANSWER, TASK),)
 
     def until_answered(self, *, index: int = 0) -> None:

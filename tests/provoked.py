@@ -195,6 +195,7 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_anything_is_spent",
         "there is no game 99",
     ),
+    "Away": ("integration/test_blobs.py", "test_a_database_or_blobs_that_do_not_answer_are_away", "Away"),
     "NotAllowed": (
         "integration/test_aggregator.py",
         "test_operators_say_why_they_do_not_accept_and_only_they",

@@ -1,5 +1,6 @@
 """The rows of the audit: what tinygrad would change, in the order in which it comes to it."""
 
+import math
 from typing import Any
 
 from tinygrad.codegen.opt import Opt, OptOps
@@ -40,6 +41,14 @@ def _gated(x: Any, outer: Any) -> Any:
     return gate.where(x.index(outer.valid(gate)).cast(dtypes.int32), UOp.const(1000, dtypes.int32))
 
 
+def _tending_to_one(x: Any) -> Any:
+    return (x.ne(math.inf) & x.ne(-math.inf)).where(x.alu(Ops.FDIV, 1 + x), 1.0)
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    return x.alu(Ops.FDIV, y)
+
+
 def _first_half() -> Tensor:
     return Tensor.arange(CASES) < CASES // 2
 
@@ -51,8 +60,8 @@ def rows() -> list[Rewrite]:
         # what the scheduler does
         r("x·0 → 0", "symbolic_simple", lambda x: x * 0, cut=True),
         r("x + 0 → x", "symbolic_simple", lambda x: x + 0, cut=True),
-        r("(x·y) / y → x", "symbolic_simple", lambda x, y: (x * y) / y, "ff", True),
-        r("x / x → 1", "symbolic_simple", lambda x: x / x, cut=True),
+        r("(x·y) / y → x", "symbolic_simple", lambda x, y: (x * y) / y, "ff", True, lambda x, y: _quotient(x * y, y)),
+        r("x / x → 1", "symbolic_simple", lambda x: x / x, cut=True, instead=lambda x: _quotient(x, x)),
         r("i // i → 1", "symbolic_simple", lambda i: i // i, "i", True),
         r(
             "constants of integers folded without wrapping",
@@ -115,7 +124,7 @@ def rows() -> list[Rewrite]:
         r("1 / (x·x) → (1/x)·(1/x)", "sym", lambda x: (x * x).reciprocal()),
         r("1 / (x·x·x) → (1/x)·(1/x)·(1/x)", "sym", lambda x: (x * x * x).reciprocal()),
         r("1 / (x·c) → (1/x)·(1/c)", "sym", lambda x: (x * 0.1).reciprocal()),
-        r("x·(1/(1 + x)) → 1 − 1/(1 + x)", "sym", lambda x: x * (1 + x).reciprocal()),
+        r("x·(1/(1 + x)) → 1 − 1/(1 + x)", "sym", lambda x: x * (1 + x).reciprocal(), instead=_tending_to_one),
         r("Σ x·c → (Σ x)·c", "sym", lambda x: x * 0.1, over=True),
         r(
             "Σ x·y → (Σ x)·y, y the same in all steps",
@@ -143,7 +152,7 @@ def rows() -> list[Rewrite]:
             "pm_simplify_add_image",
             lambda x: x.cast(dtypes.float16).cast(dtypes.float32) * 1.5,
         ),
-        r("x·(1/y) → x / y", "decompositions", lambda x, y: x * y.reciprocal(), "ff"),
+        r("x·(1/y) → x / y", "decompositions", lambda x, y: x * y.reciprocal(), "ff", instead=_quotient),
         r("max(x, y) → x < y ? y : x", "decompositions", lambda x, y: x.maximum(y), "ff"),
         r("−i < c → −c < i", "decompositions", lambda i: (i * -1) < 5, "i"),
         r(

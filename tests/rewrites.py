@@ -46,6 +46,7 @@ STRONG = {ours: theirs for theirs, ours in DTYPES.items()}
 
 DIFFERS, AGREES, NAN, CRASHES = "other bits", "the same", "other NaNs", "SIGFPE"
 SAID = "in the program"
+FOR_RANGE = "in the program, for range"
 NOT_REACHED = "not reached; guarded"
 OWN_ORDER = "not reached; loops stay in order"
 OWN_TEXT = "own text; own renderers"
@@ -56,8 +57,8 @@ class Rewrite:
     """One row.
 
     `takes` are the types of the formula's arguments; `over` says that they have a second axis, which is summed. `rule`
-    is the matcher, or who else does it; `cut` says that the scheduler does it already. `stock` is what becomes of the
-    kernel in tinygrad's own hands, on a CPU with 512-bit vectors.
+    is the matcher, or who else does it; `cut` says that the scheduler does it already, `instead` is what capture makes
+    of the formula itself. `stock` is what becomes of the kernel in tinygrad's own hands, on a CPU with 512-bit vectors.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Rewrite:
     formula: Callable[..., Any]
     takes: str = "f"
     cut: bool = False
+    instead: Callable[..., Any] | None = None
     over: bool = False
     kernel: Callable[..., Any] | None = None
     opts: tuple[Opt, ...] = ()
@@ -78,7 +80,7 @@ class Rewrite:
     @property
     def answer(self) -> str:
         """What is done about it."""
-        return self.here or (SAID if self.cut else NOT_REACHED)
+        return self.here or (SAID if self.cut else FOR_RANGE if self.instead else NOT_REACHED)
 
     def function(self, **tensors: Tensor) -> Tensor:
         """The formula, of tensors."""
@@ -94,12 +96,20 @@ class Rewrite:
     @cached_property
     def before(self) -> Any:
         """The value that is stored, as the scheduler would have it if it changed nothing."""
+        return self._stored(self.formula)
+
+    @cached_property
+    def said(self) -> Any:
+        """The same as capture writes it down."""
+        return self._stored(self.instead or self.formula)
+
+    def _stored(self, formula: Callable[..., Any]) -> Any:
         outer, inner = UOp.range(CASES, 0, AxisType.WEAK), UOp.range(STEPS, 1, AxisType.REDUCE)
         place = outer * STEPS + inner if self.over else outer
         params = [UOp.param(1 + n, STRONG[TYPES[t]], (a.size,)) for n, (t, a) in enumerate(self.inputs)]
         values = [p.index(place) for p in params]
         if self.kernel is None:
-            return summed(self.formula(*values), inner) if self.over else self.formula(*values)
+            return summed(formula(*values), inner) if self.over else formula(*values)
         return self.kernel(*params, outer)
 
     @property

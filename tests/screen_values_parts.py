@@ -83,6 +83,7 @@ PLAN = onboarding.Plan(
         Step("seats", "10 seats", Status.WAITING, why="when the allocation is there"),
         Step("prices", "at least 0.01 TETH for a task", Status.TODO),
     ),
+    20,
 )  # fmt: skip
 
 # ---- What `optimise` found ----

@@ -73,12 +73,13 @@ def router(parts: Parts) -> APIRouter:
         return JSONResponse({"schema": "eigentensor.blob/1", **names.to_json(), **pieces.to_json()})
 
     @routes.put("/{name}/pieces", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=takes(PieceList))
-    def declare_pieces(name: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
-        """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on."""
+    def declare_pieces(request: Request, name: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
+        """Begins or resumes the upload of a blob larger than one piece; the answer says from where to go on. Its first
+        piece takes a place among the uploads in progress, for two minutes after each piece; this reserves nothing."""
         pieces = Pieces.from_json(body, parts.settings.max_blob)
         if pieces.blob.hex() != parse_name(name):
             raise BlobCorrupt(f"these are the pieces of blob {pieces.blob.hex()}")
-        return _received(parts.blobs.declare(pieces))
+        return _received(parts.blobs.declare(pieces, receiving.address_of(request)))
 
     @routes.put("/{name}", status_code=HTTPStatus.ACCEPTED, responses=_RECEIVED, openapi_extra=_BYTES)
     async def write_pieces(request: Request, name: Name, content_range: ContentRange = "") -> JSONResponse:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -15,14 +16,16 @@ from typing import IO
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from eigentensor.errors import BlobNotFound, BlobTooLarge, ConfigError, StoreFull
+from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, ConfigError, StoreFull
 from eigentensor.merkle import PIECE
 from eigentensor.store import Names, Pieces, describe
 from eigentensor.store.local import writing
 from eigentensor_aggregator.blob_index import BlobIndex
+from eigentensor_aggregator.problems import Away
+from eigentensor_aggregator.uploads import Declared, Places, Upload
 
-#: Seconds after which an upload that does not go on makes room for others.
-STALE = 24 * 3600
+_TEMPORARY = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")  # what a process that was killed left of moving a blob
+_WRITTEN = 3600.0  # seconds after which nobody writes to such a file any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,9 @@ class Blobs:
         self._index = index
         self._limits = limits
         self._staging = staging
-        self._uploads: dict[str, Pieces] = {}
-        self._own: set[str] = set()  # of which this process has verified and written every piece
-        self._locks = [threading.Lock() for _ in range(64)]
+        self._places = Places(limits.uploads)
+        self._declared = Declared()
+        self._locks = [threading.RLock() for _ in range(64)]
         self._stored = 0  # bytes of all blobs: a sum over the index takes longer the more there are
         self._adding = threading.Lock()
         staging.mkdir(parents=True, exist_ok=True)
@@ -65,14 +68,23 @@ class Blobs:
             raise ConfigError(
                 f"blobs cannot lie in {url}: {error}", fix="Name a folder, or a URL whose fsspec package is installed."
             ) from None
+        self._find_uploads()
         self._find_unknown()
 
     def find(self, name: str) -> tuple[Names, Pieces]:
-        """The names and pieces of a blob by any of its names. Raises BlobNotFound."""
-        found = self._index.find(name)
-        if found is None:
-            raise BlobNotFound(f"no blob {name} here", fix="Upload it, or ask another gateway.")
-        return found
+        """The names and pieces of a blob by any of its names, if its bytes are there. Raises BlobNotFound."""
+        known = self._index.find(name)
+        for names, pieces in known:
+            if self._is_there(names):
+                return names, pieces
+        if known:
+            raise BlobNotFound(f"blob {name} is gone from this gateway's folder", fix="Upload it again.")
+        raise BlobNotFound(f"no blob {name} here", fix="Upload it, or ask another gateway.")
+
+    def is_well(self) -> bool:
+        """Whether blobs can be read and uploads be taken. Raises what the file system does."""
+        self._files.invalidate_cache(self._root)
+        return self._staging.is_dir() and bool(self._files.exists(self._root))
 
     def read(self, blob: str, start: int, stop: int) -> Iterator[bytes]:
         """The bytes start…stop of a blob, a piece at a time. Raises BlobNotFound before the first of them."""
@@ -82,55 +94,102 @@ class Blobs:
             raise BlobNotFound(f"blob {blob} is gone from this gateway's folder", fix="Upload it again.") from None
         return _slices(opened, start, stop)
 
-    def declare(self, pieces: Pieces) -> Received:
-        """Begins or resumes an upload of more than one piece. Raises BlobTooLarge, StoreFull."""
+    def declare(self, pieces: Pieces, address: str = "") -> Received:
+        """What an upload of more than one piece will be; how much of it is here. It reserves nothing: its first
+        verified piece takes a place. Raises BlobTooLarge, StoreFull."""
         blob = pieces.blob.hex()
         with self._lock(blob):
-            if self._index.find(blob) is not None:
+            if self._has(blob):
                 return Received(pieces.size, complete=True)
-            declared = self._declared(blob)
-            if not declared.exists():
-                self._make_room(pieces.size)
-                with writing(declared):
-                    temporary = declared.with_suffix(f".{uuid.uuid4().hex}")
-                    temporary.write_text(json.dumps(pieces.to_json()))
-                    temporary.replace(declared)
-            return Received(self._have(blob), complete=False)
+            if (upload := self._places.get(blob)) is not None:
+                return Received(upload.have, complete=False)
+            if pieces.size > self._limits.blob:
+                raise BlobTooLarge(f"a blob of {pieces.size} bytes is larger than {self._limits.blob}")
+            self._check_room(pieces.size)
+            self._declared.add(pieces, address)
+            return Received(0, complete=False)
 
-    def receive(self, blob: str, data: bytes, place: tuple[int, int] | None = None) -> Received:
+    def receive(self, blob: str, data: bytes, place: tuple[int, int] | None = None, address: str = "") -> Received:
         """Takes one piece: the whole blob, or the bytes from `place[0]` on of `place[1]` that were declared.
 
         Pieces come in order; one that is here already, or would leave a gap, changes nothing: the answer tells where to
-        go on. Raises BlobCorrupt if the bytes are not what the name says, BlobNotFound if nothing was declared.
+        go on. An upload that finds the disk or the store full is ended. Raises StoreFull, BlobCorrupt if the bytes are
+        not what the name says, BlobNotFound if nothing was declared, or another upload took its place.
         """
         with self._lock(blob):
-            if blob not in self._uploads and (known := self._index.find(blob)) is not None:
-                return Received(known[0].size, complete=True)
+            upload = self._places.get(blob)
+            if upload is None and self._has(blob):
+                return Received(self._index.find(blob)[0][0].size, complete=True)
             if place is None or place == (0, len(data)):
                 return self._receive_whole(blob, data)
-            pieces, part = self._pieces_of(blob), self._part(blob)
+            pieces = upload.pieces if upload else self._declared.get(blob)
+            if pieces is None:
+                raise BlobNotFound(
+                    f"no upload of blob {blob} was begun", fix=f"PUT its pieces to /v1/blobs/{blob}/pieces first."
+                )
             index, remainder = divmod(place[0], PIECE)
             if place[1] != pieces.size or remainder or index >= len(pieces.roots):
                 raise BlobNotFound(f"no upload of blob {blob} with {place[1]} bytes has a piece at {place[0]}")
             pieces.check(index, data)
-            have = self._have(blob)
-            if have == 0:
-                self._own.add(blob)
+            have = upload.have if upload else 0
             if place[0] == have:
-                with writing(part), part.open("ab") as file:
-                    file.write(data)
+                try:
+                    self._check_room(len(data))
+                    if upload is None:
+                        self._begin(blob, pieces, address)
+                    self._append(blob, data)
+                except StoreFull:
+                    self._end(blob)
+                    raise
                 have += len(data)
             if have < pieces.size:
                 return Received(have, complete=False)
-            self._finish(blob, part, pieces)
+            self._finish(blob, self._part(blob), pieces)
             return Received(pieces.size, complete=True)
+
+    def _begin(self, blob: str, pieces: Pieces, address: str) -> None:
+        """Takes a place, of another upload if need be. Raises StoreFull."""
+        for other in self._places.stale():
+            self._try_end(other)
+        upload = Upload(pieces, address, time.time(), 0, own=True)
+        others = iter(self._places.yielding(address))
+        while not self._places.take(blob, upload):
+            if not any(self._try_end(other) for other in others):
+                raise StoreFull(f"{self._limits.uploads} uploads are in progress", fix="Try again in a few minutes.")
+        with writing(self._list(blob)):
+            temporary = self._list(blob).with_suffix(f".{uuid.uuid4().hex}")
+            temporary.write_text(json.dumps(pieces.to_json()))
+            temporary.replace(self._list(blob))
+        self._declared.drop(blob)
+
+    def _append(self, blob: str, data: bytes) -> None:
+        with writing(self._part(blob)), self._part(blob).open("ab") as file:
+            file.write(data)
+        self._places.moved_on(blob, len(data))
+
+    def _try_end(self, blob: str) -> bool:
+        """Ends an upload unless it goes on at this moment; whether it did."""
+        lock = self._lock(blob)
+        if not lock.acquire(blocking=False):
+            return False
+        try:
+            self._end(blob)
+        finally:
+            lock.release()
+        return True
+
+    def _end(self, blob: str) -> None:
+        """Nothing of an upload stays."""
+        self._places.give_up(blob)
+        for path in (self._part(blob), self._list(blob)):
+            path.unlink(missing_ok=True)
 
     def _receive_whole(self, blob: str, data: bytes) -> Received:
         pieces = Pieces.of(data)
         if pieces.blob.hex() != blob:
             # Says which piece is wrong, in the same words as for larger blobs.
             Pieces(len(data), (bytes.fromhex(blob),)).check(0, data)
-        self._make_room(len(data))
+        self._check_room(len(data))
         part = self._part(f"{blob}-{uuid.uuid4().hex}")
         try:
             with writing(part):
@@ -141,23 +200,21 @@ class Blobs:
         return Received(len(data), complete=True)
 
     def _finish(self, blob: str, part: Path, pieces: Pieces) -> None:
+        upload = self._places.get(blob)
         try:
             # What another process wrote is read again: a crash may have left something else than was verified.
-            names, computed = describe(part, pieces if blob in self._own else None)
+            names, computed = describe(part, pieces if upload and upload.own else None)
             if computed != pieces:
                 raise StoreFull(f"blob {blob} was not written as it came", fix="Upload it again.")
             self._place(part, names.blob)
             self._add(names, pieces)
         finally:
             part.unlink(missing_ok=True)
-            self._declared(blob).unlink(missing_ok=True)
-            self._uploads.pop(blob, None)
-            self._own.discard(blob)
+            self._end(blob)
 
     def _add(self, names: Names, pieces: Pieces) -> None:
         with self._adding:
-            self._index.add(names, pieces)
-            self._stored += names.size
+            self._stored += names.size * self._index.add(names, pieces)
 
     def _place(self, part: Path, blob: str) -> None:
         final = self._path(blob)
@@ -176,48 +233,48 @@ class Blobs:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary)
 
-    def _make_room(self, size: int) -> None:
-        if size > self._limits.blob:
-            raise BlobTooLarge(f"a blob of {size} bytes is larger than {self._limits.blob}")
-        uploads = [path for path in self._staging.iterdir() if path.suffix == ".pieces"]
-        for stale in [path for path in uploads if path.stat().st_mtime < time.time() - STALE]:
-            self._part(stale.stem).unlink(missing_ok=True)
-            stale.unlink(missing_ok=True)
-            self._uploads.pop(stale.stem, None)
-            self._own.discard(stale.stem)
-            uploads.remove(stale)
-        promised = sum(Pieces.from_json(json.loads(path.read_text()), self._limits.blob).size for path in uploads)
-        if len(uploads) >= self._limits.uploads:
-            raise StoreFull(f"{len(uploads)} uploads are in progress", fix="Try again later.")
-        if self._stored + promised + size > self._limits.stored:
+    def _check_room(self, size: int) -> None:
+        """Raises StoreFull unless so many bytes more may be kept."""
+        if self._stored + self._places.received + size > self._limits.stored:
             raise StoreFull(f"this gateway stores at most {self._limits.stored} bytes", fix="Use another gateway.")
 
-    def _have(self, blob: str) -> int:
-        """Whole pieces that are here; a torn last one is cut off."""
-        part = self._part(blob)
-        size = part.stat().st_size if part.exists() else 0
-        if size % PIECE:
-            size -= size % PIECE
-            os.truncate(part, size)
-        return size
+    def _has(self, blob: str) -> bool:
+        """Whether a blob is here: known, and its bytes are there."""
+        return any(names.blob == blob and self._is_there(names) for names, _ in self._index.find(blob))
 
-    def _pieces_of(self, blob: str) -> Pieces:
+    def _is_there(self, names: Names) -> bool:
+        path = self._path(names.blob)
+        self._files.invalidate_cache(path.rpartition("/")[0])
         try:
-            declared = self._declared(blob)
-            os.utime(declared)
-            if blob not in self._uploads:
-                self._uploads[blob] = Pieces.from_json(json.loads(declared.read_text()), self._limits.blob)
-            return self._uploads[blob]
+            return bool(self._files.size(path) == names.size)
         except FileNotFoundError:
-            raise BlobNotFound(
-                f"no upload of blob {blob} was begun", fix=f"PUT its pieces to /v1/blobs/{blob}/pieces first."
-            ) from None
+            return False
+        except OSError as error:
+            raise Away(f"the blobs do not answer: {error}", fix="Try again in a while.") from None
+
+    def _find_uploads(self) -> None:
+        """Takes up uploads of the process before; nothing else stays of what it had begun."""
+        for path in self._staging.glob("*.pieces"):
+            part = self._part(path.stem)
+            with suppress(ValueError, BlobCorrupt, BlobTooLarge):  # a power cut may have left anything
+                pieces = Pieces.from_json(json.loads(path.read_text()), self._limits.blob)
+                size = min(part.stat().st_size if part.exists() else 0, (len(pieces.roots) - 1) * PIECE)
+                have = size - size % PIECE  # a torn piece is cut off, and a last one ends the upload when it comes
+                if have and self._places.take(path.stem, Upload(pieces, "", path.stat().st_mtime, have, own=False)):
+                    os.truncate(part, have)
+        for path in self._staging.iterdir():
+            if self._places.get(path.stem) is None or path.suffix not in (".part", ".pieces"):
+                path.unlink()
 
     def _find_unknown(self) -> None:
         known = self._index.sizes()
         self._stored = sum(known.values())
         for path in self._files.find(self._root):
             blob = str(path).rpartition("/")[2]
+            if _TEMPORARY.fullmatch(blob) and isinstance(self._files, LocalFileSystem):
+                if os.path.getmtime(path) < time.time() - _WRITTEN:
+                    os.unlink(path)
+                continue
             if len(blob) != 64 or blob in known:
                 continue
             part = self._part(f"{blob}-{uuid.uuid4().hex}")
@@ -229,13 +286,13 @@ class Blobs:
             finally:
                 part.unlink(missing_ok=True)
 
-    def _lock(self, blob: str) -> threading.Lock:
+    def _lock(self, blob: str) -> threading.RLock:
         return self._locks[int(blob[:2], 16) % len(self._locks)]
 
     def _path(self, blob: str) -> str:
         return f"{self._root}/{blob[:2]}/{blob}"
 
-    def _declared(self, blob: str) -> Path:
+    def _list(self, blob: str) -> Path:
         return self._staging / f"{blob}.pieces"
 
     def _part(self, blob: str) -> Path:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 #: Blocks after which a refused message is tried again at the latest.
 PAUSE = 256
+#: Blocks between two looks for seats that no stake covers.
+PRUNE = 64
 _log = structlog.get_logger(__name__)
 
 
 class Daemon:
-    """Follows one market. With a `chain` it sends messages that anybody may send and that are its concern; with a
-    `watcher` it re-executes."""
+    """Follows one market. With a `chain` it sends messages that anybody may send and that are its concern, and prunes
+    seats if all are; with a `watcher` it re-executes."""
 
     def __init__(
         self,
@@ -36,11 +38,12 @@ class Daemon:
         chain: Chain | None,
         poll: float,
         watcher: "Watcher | None" = None,
-        concerns: Callable[[Action], bool] = lambda _: True,
+        concerns: Callable[[Action], bool] | None = None,
     ) -> None:
         self._reader = reader
         self._watcher = watcher
-        self._concerns = concerns
+        self._concerns = concerns or (lambda _: True)
+        self._prunes = concerns is None
         self._store = store
         self._queries = Queries(store)
         self._metrics = metrics
@@ -52,6 +55,7 @@ class Daemon:
         self._seen = time.monotonic()
         self._pauses: dict[Key, Pause] = {}
         self._capped = False
+        self._pruned = -PRUNE
         self.block = max((head.number for head in store.heads()), default=0)
 
     @property
@@ -90,6 +94,9 @@ class Daemon:
                 if self._stop.is_set():
                     return
                 self._send(self._chain, action)
+            if self._prunes and self.block >= self._pruned + PRUNE:
+                self._pruned = self.block
+                self._prune(self._chain)
 
     def _run(self) -> None:
         if self._chain is not None:
@@ -144,6 +151,9 @@ class Daemon:
 
     def _send(self, chain: Chain, action: Action) -> None:
         said = {"verb": action.verb, "tasks": [view.task.hex() for view in action.tasks], "number": action.number}
+        if action.verb is Verb.PAY and (first := chain.payable_from(action.number)) > self.block + 1:
+            self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
+            return
         try:
             receipt = _message(chain, action)
         except Reverted as error:
@@ -151,10 +161,8 @@ class Daemon:
                 for view in action.tasks:
                     self._send(chain, Action(action.verb, (view,)))
                 return
-            # Somebody else was faster, or it is not time yet: ask again after a pause, each twice as long as the last.
-            (key,) = action.keys
-            pause = self._pauses.get(key, Pause()).blocks
-            self._pauses[key] = Pause(self.block + pause, min(PAUSE, max(1, 2 * pause)))
+            # Somebody else was faster, or it is not time yet.
+            self._rest(action.keys[0])
             self._metrics.messages.labels(action.verb, "refused").inc()
             _log.info("message refused", **said, why=error.what)
         except NotMined:
@@ -166,6 +174,32 @@ class Daemon:
             self._metrics.messages.labels(action.verb, "mined").inc()
             self._metrics.gas.inc(receipt.gas_used)
             _log.info("message sent", **said, block=receipt.block, gas=receipt.gas_used)
+            if action.verb is Verb.CLOSE:  # many of them leave alone what cannot be closed
+                closed = {getattr(event, "task", None) for event in receipt.events}
+                for key in action.keys:
+                    if key[1] not in closed:
+                        self._rest(key)
+
+    def _rest(self, key: Key) -> None:
+        """Asks again after a pause, each twice as long as the last."""
+        pause = self._pauses.get(key, Pause()).blocks
+        self._pauses[key] = Pause(self.block + pause, min(PAUSE, max(1, 2 * pause)))
+
+    def _prune(self, chain: Chain) -> None:
+        """Takes seats from those whose stake has gone elsewhere, and gets their deposits."""
+        for row in self._queries.operator_rows():
+            if int(row.seats) == 0 or chain.covers_seats(row.operator):
+                continue
+            try:
+                chain.prune(row.operator, once=f"prune {row.operator} {self.block}")
+            except Reverted as error:
+                self._metrics.messages.labels("prune", "refused").inc()
+                _log.info("message refused", verb="prune", operator=row.operator, why=error.what)
+            except NotMined:
+                _log.info("message waits", verb="prune", operator=row.operator)
+            else:
+                self._metrics.messages.labels("prune", "mined").inc()
+                _log.info("message sent", verb="prune", operator=row.operator)
 
 
 def _message(chain: Chain, action: Action) -> Mined:

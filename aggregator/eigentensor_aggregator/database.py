@@ -6,19 +6,37 @@ from importlib.resources import as_file, files
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlmodel import Session, create_engine
+
+from eigentensor.errors import ConfigError
 
 #: Makes a transaction, committed when its `with` block ends well.
 Sessions = Callable[[], AbstractContextManager[Session]]
 
 
 def connect(url: str) -> Engine:
-    """Connects, and creates or upgrades the tables."""
-    engine = create_engine(url)
+    """Connects, and creates or upgrades the tables. Raises ConfigError where there is no driver, or no database."""
+    try:
+        named = make_url(url)
+        if named.drivername == "postgresql":
+            named = named.set(drivername="postgresql+psycopg")  # the driver that the extra brings
+        engine = create_engine(named)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigError(
+            f"no database is {_shown(url)}: {error}",
+            fix="PostgreSQL takes a driver: `pip install 'eigentensor[postgres]'`.",
+        ) from None
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
-    upgrade(engine)
+    try:
+        upgrade(engine)
+    except OperationalError as error:
+        engine.dispose()
+        raise ConfigError(
+            f"the database {_shown(url)} does not answer: {error.orig}", fix="Start it, or name another one."
+        ) from None
     return engine
 
 
@@ -29,6 +47,14 @@ def upgrade(engine: Engine) -> None:
         config.set_main_option("script_location", str(folder))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _shown(url: str) -> str:
+    """Without a password."""
+    try:
+        return make_url(url).render_as_string()
+    except ArgumentError:
+        return "what was given"
 
 
 def _configure_sqlite(connection: object, _: object) -> None:

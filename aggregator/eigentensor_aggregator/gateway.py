@@ -1,24 +1,30 @@
 """The gateway: public data of one market over HTTP. It holds no client's key, and nobody needs to believe it."""
 
 from http import HTTPStatus
-from typing import cast
+from typing import Literal, cast
 
-from fastapi import APIRouter, FastAPI, Response
+import structlog
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.types import Scope
 
 from eigentensor.merkle import PIECE
 from eigentensor.schemas.network import Deployment, GatewayHealth, Network
 from eigentensor.web import documents, problems
 from eigentensor.web.documents import told
+from eigentensor.web.health import Health
 from eigentensor.web.limits import BodyLimit
 from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
 from eigentensor_aggregator.parts import Parts
+from eigentensor_aggregator.problems import Away
 from eigentensor_aggregator.receiving import REQUEST
 
 _JSON_LIMIT = 64 << 10
+_BODIES = 256 << 20  # bytes of all requests that are being read
+_log = structlog.get_logger(__name__)
 _PIECE_TEXT = 80  # bytes of a piece's root in JSON, with some air
 _TAGS = {
     "blobs": "Programs, tensors and results, by the roots that orders and results name them by.",
@@ -46,6 +52,8 @@ def create_app(parts: Parts) -> FastAPI:
         redoc_url=None,
     )
     problems.install(app)
+    for error in (OperationalError, InterfaceError):
+        app.add_exception_handler(error, _away)
     app.include_router(blob_routes.router(parts))
     app.include_router(task_routes.router(parts))
     app.include_router(challenge_routes.router(parts))
@@ -60,12 +68,22 @@ def create_app(parts: Parts) -> FastAPI:
             return pieces_limit
         return REQUEST if any(name == b"content-range" for name, _ in scope["headers"]) else PIECE
 
-    app.add_middleware(BodyLimit, limit=limit)
+    def streams(scope: Scope) -> bool:
+        return limit(scope) == REQUEST
+
+    app.add_middleware(BodyLimit, limit=limit, total=_BODIES, streams=streams)
     return app
+
+
+async def _away(_: Request, error: Exception) -> JSONResponse:
+    _log.error("database failed", error=str(error))
+    away = Away("the database does not answer", fix="Try again in a while.")
+    return problems.problem(problems.status_of(away), type(away).__name__, away.what, away.fix)
 
 
 def _service(parts: Parts) -> APIRouter:
     routes = APIRouter(tags=["service"])
+    health = Health(parts.store.is_well, parts.blobs.is_well)
 
     @routes.get("/v1/network", responses=told(Network, "The market"))
     def read_network() -> JSONResponse:
@@ -82,10 +100,12 @@ def _service(parts: Parts) -> APIRouter:
 
     @routes.get("/healthz", responses=told(GatewayHealth, "It is well") | told(GatewayHealth, "It is not", status=503))
     def read_health() -> JSONResponse:
-        """Whether the gateway follows its chain."""
-        healthy = parts.daemon.is_healthy
-        said: GatewayHealth = {"status": "ok" if healthy else "stale", "block": parts.daemon.block}
-        return JSONResponse(said, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+        """Whether the gateway follows its chain, and its database and blobs answer."""
+        status: Literal["ok", "stale", "away"] = "ok" if parts.daemon.is_healthy else "stale"
+        if not health.is_well():
+            status = "away"
+        said: GatewayHealth = {"status": status, "block": parts.daemon.block}
+        return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:

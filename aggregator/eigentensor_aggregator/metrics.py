@@ -34,7 +34,7 @@ class Metrics:
         for state in State:
             if state is not State.NONE:
                 self.tasks.labels(state.name.lower())
-        for verb in (*Verb, *Act, "post"):
+        for verb in (*Verb, *Act, "post", "prune"):
             for outcome in OUTCOMES:
                 self.messages.labels(str(verb), outcome)
         for verdict in Verdict:

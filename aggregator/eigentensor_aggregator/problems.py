@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from eigentensor.errors import TaskError
+from eigentensor.errors import StoreError, TaskError
 from eigentensor.web import problems
 
 
@@ -16,5 +16,10 @@ class NotAllowed(TaskError):
     exit_code = 11
 
 
+class Away(StoreError):
+    """The database or the folder of blobs does not answer."""
+
+
+problems.STATUS[Away] = HTTPStatus.SERVICE_UNAVAILABLE
 problems.STATUS[ChallengeNotFound] = HTTPStatus.NOT_FOUND
 problems.STATUS[NotAllowed] = HTTPStatus.FORBIDDEN

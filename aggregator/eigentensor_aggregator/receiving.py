@@ -11,12 +11,18 @@ from starlette.requests import Request
 from eigentensor.errors import EigenTensorError
 from eigentensor.merkle import PIECE
 from eigentensor.web.bodies import pieces
+from eigentensor_aggregator import uploads
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.parts import Parts
 
 #: Bytes of one request: some pieces.
 REQUEST = 64 * PIECE
-_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
+
+
+def address_of(request: Request) -> str:
+    """By what uploads of this sender are counted."""
+    return uploads.address_of(request.client.host if request.client else "")
 
 
 async def receive_whole(parts: Parts, blob: str, request: Request) -> Received:
@@ -32,6 +38,7 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
     Those before a wrong one are kept. The body is read to its end in any case: a sender that is still sending would
     not see the answer.
     """
+    address = address_of(request)
     first, last, size = _place(content_range, request.headers.get("content-length", ""))
     at, done = first, None
     refused: EigenTensorError | None = None
@@ -42,7 +49,7 @@ async def receive_pieces(parts: Parts, blob: str, request: Request, content_rang
                 done, refused = await _outcome(verified)
             if refused is None and at + len(data) <= last + 1:
                 parts.metrics.blob_bytes.labels("in").inc(len(data))
-                verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size)))
+                verified = asyncio.create_task(run_in_threadpool(parts.blobs.receive, blob, data, (at, size), address))
             at += len(data)
     finally:  # also of a sender that is gone the last piece is kept
         if verified is not None and refused is None:
@@ -65,7 +72,7 @@ def _place(header: str, length: str) -> tuple[int, int, int]:
     """First and last byte, and size of the blob, that a Content-Range header names; `length` is the announced one."""
     found = _CONTENT_RANGE.fullmatch(header.strip())
     first, last, size = map(int, found.groups()) if found else (0, 0, 0)
-    announced = int(length) if length.isdigit() else last - first + 1
+    announced = int(length) if length.isdecimal() else last - first + 1
     if found is None or not first <= last < size or announced != last - first + 1:
         raise _misfit(header, announced)
     return first, last, size

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlmodel import Session, col, delete, select
 
@@ -44,6 +45,13 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def is_well(self) -> bool:
+        """Whether the database answers, and is the one that was claimed. Raises what its driver does."""
+        if self.engine.dialect.name == "sqlite" and not Path(self.engine.url.database or "").exists():
+            return False  # a connection to a file that was removed still answers
+        with self.session() as session:
+            return session.exec(select(Meta)).first() is not None
 
     @property
     def version(self) -> int:

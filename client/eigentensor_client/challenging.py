@@ -11,10 +11,12 @@ from eigentensor.bound import Bound, fetch_bound
 from eigentensor.chain import Challenged, Order, State
 from eigentensor.errors import (
     ChainError,
+    DisputeError,
+    EigenTensorError,
+    ExecutionError,
     ExecutorConvicted,
     NotChallengeable,
     NotYet,
-    StoreError,
 )
 from eigentensor.player import Player
 from eigentensor.runtime import toolchain
@@ -140,10 +142,9 @@ class Challenger:
         """
         fix = "Get tokens, or tell somebody who has them: anybody may challenge."
         self.client.check_funds(stakes.bond, "the bond", fix=fix)
-        self.client.provide(stakes.bond)
         ended = sum(not is_open for is_open in self.own_games().values())
         once = f"challenge {self.task.uuid} after {ended}"
-        receipt = self.chain.challenge(self.client.address, self.task.order, once=once)
+        receipt = self.chain.challenge(self.client.address, self.task.order, once=once, bond=stakes.bond)
         return next(event.game_id for event in receipt.events if isinstance(event, Challenged))
 
     def play(self, game: int, seen: Callable[[Game, str], None]) -> Game:
@@ -162,7 +163,9 @@ class Challenger:
             seen(told, trouble or ("making your next move" if mine else "waiting for the executor's move"))
             try:
                 moved, trouble = player.turn(game), ""
-            except (ChainError, StoreError) as error:
+            except (DisputeError, ExecutionError):
+                raise
+            except EigenTensorError as error:  # of a node, of a gateway, or of what they gave: they may know better
                 moved, trouble = None, f"to be tried again: {' '.join(str(error).split())}"
             if moved is None:
                 time.sleep(self.client.poll)

@@ -57,7 +57,10 @@ def facts_of(chain: Chain, number: int) -> Facts:
         return found
     found = replace(found, answers_by=chain.answers_by(game.task), lock_end=chain.lock_of(game.task, task.executor).end)
     slashes = [e.slash_id for e in chain.events_of(game.task, task.accepted_at) if isinstance(e, Slashed)]
-    return replace(found, slash=slashes[0], note=chain.note_of(slashes[0])) if slashes else found
+    if not slashes:
+        return found
+    number = slashes[0]
+    return replace(found, slash=number, note=chain.note_of(number), payable=chain.payable_from(number))
 
 
 def due(chain: Chain, games: Iterable[int]) -> list[Claim]:

@@ -37,7 +37,8 @@ _WHAT = {
 @dataclass(frozen=True, slots=True)
 class Facts:
     """A game of the account and its task, as the chain shows them. `answers` are those that differed, by index;
-    `slash` is the number of the slash, `note` what the bounty has of it; `lock_end` the last block of a slash."""
+    `slash` is the number of the slash, `note` what the bounty has of it, which it pays from block `payable` on;
+    `lock_end` the last block of a slash."""
 
     order: Order
     uuid: bytes
@@ -50,6 +51,7 @@ class Facts:
     lock_end: int
     slash: int | None = None
     note: Note | None = None
+    payable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ def _by_the_clock(facts: Facts, p: Parameters, paid: int) -> Iterator[Claim]:
 def _bonds(facts: Facts, p: Parameters, paid: int) -> Iterator[Claim]:
     if not facts.bond.slot:
         if not facts.bond.ended:
-            yield Claim(Message.REFUND, facts, facts.game.game_id, economics.bond(p, paid))
+            bond = economics.bond(p, paid)
+            burned = bond // 2 if facts.bond.crowded and facts.conviction.crowded else 0
+            yield Claim(Message.REFUND, facts, facts.game.game_id, bond - burned)
         return
     index = facts.bond.slot - 1
     answer = facts.answers.get(index)
@@ -114,13 +118,15 @@ def _bonds(facts: Facts, p: Parameters, paid: int) -> Iterator[Claim]:
 
 
 def _of_the_slash(facts: Facts, account: str, p: Parameters, paid: int) -> Iterator[Claim]:
-    """Half of it belongs to those whose answers differed, or to the winner if nobody else did."""
+    """Half of it belongs to those whose answers differed, or to the winner if nobody else did, and it won no crowded
+    game by the clock."""
     if facts.note is not None and facts.slash is not None:
         if facts.note.amount and account in facts.note.beneficiaries:
             share = facts.note.amount // 2 // len(facts.note.beneficiaries)
-            yield Claim(Message.PAY, facts, facts.slash, share)
+            yield Claim(Message.PAY, facts, facts.slash, share, facts.payable)
         return
-    finders = [answer.operator for answer in facts.answers.values()] or [facts.conviction.winner]
+    winners = [] if facts.conviction.crowded else [facts.conviction.winner]
+    finders = [answer.operator for answer in facts.answers.values()] or winners
     if not facts.conviction.slashed and account in finders:
         share = stake(p, facts.order, paid) // 2 // len(finders)
         yield Claim(Message.SLASH, facts, facts.game.game_id, share, facts.answers_by + 1, facts.lock_end)

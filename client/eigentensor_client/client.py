@@ -176,8 +176,10 @@ class Client(Payer):
         return views.look(self.chain, task.order)
 
     def explain(self, task: TaskView) -> dict[str, Any]:
-        """What each operator says about a task, from the gateway."""
-        return self.gateway.explain(task.uuid)
+        """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
+        can be paid, from the chain."""
+        payable = views.payable_from(self.chain, task)
+        return self.gateway.explain(task.uuid) | ({} if payable is None else {"payable_from": payable})
 
     def _wait_for_gateway(self) -> None:
         """Gives the gateway a moment to see what the chain shows: what was posted just now is then among the tasks."""

@@ -197,9 +197,9 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
 def _balances(client: Client, operator: str) -> tuple[int, int, int, int]:
     """Wei of the client (market and wallet), of the operator in the market, and burned."""
     chain, burn = client.chain, client.network.deployment.burn
-    own, other = chain.balance_of(client.address), chain.balance_of(operator)
+    own, other, held = chain.balance_of(client.address), chain.balance_of(operator), chain.held_of(operator)
     burned = chain.balance_of(burn).balance + chain.tokens_of(burn)
-    return own.balance + chain.tokens_of(client.address), other.balance, other.collateral, burned
+    return own.balance + chain.tokens_of(client.address), other.balance + other.collateral - held, held, burned
 
 
 if __name__ == "__main__":

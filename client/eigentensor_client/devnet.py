@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from eth_account import Account
@@ -27,7 +28,7 @@ from eigentensor.chain import (
 )
 from eigentensor.chain.network import network_path
 from eigentensor.errors import ChainError, ConfigError
-from eigentensor.testing.localnet import DEPLOYER, Anvil, deploy, start_anvil
+from eigentensor.testing.localnet import DEPLOYER, FIRST_BLOCK, Anvil, deploy, start_anvil
 from eigentensor_client.accounts import CLIENT
 from eigentensor_client.processes import Processes, Running
 
@@ -68,6 +69,12 @@ class Devnet:
         self.folder = folder
         self.operators: list[Party] = []
 
+    @cached_property
+    def stake(self) -> int:
+        """Wei that each operator stakes: two of them have seats enough for the market's checks."""
+        others = self.network.deployment.parameters.other_seats
+        return max(STAKE, Reader(self.network).seat_stake() * -(-others // 2))
+
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
         """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings."""
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
@@ -88,7 +95,7 @@ class Devnet:
             save_account(account, party.folder / f"{word}.json", PASSWORD, iterations=1)
             self.anvil.fund(account.address)
         (party.folder / "password").write_text(PASSWORD)
-        self.mint(party.address, STAKE + COLLATERAL)
+        self.mint(party.address, self.stake + COLLATERAL)
         return party
 
     def mint(self, address: str, amount: int) -> None:
@@ -117,11 +124,11 @@ class Devnet:
         with Chain(self.network, party.owner, party.folder / "owner-transactions.sqlite") as chain:
             goal = Goal(
                 signer=party.signer.address,
-                stake=STAKE,
+                stake=self.stake,
                 collateral=COLLATERAL,
                 collateral_cap=COLLATERAL,
-                stake_cap=chain.shares_of(STAKE),
-                seats=STAKE // chain.seat_stake(),
+                stake_cap=chain.shares_of(self.stake),
+                seats=self.stake // chain.seat_stake(),
             )
             steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
         if left := [step.name for step in steps if step.status is not Status.DONE]:
@@ -170,13 +177,16 @@ def devnet(
     rpc_port: int = 0,
     gateway_port: int = 0,
     path: Path | None = None,
+    file: Path | None = None,
+    first: int = FIRST_BLOCK,
 ) -> Iterator[Devnet]:
     """A chain with the contracts, an aggregator and operators, all at work, until the block ends; port 0 chooses a free
     one. `settings` are EIGENTENSOR_OPERATOR_* for all operators.
 
-    Without `block_time` only transactions make blocks. The network file is written to `path`, by default where
-    everybody finds the network `local`, and removed with everything else at the end. Raises ConfigError if another
-    network runs there.
+    Once all is ready `block_time` seconds make a block, and nothing else does: who takes blocks for time is right.
+    Without it each transaction makes one. The network file is written to `path`, by default where everybody finds the
+    network `local`, and removed with everything else at the end. `file` describes the market, as those of
+    contracts/networks do, and `first` is the chain's first block. Raises ConfigError if another network runs there.
     """
     path = path or network_path("local")
     if (found := running(path)) is not None:
@@ -187,17 +197,18 @@ def devnet(
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="eigentensor-", ignore_cleanup_errors=True))
         )
-        anvil = stack.enter_context(start_anvil(rpc_port, block_time))
+        anvil = stack.enter_context(start_anvil(rpc_port, block_time, first))
         url = f"http://127.0.0.1:{gateway_port or _free_port()}"
-        network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url))
-        network.save(path)
-        stack.callback(path.unlink, missing_ok=True)
-        processes = stack.enter_context(Processes(folder / "logs"))
-        net = Devnet(anvil, network, path, processes, folder, block_time)
-        aggregator = net.start_aggregator()
-        net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
-        net.start_operators(operators, settings)
-        aggregator.wait_ready()
+        with anvil.hurried():
+            network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url, file))
+            network.save(path)
+            stack.callback(path.unlink, missing_ok=True)
+            processes = stack.enter_context(Processes(folder / "logs"))
+            net = Devnet(anvil, network, path, processes, folder, block_time)
+            aggregator = net.start_aggregator()
+            net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
+            net.start_operators(operators, settings)
+            aggregator.wait_ready()
         yield net
 
 

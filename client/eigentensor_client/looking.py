@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eigentensor import rechecked
 from eigentensor.bound import Bound
 from eigentensor.dispute import refuse
-from eigentensor.errors import BlobNotFound, LimitError, NotDisputable, WrongResult
+from eigentensor.errors import EigenTensorError, LimitError, NotDisputable
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
 from eigentensor_client.differences import Difference, first_difference
@@ -43,7 +43,7 @@ def look_again(bound: Bound, claimed: bytes, gateway: GatewayClient, means: Mean
     if root == claimed:
         return Look(True, root)
     tell("comparing it with the executor's")
-    with suppress(BlobNotFound, WrongResult):
+    with suppress(EigenTensorError):  # what differs first is told where it is known, and challenged all the same
         said = download(gateway, bound.program, claimed, tell)
         return Look(False, root, first_difference(bound.program, bound.repeat, said, results))
     return Look(False, root)

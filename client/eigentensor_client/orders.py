@@ -10,7 +10,7 @@ from eigentensor.chain.order import NONE, Order
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
-from eigentensor_client.defaults import ACCEPT_WITHIN, EXEC, STAGES
+from eigentensor_client.defaults import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, STAGES
 from eigentensor_client.results import Tensors
 
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
@@ -22,6 +22,7 @@ class Work:
     """A program bound to its tensors: what is to be executed.
 
     Weights and states that the gateway has already may be given by their bindings root: no byte of them is needed here.
+    `cast` says what was float64 and is float32.
     """
 
     program: Program
@@ -30,6 +31,7 @@ class Work:
     states: Tensors | bytes = field(default_factory=dict)
     variables: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 1
+    cast: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Terms:
     The price rises from `min_price` to `max_price` within `ramp` blocks after the post. With probability `check_rate`
     the task is re-executed by `verifiers` others, `check_fee` each (None: the least that the market allows), paid only
     then. `value_at_risk` is what a wrong result could gain its executor beyond the price: it locks more stake for it.
+    `exec` blocks are for the execution (None: as many as usual, or as the market allows), `accept_within` for the
+    acceptance, and a few more for what waits behind others.
     """
 
     max_price: int
@@ -48,7 +52,7 @@ class Terms:
     verifiers: int = 1
     check_fee: int | None = None
     value_at_risk: int = 0
-    exec: int = EXEC
+    exec: int | None = None
     accept_within: int = ACCEPT_WITHIN
     operators: bytes = NONE
 
@@ -80,8 +84,10 @@ class Roots:
     variables: bytes = NONE
 
 
-def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: Terms, p: Parameters) -> Order:
-    """The order that asks for a work on these terms, at block `block`."""
+def draft(
+    client: str, nonce: int, block: int, work: Work, roots: Roots, terms: Terms, p: Parameters, *, place: int = 0
+) -> Order:
+    """The order that asks for a work on these terms, at block `block`, behind `place` others: it waits for those."""
     return Order(
         client=client,
         nonce=nonce,
@@ -100,8 +106,8 @@ def draft(client: str, nonce: int, block: int, work: Work, roots: Roots, terms: 
         check_rate=terms.check_rate,
         verifiers=terms.verifiers,
         value_at_risk=terms.value_at_risk,
-        exec=terms.exec,
-        accept_by=block + terms.accept_within,
+        exec=exec_of(p, terms),
+        accept_by=block + terms.accept_within + place * ACCEPT_EACH,
         operators=terms.operators,
     )
 
@@ -114,6 +120,11 @@ def renewed(order: Order, nonce: int, block: int) -> Order:
 def check_fee(p: Parameters, terms: Terms) -> int:
     """v: what each verifier is paid if the task is drawn."""
     return economics.check_fee_bound(p, terms.max_price) if terms.check_fee is None else terms.check_fee
+
+
+def exec_of(p: Parameters, terms: Terms) -> int:
+    """Blocks for the execution."""
+    return min(EXEC, p.max_exec) if terms.exec is None else terms.exec
 
 
 def escrow(p: Parameters, terms: Terms) -> int:
@@ -150,7 +161,7 @@ def terms_for(stage: str, terms: Terms) -> Terms:
 
 def check_terms(p: Parameters, terms: Terms) -> None:
     """Raises TermsRefused for what the market would refuse."""
-    least = economics.check_fee_bound(p, terms.max_price)
+    least, exec_ = economics.check_fee_bound(p, terms.max_price), exec_of(p, terms)
     for wrong, what, fix in (
         (
             not p.check_floor <= terms.check_rate <= WAD,
@@ -168,9 +179,15 @@ def check_terms(p: Parameters, terms: Terms) -> None:
             "Leave --check-fee out: then it is the least.",
         ),
         (
-            not 1 <= terms.exec <= p.max_exec,
-            f"{terms.exec} blocks for the execution are not between 1 and {p.max_exec}",
-            f"Choose at most --exec {p.max_exec}.",
+            p.max_exec < economics.LEAST_EXEC,
+            f"this market gives {p.max_exec} blocks to an execution, too few for any operator",
+            "Choose another market: here nobody accepts.",
+        ),
+        (
+            not economics.LEAST_EXEC <= exec_ <= p.max_exec,
+            f"{exec_} blocks for the execution are not between {economics.LEAST_EXEC} and {p.max_exec}",
+            f"Choose --exec {economics.LEAST_EXEC} to {p.max_exec}, or leave it out: operators need "
+            f"{economics.LEAST_RESERVE} for their transactions.",
         ),
         (
             terms.min_price is not None and terms.min_price > terms.max_price,

@@ -7,7 +7,7 @@ from eigentensor import economics, merkle
 from eigentensor.economics import Parameters
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
-from eigentensor_client.orders import Terms, Work, check_fee, escrow
+from eigentensor_client.orders import Terms, Work, check_fee, escrow, exec_of
 from eigentensor_client.results import Plan
 
 Operators = Sequence[Mapping[str, Any]]
@@ -21,6 +21,7 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
     members = [one for one in operators or () if one["member"]]
     lately = [one["lately"] for one in members if one.get("lately")]
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
+    exec_ = exec_of(p, terms)
     return Plan(
         program=merkle.program_root(encoded).hex(),
         calls=cost.calls * work.repeat,
@@ -40,10 +41,10 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
         stake=economics.stake(p, terms.max_price, terms.value_at_risk, terms.check_rate, terms.verifiers),
         collateral=economics.collateral(p, terms.max_price, terms.verifiers, fee),
         penalty=economics.penalty(p, terms.max_price),
-        exec=terms.exec,
+        exec=exec_,
         accept_within=terms.accept_within,
-        result_within=terms.exec + p.lag + p.grid + economics.reveal_window(p, terms.exec),
-        final_after=economics.challenge_window(p, terms.exec),
+        result_within=exec_ + p.lag + p.grid + economics.reveal_window(p, exec_),
+        final_after=economics.challenge_window(p, exec_),
         balance=balance,
         tokens=tokens,
         operators=None if operators is None else len(members),

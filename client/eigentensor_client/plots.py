@@ -129,7 +129,7 @@ def verifier(x: Situation) -> Figure:
     watching = fraud * (e.m.W + e.half - GAS_CHALLENGE * x.gas_price) - x.cost
     axes.plot(fraud, watching, color=COLOURS[2], label="watches without a drawn seat")
     if (even := break_even_fraud(x)) < 1:
-        axes.axvline(even, color=COLOURS[2], linestyle=":", label=f"watching pays from {even:.2%} wrong results")
+        axes.axvline(even, color=COLOURS[2], linestyle=":", label=f"watching pays from {even:.2%} unlaundered lies")
     axes.set_xscale("log")
     axes.set_ylim(-1.2 * (e.m.B + e.answer), 5 * e.m.v)
     _label(axes, "A verifier's revenue", "part of all results that are wrong", "tokens per execution")

@@ -1,10 +1,8 @@
 """What an account pays with and posts: plans, checks, uploads, orders."""
 
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -25,12 +23,11 @@ from eigentensor_client.results import Plan, TaskView
 from eigentensor_client.transfer import Tell, bound, silent, upload
 
 POSTS = 32  # orders in one transaction
+LEAST_CLOCK = 60.0  # seconds that a game gives anybody: what made a local chain's blocks may not be time
 
 
 class Payer:
     """An account on a network with a gateway: the part of `Client` that plans and posts."""
-
-    _posting = Lock()  # of all clients here: an account's allowance is for what follows it
 
     def __init__(
         self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
@@ -79,7 +76,8 @@ class Payer:
     def check_program(self, program: Program, terms: Terms, repeat: int = 1) -> None:
         """As `check`, of what can be said without tensors."""
         orders.check_terms(self._parameters, terms)
-        if (reason := refuse(program, repeat)) is not None:
+        clock = economics.clock(self._parameters, orders.exec_of(self._parameters, terms)) * self.chain.block_seconds()
+        if (reason := refuse(program, repeat, max(LEAST_CLOCK, clock))) is not None:
             raise NotDisputable(reason)
 
     @property
@@ -109,19 +107,22 @@ class Payer:
             self.check(work, terms)
         self.check_escrow(len(works), terms)
         tell("uploading what the gateway does not have")
-        drafts: list[Order] = []
+        named: list[Roots] = []
         given: dict[int, bytes] = {}
         for work in works:
             roots = upload(self.gateway, replace(work, weights=given.get(id(work.weights), work.weights)), tell)
             if work.weights:
                 given[id(work.weights)] = roots.weights
-            drafts.append(self.draft(work, roots, terms))
-        return drafts
+            named.append(roots)
+        return self.drafts(works, named, terms)
 
-    def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
-        """A new order for a work whose parts the gateway has. Nothing is sent."""
+    def drafts(self, works: Sequence[Work], named: Sequence[Roots], terms: Terms) -> list[Order]:
+        """New orders for works whose parts the gateway has; their time begins now. Nothing is sent."""
         block = self.chain.block_number()
-        return orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters)
+        return [
+            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters, place=place)
+            for place, (work, roots) in enumerate(zip(works, named, strict=True))
+        ]
 
     def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
         """Makes orders tasks. An order becomes one task at most, however often it is sent.
@@ -131,11 +132,9 @@ class Payer:
         tell("posting")
         posted: list[str] = []
         with waiting.sending(posted):
-            with self._posting:
-                self.provide(sum(map(orders.escrow_of, drafts)))
-                for start in range(0, len(drafts), POSTS):
-                    self.chain.post_many(batch := drafts[start : start + POSTS])
-                    posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
+            for start in range(0, len(drafts), POSTS):
+                self.chain.post_many(batch := drafts[start : start + POSTS])
+                posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
             return [views.view(self.chain, order) for order in drafts]
 
     def check_escrow(self, tasks: int, terms: Terms) -> None:
@@ -155,19 +154,6 @@ class Payer:
         if not self.chain.ether_of(self.address):
             raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
 
-    def provide(self, needed: int) -> None:
-        """Lets the market take so many wei of the account: what its balance lacks, from its tokens."""
-        missing = needed - self.chain.balance_of(self.address).balance
-        if missing > 0:
-            self.chain.ensure_allowance(self.network.deployment.task_market, missing)
-
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""
         return amount(wei, self.network.deployment)
-
-
-def _forked() -> None:
-    Payer._posting = Lock()  # who held it is in the other process
-
-
-os.register_at_fork(after_in_child=_forked)

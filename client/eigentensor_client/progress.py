@@ -75,7 +75,8 @@ class Progress:
         roots = transfer.upload(self.client.gateway, work, tell)
         if self.history.under_way is None:
             history = self.history if terms is None else self.history.on(terms)
-            self._write(history.asks(self.client.draft(work, roots, chosen), work.variables))
+            (order,) = self.client.drafts([work], [roots], chosen)
+            self._write(history.asks(order, work.variables))
         elif not self.history.is_under_way(roots, repeat):
             raise SessionBusy(
                 f"step {self.step} is under way with another work: task {self.history.task(self._asked.order)}",

@@ -33,6 +33,7 @@ _WORDS: Mapping[str, str] = {
     "program": "a valid program",
     "dispute": "a program that a dispute can be about: smaller steps",
     "bindings": "tensors and variables that fit the program",
+    "trial": "a program that can be executed: it failed when it was tried",
     "execution": f"{_ANOTHER}, or a program that ends within its limits",
 }
 
@@ -60,7 +61,7 @@ def remedy_of(opinion: Mapping[str, Any], order: Order, p: Parameters, amount: A
         return Remedy(
             reason, f"at most --exec {most}" if most else "another market: stake may leave this one too early"
         )
-    if reason in ("work", "memory") and offered:
+    if reason in ("work", "memory", "compile") and offered:
         return Remedy(reason, f"a smaller task: at most {offered}")
     if reason == "semantics":
         return Remedy(reason, f"a program of semantics {offered}")

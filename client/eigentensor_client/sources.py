@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from eigentensor.errors import BindingError, BlobNotFound, CaptureError, EigenTensorError
 from eigentensor_client.files import existing
@@ -44,25 +44,43 @@ def read_program(name: str, gateway: "Keeper | None" = None) -> "Program":
     return decode(existing(Path(name)).read_bytes())
 
 
-def captured(name: str, inputs: Tensors, weights: Path | None) -> "tuple[GraphProgram, Tensors]":
+def captured(
+    name: str, inputs: Tensors, weights: Path | None, cast: Literal["float32"] | None = None
+) -> "tuple[GraphProgram, Tensors]":
     """The program captured from an ONNX model or FILE.py:NAME, and the inputs under its names.
 
-    Inputs give the shapes that a model leaves open. Raises CaptureError, and what `of_python` raises.
+    Inputs give the shapes that a model leaves open. `cast` makes float32 of float64, inputs included. Raises
+    CaptureError, and what `of_python` raises.
     """
     if Path(name).suffix != ".onnx":
         file, _, word = name.partition(":")
-        return of_python(Path(file), word or "program", weights, inputs), inputs
+        return of_python(Path(file), word or "program", weights, inputs, cast), _cast(inputs, cast)
     if weights is not None:
         raise BindingError(f"{name} brings its own weights", fix="Leave --weights out.")
     from eigentensor.capture import import_onnx
     from eigentensor.capture.names import names_for
 
-    graph = import_onnx(existing(Path(name)), {given: tensor.shape for given, tensor in inputs.items()})
+    graph = import_onnx(existing(Path(name)), {given: tensor.shape for given, tensor in inputs.items()}, cast=cast)
     names = names_for(inputs)
-    return graph, {names[given]: tensor for given, tensor in inputs.items()}
+    return graph, {names[given]: tensor for given, tensor in _cast(inputs, cast).items()}
 
 
-def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensors | None = None) -> "GraphProgram":
+def _cast(inputs: Tensors, cast: str | None) -> Tensors:
+    if cast is None:
+        return inputs
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in inputs.items()}
+
+
+def of_python(
+    file: Path,
+    name: str,
+    weights: Path | None = None,
+    inputs: Tensors | None = None,
+    cast: Literal["float32"] | None = None,
+) -> "GraphProgram":
     """What a name in a Python file stands for: a captured program, or a function that returns one.
 
     The function takes nothing, or the tensors of `weights` by name. What takes `inputs` by its parameters' names, or is
@@ -87,7 +105,7 @@ def of_python(file: Path, name: str, weights: Path | None = None, inputs: Tensor
         )
     if callable(found) and not isinstance(found, GraphProgram) and _takes(found, inputs):
         with redirect_stdout(sys.stderr):
-            return capture(inspect.unwrap(found), inputs or {})
+            return capture(inspect.unwrap(found), inputs or {}, cast=cast)
     if not isinstance(found, GraphProgram):
         raise CaptureError(
             f"{file} has no program named {name!r}",

@@ -43,7 +43,7 @@ def failure(task: TaskView, stage: str, amount: Amount) -> EigenTensorError | No
         case State.EXPIRED:
             return NobodyAccepted(
                 f"no operator accepted task {task.uuid} until block {task.order.accept_by}; the escrow is back",
-                fix=f"Offer a higher --max-price, or more time. {show}",
+                fix=f"Post it on terms that somebody takes: {show}",
             )
         case State.FAILED:
             return ExecutorFailed(

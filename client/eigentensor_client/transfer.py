@@ -1,6 +1,5 @@
 """Bytes between the client and the gateway: a work's parts up, a result down, each named by its root."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
+from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
@@ -99,8 +99,8 @@ def _upload(
     for role, tensors in bound.items():
         if tensors:
             dtypes = {name: buffer.dtype for name, buffer in program.named(role).items()}
-            with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
-                path = Path(folder, _ROLES[role])
+            with scratch() as folder:
+                path = folder / _ROLES[role]
                 save_safetensors(path, tensors, dtypes)
                 roots[_ROLES[role]] = _give(gateway, path, _ROLES[role], tell)
     encoded = encode(program)

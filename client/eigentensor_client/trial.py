@@ -115,11 +115,11 @@ def _await_slash(client: Client, task: TaskView, bar: Bar) -> None:
 def _ledger(client: Client, liar: Party, operators: Sequence[Party]) -> _Ledger:
     """Wei by name: of the client (market and wallet), of the operators in the market and at stake, and burned."""
     chain, burn = client.chain, client.network.deployment.burn
-    own, lies = chain.balance_of(client.address), chain.balance_of(liar.address)
+    own, lies, held = chain.balance_of(client.address), chain.balance_of(liar.address), chain.held_of(liar.address)
     ledger = {
         "client": own.balance + chain.tokens_of(client.address),
-        "liar, in the market": lies.balance,
-        "liar, held as collateral": lies.collateral,
+        "liar, in the market": lies.balance + lies.collateral - held,
+        "liar, held as collateral": held,
         "liar, at stake": chain.stake_of(liar.address),
     }
     for party in operators:

@@ -14,7 +14,9 @@ from eigentensor.chain import (
     Moved,
     Opened,
     Order,
+    Paid,
     Reader,
+    Slashed,
     Stage,
     State,
     TaskEvent,
@@ -55,6 +57,17 @@ def view(chain: Reader, order: Order) -> TaskView:
 def look(chain: Reader, order: Order) -> TaskView:
     """The task of an order now, with its events."""
     return with_events(chain, view(chain, order))
+
+
+def payable_from(chain: Reader, task: TaskView) -> int | None:
+    """The first block in which what was slashed for a task can be paid; None: nothing is slashed, or it is paid."""
+    if task.state is not State.CONVICTED:
+        return None
+    said = {type(event): event for event in with_events(chain, task).events}
+    slashed = said.get(Slashed)
+    if not isinstance(slashed, Slashed) or Paid in said:
+        return None
+    return max(slashed.place.block, chain.payable_from(slashed.slash_id))
 
 
 def with_events(chain: Reader, task: TaskView) -> TaskView:

@@ -35,6 +35,8 @@ library Checks {
     error NotWhitelisted(address strategy);
     /// @notice A task may live longer than stake can be slashed.
     error WindowsOutliveStake(uint256 lifetime, uint256 delay, string advice);
+    /// @notice No operator can execute anything in so few blocks: every task would expire.
+    error ExecTooShort(uint256 maxExec, uint256 least);
 
     /// @notice The core's parts are there, belong together, and are slow enough for these windows.
     function core(Core memory c, IERC20 token, Parameters memory p) internal view returns (Delays memory d) {
@@ -54,6 +56,7 @@ library Checks {
         if (!IStrategyManagerViews(c.strategyManager).strategyIsWhitelistedForDeposit(c.strategy)) {
             revert NotWhitelisted(address(c.strategy));
         }
+        if (p.maxExec < Windows.LEAST_EXEC) revert ExecTooShort(p.maxExec, Windows.LEAST_EXEC);
         d = delays(c);
         uint256 delay = Math.min(d.deallocation, d.withdrawal);
         uint256 lifetime = Terms.lifetime(p, p.maxExec);

@@ -6,6 +6,7 @@ import {IERC20Metadata} from "@openzeppelin/contracts/token/ERC20/extensions/IER
 import {Script} from "forge-std/Script.sol";
 import {VmSafe} from "forge-std/Vm.sol";
 import {console} from "forge-std/console.sol";
+import {Strings} from "@openzeppelin/contracts/utils/Strings.sol";
 import {Bounty} from "../src/Bounty.sol";
 import {DisputeGame} from "../src/DisputeGame.sol";
 import {Referee} from "../src/Referee.sol";
@@ -16,6 +17,7 @@ import {IAllocationManager, IDelegationManager, IStrategy, IStrategyManager} fro
 import {Parameters} from "../src/interfaces/ITaskMarket.sol";
 import {LocalCore} from "../test/core/LocalCore.sol";
 import {TestToken} from "../test/core/TestToken.sol";
+import {Delays as CoreDelays} from "../test/core/Types.sol";
 import {Checks, Core, Delays} from "./Checks.sol";
 import {IStrategyFactory} from "./Core.sol";
 import {Windows} from "./Windows.sol";
@@ -27,6 +29,8 @@ import {Windows} from "./Windows.sol";
 /// A network without core, which must be a local chain, gets the stand-in and a token that anybody mints.
 /// Without --broadcast nothing is sent or written: everything is deployed and checked on a copy of the chain.
 contract Deploy is Script {
+    using Strings for uint256;
+
     error NoNetwork(uint256 chainId);
     error WrongChain(uint256 chainId, uint256 expected);
     error NoGasPrice();
@@ -60,6 +64,7 @@ contract Deploy is Script {
         vm.stopBroadcast();
 
         check(core, c);
+        console.log(outageOf(p, vm.parseJsonUint(network, ".blockSeconds")));
         string memory json = serialize(name, core, delays, c);
         if (vm.isContext(VmSafe.ForgeContext.ScriptBroadcast)) {
             vm.createDir("deployments", true);
@@ -164,11 +169,28 @@ contract Deploy is Script {
         if (bytes(uri).length == 0 && block.chainid != LOCAL) revert NoMetadataURI();
     }
 
+    /// @notice How long an operator of a market with these windows may be away, in words.
+    function outageOf(Parameters memory p, uint256 blockSeconds) public pure returns (string memory) {
+        uint256 blocks = Windows.outage(p);
+        string memory time = string.concat(blocks.toString(), " blocks, about ", (blocks * blockSeconds).toString());
+        return string.concat("an operator that is away for ", time, " s, may be convicted");
+    }
+
+    /// @dev What a stand-in of the core has: the delays that the network file names.
+    function delaysOf(string memory network) private pure returns (CoreDelays memory) {
+        string[4] memory names = ["deallocation", "configuration", "withdrawal", "slashResolution"];
+        uint256[4] memory values;
+        for (uint256 i; i < names.length; ++i) {
+            values[i] = vm.parseJsonUint(network, string.concat(".delays.", names[i]));
+        }
+        return abi.decode(abi.encode(values), (CoreDelays));
+    }
+
     /// @dev The strategy is the network file's, or the factory's only one for the token.
     function coreOf(string memory network, address deployer) private returns (Core memory core, IERC20 token) {
         if (!vm.keyExistsJson(network, ".core")) {
             if (block.chainid != LOCAL) revert WrongChain(block.chainid, LOCAL);
-            LocalCore.Core memory l = LocalCore.deploy(deployer, new TestToken());
+            LocalCore.Core memory l = LocalCore.deploy(deployer, new TestToken(), delaysOf(network));
             core.allocationManager = address(l.allocationManager);
             core.delegationManager = address(l.delegationManager);
             core.strategyManager = address(l.strategyManager);

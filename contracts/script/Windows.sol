@@ -6,12 +6,16 @@ import {Strings} from "@openzeppelin/contracts/utils/Strings.sol";
 import {Parameters} from "../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../src/libraries/Terms.sol";
 
-/// @title Which windows to shorten where a task outlives the time for which stake can be slashed
+/// @title What windows are good for: which to shorten where a task outlives the time for which stake can be slashed, and
+/// what they leave to operators (Python: `eigentensor.economics.timing`)
 library Windows {
     using Strings for uint256;
 
     uint256 private constant COUNT = 9;
     uint256 private constant CHALLENGE = 6;
+    /// @dev Blocks for an execution without which no operator accepts: one to execute, one to see the acceptance, one for
+    /// the commit.
+    uint256 internal constant LEAST_EXEC = 3;
 
     /// @notice How to make the longest task fit `delay` blocks: each window that suffices alone, with the most it may be;
     /// or else a set of windows that suffices together. Empty where it fits already.
@@ -23,6 +27,12 @@ library Windows {
             text = string.concat(text, bytes(text).length == 0 ? "shorten " : ", or ", _change(p, i, most));
         }
         return bytes(text).length == 0 ? _together(p, delay) : text;
+    }
+
+    /// @notice The shortest time, in blocks, in which an operator that is away may be convicted: it cannot reveal a drawn
+    /// task, or a clock runs out that had not run before.
+    function outage(Parameters memory p) internal pure returns (uint256) {
+        return Math.min(Terms.revealWindow(p, p.maxExec) - Terms.checkWindow(p, p.maxExec), Terms.clock(p, 1));
     }
 
     function _together(Parameters memory p, uint256 delay) private pure returns (string memory text) {
@@ -58,8 +68,9 @@ library Windows {
         }
     }
 
-    /// @dev The least that the market's constructor takes.
+    /// @dev The least that the market's constructor takes, and operators can work with.
     function _floor(Parameters memory p, uint256 i) private pure returns (uint256) {
+        if (i == 0) return LEAST_EXEC;
         if (i == CHALLENGE) return Math.saturatingSub(p.reveal, 1);
         return i == 4 || i == 8 ? 0 : 1; // check and margin may be nothing
     }

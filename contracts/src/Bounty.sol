@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IBounty} from "./interfaces/IBounty.sol";
 import {IStrategy, IStrategyManager, OperatorSet} from "./interfaces/IEigenLayer.sol";
@@ -10,7 +11,7 @@ import {IServiceManager} from "./interfaces/IServiceManager.sol";
 import {ITaskMarket} from "./interfaces/ITaskMarket.sol";
 
 /// @title Where slashed stake arrives; see IBounty
-contract Bounty is IBounty {
+contract Bounty is IBounty, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
     struct Note {
@@ -47,15 +48,16 @@ contract Bounty is IBounty {
     }
 
     /// @inheritdoc IBounty
-    function pay(uint256 slashId) external {
+    function pay(uint256 slashId) external nonReentrant {
         Note memory n = _notes[slashId];
         if (n.amount == 0) revert NothingNoted(slashId);
         delete _notes[slashId];
         _noted -= n.amount;
-        // Anybody may have had it released before: then this does nothing.
-        strategyManager.clearBurnOrRedistributableShares(
-            OperatorSet(serviceManager, IServiceManager(serviceManager).OPERATOR_SET()), slashId
-        );
+        // Anybody may have had it released before: then the core, which may be paused, is not needed.
+        OperatorSet memory operatorSet = _operatorSet();
+        if (strategyManager.getBurnOrRedistributableCount(operatorSet, slashId) != 0) {
+            strategyManager.clearBurnOrRedistributableShares(operatorSet, slashId);
+        }
 
         uint256 balance = token.balanceOf(address(this));
         uint256 amount = Math.min(n.amount, balance);
@@ -79,5 +81,20 @@ contract Bounty is IBounty {
     {
         Note memory n = _notes[slashId];
         return (n.task, n.amount, n.beneficiaries);
+    }
+
+    /// @inheritdoc IBounty
+    function payableFrom(uint256 slashId) external view returns (uint256 blockNumber) {
+        OperatorSet memory operatorSet = _operatorSet();
+        if (strategyManager.getBurnOrRedistributableCount(operatorSet, slashId) == 0) return 0;
+        try strategyManager.getSlashResolutionBlock(operatorSet, slashId) returns (uint32 last) {
+            return uint256(last) + 1;
+        } catch {
+            return 0; // a core before 1.13, which does not wait
+        }
+    }
+
+    function _operatorSet() private view returns (OperatorSet memory) {
+        return OperatorSet(serviceManager, IServiceManager(serviceManager).OPERATOR_SET());
     }
 }

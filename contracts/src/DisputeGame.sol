@@ -307,7 +307,7 @@ contract DisputeGame is IDisputeGame {
         delete positionOf[gameId];
         --openGames[p.task];
         emit Ended(gameId, p.task, executorLost, reason);
-        market.onGameEnded(p.task, gameId, p.challenger, executorLost);
+        market.onGameEnded(p.task, gameId, p.challenger, executorLost, reason == Reason.Clock);
     }
 
     /// @dev keccak256(abi.encode(gameId, p)): a struct of values lies in memory as it is encoded.

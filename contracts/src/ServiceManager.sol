@@ -13,7 +13,8 @@ import {
     OperatorSet,
     SlashingParams
 } from "./interfaces/IEigenLayer.sol";
-import {IServiceManager, Lock} from "./interfaces/IServiceManager.sol";
+import {IServiceManager, Lock, Membership} from "./interfaces/IServiceManager.sol";
+import {ITaskMarket} from "./interfaces/ITaskMarket.sol";
 import {Seats} from "./libraries/Seats.sol";
 import {Core, Slashable} from "./libraries/Slashable.sol";
 
@@ -104,6 +105,12 @@ contract ServiceManager is IServiceManager {
         return (s.signer, s.collateralCap, _stakes[operator].cap);
     }
 
+    /// @inheritdoc IServiceManager
+    function membershipOf(address operator) external view returns (Membership memory) {
+        Signer memory s = _signers[operator];
+        return Membership(s.signer, s.collateralCap, isMember(operator), stakeDelay(), otherSeats(operator));
+    }
+
     // ---- Seats ----
 
     /// @inheritdoc IServiceManager
@@ -112,20 +119,28 @@ contract ServiceManager is IServiceManager {
         uint256 needed = (_seats.seatsOf(operator) + count) * SEAT;
         if (stake < needed) revert SeatsNotCovered(operator, stake, needed);
         _seats.add(operator, count);
+        // INVARIANT 17: the signer cannot tie up more than the owner allowed.
+        uint256 cap = msg.sender == operator ? type(uint256).max : _signers[operator].collateralCap;
+        ITaskMarket(market).holdSeats(operator, count, cap);
         emit SeatsSet(operator, _seats.seatsOf(operator));
     }
 
     /// @inheritdoc IServiceManager
     function leave(address operator) external onlyFor(operator) {
-        _keepSeats(operator, 0);
+        _keepSeats(operator, 0, operator);
     }
 
     /// @inheritdoc IServiceManager
     function prune(address operator) external {
-        uint256 stake = _lastingWorth(operator);
-        uint256 needed = _seats.seatsOf(operator) * SEAT;
+        (uint256 stake, uint256 needed) = _covers(operator);
         if (stake >= needed) revert SeatsCovered(operator, stake, needed);
-        _keepSeats(operator, stake / SEAT);
+        _keepSeats(operator, stake / SEAT, msg.sender);
+    }
+
+    /// @inheritdoc IServiceManager
+    function checkSeats(address operator) external view {
+        (uint256 stake, uint256 needed) = _covers(operator);
+        if (stake < needed) revert SeatsNotCovered(operator, stake, needed);
     }
 
     /// @inheritdoc IServiceManager
@@ -145,7 +160,7 @@ contract ServiceManager is IServiceManager {
     }
 
     /// @inheritdoc IServiceManager
-    function otherSeats(address operator) external view returns (uint256) {
+    function otherSeats(address operator) public view returns (uint256) {
         return _seats.living - _seats.seatsOf(operator);
     }
 
@@ -153,6 +168,7 @@ contract ServiceManager is IServiceManager {
 
     /// @inheritdoc IServiceManager
     function freeStake(address operator, uint256 end) external view returns (uint256) {
+        if (_core().isPaused()) return 0;
         (uint256 least, uint256 rounding) = _core().until(operator, end);
         return Math.saturatingSub(least, _stakes[operator].locked + rounding);
     }
@@ -242,7 +258,7 @@ contract ServiceManager is IServiceManager {
     /// @inheritdoc IAVSRegistrar
     function deregisterOperator(address operator, address avs, uint32[] calldata operatorSetIds) external {
         _checkCallback(avs, operatorSetIds);
-        if (_seats.seatsOf(operator) != 0) _keepSeats(operator, 0);
+        if (_seats.seatsOf(operator) != 0) _keepSeats(operator, 0, operator);
         emit OperatorLeft(operator);
     }
 
@@ -257,13 +273,21 @@ contract ServiceManager is IServiceManager {
     }
 
     /// @inheritdoc IServiceManager
-    function stakeDelay() external view returns (uint256) {
+    function stakeDelay() public view returns (uint256) {
         return Math.min(allocationManager.DEALLOCATION_DELAY(), delegationManager.minWithdrawalDelayBlocks());
     }
 
-    function _keepSeats(address operator, uint256 seats) private {
+    /// @dev INVARIANT 41: what a seat holds leaves with it, to `receiver`.
+    function _keepSeats(address operator, uint256 seats, address receiver) private {
+        uint256 gone = _seats.seatsOf(operator) - seats;
         _seats.keep(operator, seats);
+        ITaskMarket(market).releaseSeats(operator, gone, receiver);
         emit SeatsSet(operator, seats);
+    }
+
+    /// @dev What is slashable of the operator's stake for good, and what its living seats need; wei of the token.
+    function _covers(address operator) private view returns (uint256 stake, uint256 needed) {
+        return (_lastingWorth(operator), _seats.seatsOf(operator) * SEAT);
     }
 
     function _release(bytes32 task, address operator) private returns (Lock memory held) {

@@ -8,8 +8,8 @@ import {IServiceManager} from "./interfaces/IServiceManager.sol";
 import {
     Account,
     Answer,
-    Cause,
     Challenge,
+    Conviction,
     ITaskMarket,
     Leaf,
     LeafProof,
@@ -26,8 +26,9 @@ import {Demands} from "./libraries/Demands.sol";
 import {Ends} from "./libraries/Ends.sol";
 import {Games} from "./libraries/Games.sol";
 import {Headers} from "./libraries/Headers.sol";
-import {Conviction, Life, Lives} from "./libraries/Lives.sol";
+import {Life, Lives} from "./libraries/Lives.sol";
 import {Terms} from "./libraries/Terms.sol";
+import {Views} from "./libraries/Views.sol";
 import {Ledger} from "./market/Ledger.sol";
 import {Orders} from "./market/Orders.sol";
 
@@ -51,44 +52,37 @@ contract TaskMarket is Orders {
     // ---- Checks ----
 
     /// @inheritdoc ITaskMarket
-    function seed(uint256 blockNumber, bytes calldata header) external {
-        if (_book.mixes[blockNumber] != 0) return;
+    function seed(uint256 blockNumber, bytes calldata header) external nonReentrantView {
         Parameters memory p = parameters();
-        if (blockNumber % p.grid != 0) revert NotASeedBlock(blockNumber);
-        Lives.checkAfter(blockNumber);
-        Lives.checkUntil(blockNumber + p.record);
-        bytes32 mix = Headers.mixOf(blockNumber, header);
-        _book.mixes[blockNumber] = mix;
-        emit Seeded(blockNumber, mix);
+        Headers.seed(_book.mixes, p.grid, p.record, blockNumber, header);
     }
 
     /// @inheritdoc ITaskMarket
-    function answer(address operator, Order calldata order, uint256 index, bytes32 commitment) external {
+    function answer(address operator, Order calldata order, uint256 index, bytes32 commitment)
+        external
+        nonReentrantView
+    {
         uint256 cap = _checkSigner(operator);
         Answer memory a = Answer(operator, Stage.Hidden, commitment);
         Answers.answer(_book, _life(taskOf(order)), order, serviceManager, a, index, cap);
     }
 
     /// @inheritdoc ITaskMarket
-    function expose(Order calldata order, Opening calldata opening) external {
+    function expose(Order calldata order, Opening calldata opening) external nonReentrantView {
         Answers.expose(_book, _life(taskOf(order)), order, opening);
     }
 
     /// @inheritdoc ITaskMarket
-    function reveal(Order calldata order, Opening calldata opening) external {
-        _reveal(_life(taskOf(order)), order, opening);
+    function reveal(Order calldata order, Opening calldata opening) external nonReentrantView {
+        _reveal(_life(taskOf(order)), order, opening, false);
     }
 
     /// @inheritdoc ITaskMarket
-    function revealMany(Order[] calldata orders, Opening[] calldata openings) external {
+    function revealMany(Order[] calldata orders, Opening[] calldata openings) external nonReentrantView {
         if (orders.length != openings.length) revert LengthMismatch(orders.length, openings.length);
         Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            Life memory l = Lives.load(_book, p, taskOf(orders[i]));
-            uint256 slot = openings[i].slot;
-            bool opened =
-                slot == 0 ? l.step.state > State.Committed : _book.answers[l.uuid][slot - 1].stage > Stage.Hidden;
-            if (!opened) _reveal(l, orders[i], openings[i]);
+            _reveal(Lives.load(_book, p, taskOf(orders[i])), orders[i], openings[i], true);
         }
     }
 
@@ -96,58 +90,64 @@ contract TaskMarket is Orders {
 
     /// @inheritdoc ITaskMarket
     function challenge(address challenger, Order calldata order) external nonReentrant returns (uint256 gameId) {
-        Life memory l = _life(taskOf(order));
+        bytes32 uuid = taskOf(order);
         uint256 cap = type(uint256).max;
-        if (msg.sender == challenger) _top(challenger, Terms.bond(l.p, l.priceOf(order)));
-        else cap = _checkSigner(challenger);
-        return Games.challenge(_book, l, order, game, challenger, cap);
+        if (msg.sender == challenger) {
+            Life memory l = _life(uuid);
+            _top(challenger, Terms.bond(l.p, l.priceOf(order)));
+        } else {
+            cap = _checkSigner(challenger);
+        }
+        // INVARIANT 42: the task as it is when the tokens are here.
+        return Games.challenge(_book, _life(uuid), order, game, challenger, cap);
     }
 
     /// @inheritdoc IDisputeMarket
-    function onGameEnded(bytes32 task, uint256 gameId, address, bool executorLost) external {
+    function onGameEnded(bytes32 task, uint256 gameId, address, bool executorLost, bool byClock)
+        external
+        nonReentrantView
+    {
         if (msg.sender != address(game)) revert NotTheGame(msg.sender);
-        Games.end(_book, _life(task), gameId, executorLost);
+        Games.end(_book, _life(task), gameId, executorLost, byClock);
     }
 
     /// @inheritdoc ITaskMarket
-    function demand(Order calldata order, Leaf[] calldata leaves) external {
-        if (msg.sender != order.client) revert NotTheClient(msg.sender, order.client);
-        Demands.demand(_book, _life(taskOf(order)), leaves);
+    function demand(Order calldata order, Leaf[] calldata leaves) external nonReentrantView {
+        Demands.demand(_book, _life(taskOf(order)), order.client, leaves);
     }
 
     /// @inheritdoc ITaskMarket
-    function show(Order calldata order, Leaf[] calldata leaves, LeafProof[] calldata proofs) external {
+    function show(Order calldata order, Leaf[] calldata leaves, LeafProof[] calldata proofs) external nonReentrantView {
         Demands.show(_book, _life(taskOf(order)), leaves, proofs);
     }
 
     // ---- Ends ----
 
     /// @inheritdoc ITaskMarket
-    function close(Order calldata order) external {
-        _close(_life(taskOf(order)), order);
+    function close(Order calldata order) external nonReentrantView {
+        _close(_life(taskOf(order)), order, false);
     }
 
     /// @inheritdoc ITaskMarket
-    function closeMany(Order[] calldata orders) external {
+    function closeMany(Order[] calldata orders) external nonReentrantView {
         Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            Life memory l = Lives.load(_book, p, taskOf(orders[i]));
-            if (l.step.state >= State.Accepted && l.step.state <= State.Revealed) _close(l, orders[i]);
+            _close(Lives.load(_book, p, taskOf(orders[i])), orders[i], true);
         }
     }
 
     /// @inheritdoc ITaskMarket
-    function settle(Order calldata order, uint256 index) external {
+    function settle(Order calldata order, uint256 index) external nonReentrantView {
         Convictions.settle(_book, _life(taskOf(order)), order, index);
     }
 
     /// @inheritdoc ITaskMarket
-    function refund(Order calldata order, uint256 gameId) external {
+    function refund(Order calldata order, uint256 gameId) external nonReentrantView {
         Convictions.refund(_book, _life(taskOf(order)), order, gameId);
     }
 
     /// @inheritdoc ITaskMarket
-    function slash(Order calldata order) external {
+    function slash(Order calldata order) external nonReentrantView {
         Convictions.slash(_book, _life(taskOf(order)), order, serviceManager);
     }
 
@@ -177,20 +177,18 @@ contract TaskMarket is Orders {
     }
 
     /// @inheritdoc ITaskMarket
-    function deadlineOf(bytes32 task) external view returns (uint256) {
-        return Lives.deadline(_book, _life(task));
+    function deadlineOf(bytes32 task) external view returns (uint256 deadline) {
+        (deadline,,) = _times(task);
     }
 
     /// @inheritdoc ITaskMarket
-    function answersBy(bytes32 task) external view returns (uint256) {
-        Life memory l = _life(task);
-        return l.isCommitted() ? Lives.answersBy(_book, l) : 0;
+    function answersBy(bytes32 task) external view returns (uint256 by) {
+        (, by,) = _times(task);
     }
 
     /// @inheritdoc ITaskMarket
-    function seedBlockOf(bytes32 task) external view returns (uint256) {
-        Life memory l = _life(task);
-        return l.isCommitted() ? l.seedBlock() : 0;
+    function seedBlockOf(bytes32 task) external view returns (uint256 seedBlock) {
+        (,, seedBlock) = _times(task);
     }
 
     /// @inheritdoc ITaskMarket
@@ -200,17 +198,12 @@ contract TaskMarket is Orders {
 
     /// @inheritdoc ITaskMarket
     function isDrawn(Order calldata order) external view returns (bool known, bool drawn) {
-        Life memory l = _life(taskOf(order));
-        known = l.isCommitted() && Lives.mixOf(_book, l) != 0;
-        drawn = known && Lives.isDrawn(_book, l, order.checkRate);
+        return Views.isDrawn(_book, _life(taskOf(order)), order.checkRate);
     }
 
     /// @inheritdoc ITaskMarket
     function seatOf(bytes32 task, uint256 index) external view returns (uint256 seat) {
-        Life memory l = _life(task);
-        bytes32 mix = Lives.mixOf(_book, l);
-        if (mix == 0 || !l.isCommitted()) revert NoSeed(l.seedBlock());
-        return Terms.seatOf(mix, task, index, l.draw.seats);
+        return Views.seatOf(_book, _life(task), index);
     }
 
     /// @inheritdoc ITaskMarket
@@ -224,9 +217,8 @@ contract TaskMarket is Orders {
     }
 
     /// @inheritdoc ITaskMarket
-    function convictionOf(bytes32 task) external view returns (Cause cause, address winner, bool slashed) {
-        Conviction memory c = _book.convictions[task];
-        return (c.cause, c.winner, c.slashed);
+    function convictionOf(bytes32 task) external view returns (Conviction memory) {
+        return _book.convictions[task];
     }
 
     /// @inheritdoc ITaskMarket
@@ -237,25 +229,31 @@ contract TaskMarket is Orders {
     /// @inheritdoc IDisputeMarket
     function mayAct(address account, address sender) external view returns (bool) {
         if (sender == account) return true;
-        (address signer,,) = serviceManager.signerOf(account);
+        (address signer,) = _signerOf(account);
         return sender == signer && signer != address(0);
     }
 
     // ---- One task ----
 
-    function _reveal(Life memory l, Order calldata order, Opening calldata o) private {
+    function _times(bytes32 task) private view returns (uint256 deadline, uint256 by, uint256 seedBlock) {
+        return Views.times(_book, _life(task));
+    }
+
+    function _reveal(Life memory l, Order calldata order, Opening calldata o, bool many) private {
         if (o.slot != 0) {
             // An executor that did not reveal in its time ends here, so that those who answered can go on.
             if (l.step.state == State.Committed) {
-                _close(l, order);
+                _close(l, order, false);
                 l = _life(l.uuid);
             }
-            return Answers.reveal(_book, l, order, o, game);
+            return Answers.reveal(_book, l, order, o, game, many);
         }
+        uint256 last = l.revealBy();
+        if (many && (l.step.state > State.Committed || block.number > last)) return;
         l.checkState(State.Committed);
         // INVARIANT 22: a drawn task's result stays hidden until no answer can copy it.
         if (Lives.isDrawn(_book, l, order.checkRate)) Lives.checkAfter(l.checkBy());
-        Lives.checkUntil(l.revealBy());
+        Lives.checkUntil(last);
         l.checkOpening(l.step.executor, o, _book.claims[l.uuid]);
 
         (_book.steps[l.uuid].state, _book.steps[l.uuid].since) = (State.Revealed, block.number.toUint32());
@@ -263,7 +261,7 @@ contract TaskMarket is Orders {
         emit Revealed(l.uuid, 0, o.outputsRoot);
     }
 
-    function _close(Life memory l, Order calldata order) private {
-        Ends.close(_book, l, order, game, serviceManager);
+    function _close(Life memory l, Order calldata order, bool many) private {
+        Ends.close(_book, l, order, game, serviceManager, many);
     }
 }

@@ -44,7 +44,7 @@ abstract contract Fixture is Test {
     function setUp() public virtual {
         (client, clientKey) = makeAddrAndKey("client");
         Deploy deploy = new Deploy();
-        token = new TestToken();
+        token = _newToken();
         core = LocalCore.deploy(address(this), token);
         p = deploy.parametersOf(deploy.networkOf("local"));
         Core memory on = Core(
@@ -60,6 +60,10 @@ abstract contract Fixture is Test {
         _join(operator, signer, 10 ether);
         _join(rival, rivalSigner, 10 ether);
         _prepay(client, 10 ether);
+    }
+
+    function _newToken() internal virtual returns (TestToken) {
+        return new TestToken();
     }
 
     function _join(address who, address hot, uint256 balance) internal {
@@ -176,8 +180,18 @@ abstract contract Fixture is Test {
         return market.accountOf(account).balance;
     }
 
+    /// @dev For tasks, answers and challenges.
     function _held(address account) internal view returns (uint256) {
+        return _tied(account) - _depositsOf(account);
+    }
+
+    /// @dev With the deposits of its seats.
+    function _tied(address account) internal view returns (uint256) {
         return market.accountOf(account).collateral;
+    }
+
+    function _depositsOf(address account) internal view returns (uint256) {
+        return manager.seatsOf(account) * Terms.seatDeposit(p);
     }
 
     function _assertState(bytes32 task, State expected) internal view {

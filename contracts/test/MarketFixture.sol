@@ -40,7 +40,9 @@ abstract contract MarketFixture is Fixture {
         vm.mockCall(other, abi.encodeWithSignature("market()"), abi.encode(to));
     }
 
+    /// @dev With their deposits, so that nothing else moves its balance.
     function _enlist(address who, uint256 seats) internal {
+        _prepay(who, seats * Terms.seatDeposit(p));
         vm.prank(who);
         manager.enlist(who, seats);
     }

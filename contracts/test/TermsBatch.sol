@@ -27,7 +27,7 @@ contract TermsBatch {
     function evaluate(Parameters calldata parameters, Case calldata c)
         external
         pure
-        returns (uint256[18] memory amounts)
+        returns (uint256[19] memory amounts)
     {
         Parameters memory p = parameters;
         uint256 price = Terms.price(c.minPrice, c.maxPrice, c.rampStart, c.rampLength, c.blockNumber);
@@ -41,13 +41,14 @@ contract TermsBatch {
         amounts[7] = Terms.penalty(p, price);
         amounts[8] = Terms.bond(p, price);
         amounts[9] = Terms.bondShare(p, price);
-        amounts[10] = Terms.seedBlock(p, c.blockNumber);
-        amounts[11] = Terms.checkWindow(p, c.exec);
-        amounts[12] = Terms.revealWindow(p, c.exec);
-        amounts[13] = Terms.challengeWindow(p, c.exec);
-        amounts[14] = Terms.clock(p, c.exec);
-        amounts[15] = Terms.lifetime(p, c.exec);
-        amounts[16] = Terms.isDrawn(c.mix, c.task, c.rate) ? 1 : 0;
-        amounts[17] = Terms.seatOf(c.mix, c.task, c.index, c.seats);
+        amounts[10] = Terms.seatDeposit(p);
+        amounts[11] = Terms.seedBlock(p, c.blockNumber);
+        amounts[12] = Terms.checkWindow(p, c.exec);
+        amounts[13] = Terms.revealWindow(p, c.exec);
+        amounts[14] = Terms.challengeWindow(p, c.exec);
+        amounts[15] = Terms.clock(p, c.exec);
+        amounts[16] = Terms.lifetime(p, c.exec);
+        amounts[17] = Terms.isDrawn(c.mix, c.task, c.rate) ? 1 : 0;
+        amounts[18] = Terms.seatOf(c.mix, c.task, c.index, c.seats);
     }
 }

@@ -24,7 +24,7 @@ FIXES: Mapping[Alarm, str] = {
     Alarm.PAUSED: "Nothing here: it accepts again when EigenLayer goes on, which says why it does not.",
     Alarm.DELAYS: "Shorter tasks go on. If every task is refused, finish what was accepted and `operator leave`.",
     Alarm.SLASHED: "If another operator set did it, look there before you stake more with `operator up --stake`.",
-    Alarm.SEATS: "Stake more with `operator up --stake`, or let them go: a seat that is pruned costs nothing.",
+    Alarm.SEATS: "Stake more with `operator up --stake`: no seat answers before, and a pruned one costs its deposit.",
     Alarm.DEALLOCATING: "If you want it here, `operator up` allocates it again after that block.",
     Alarm.QUEUED: "If it is not to be missed here, deposit as much with `operator up --stake`.",
 }
@@ -47,7 +47,7 @@ def alarms_of(policy: Policy, standing: Standing) -> Mapping[Alarm, str]:
         found[Alarm.SLASHED] = f"{lost:.6%} of what was delegated at first is slashed, by this operator set or another"
     if standing.member and backing.lasting < standing.seats * backing.seat_stake:
         covered = backing.lasting // backing.seat_stake
-        found[Alarm.SEATS] = f"the stake covers {covered} of {standing.seats} seats: anybody may prune the others"
+        found[Alarm.SEATS] = f"the stake covers {covered} of {standing.seats} seats: none answers, others may be pruned"
     if backing.deallocating and backing.gone_by > standing.block:
         part = backing.deallocating / WAD
         found[Alarm.DEALLOCATING] = f"{part:.6%} of the stake leaves the operator set in block {backing.gone_by}"

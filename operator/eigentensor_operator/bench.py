@@ -1,7 +1,6 @@
 """How fast this machine does an operator's work: small programs, compiled, confined and rechecked as strangers' are."""
 
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from eigentensor.graph import GraphBuilder
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program import Role
 from eigentensor.program.cost import Needs, needs_of
+from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor_operator.device import Device
 
@@ -27,6 +27,7 @@ REPEATS = (4, 16, 64)
 MIB = 1 << 20
 BLOB = 16 * MIB  # bytes
 LIMIT = 600.0  # seconds of one execution
+FAR = 1 << 22  # elements of a table of which hardly any is in a core's own cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,7 @@ class Measured:
 def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = lambda _: None) -> Measured:
     """Everything, one after the other; `gateway` is its URL, `tell` hears what is measured. Raises ExecutionError."""
     timings: list[Timing] = []
-    with tempfile.TemporaryDirectory(prefix="eigentensor-bench-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         for title, make in PROGRAMS.items():
             tell(f"measures {title}")
             startup = timings[0].seconds if timings else None
@@ -102,7 +102,7 @@ def _time(device: Device, title: str, graph: GraphProgram, folder: Path, startup
             files.append(folder / f"{title}-{part}.safetensors")
             save_safetensors(files[-1], arrays)
     bound = Bound(program, tuple(files), {**tensors, **graph.weights}, {}, 1)
-    device.compile(program)
+    device.compile(program, LIMIT)
     once = [_run(device, bound) for _ in range(RUNS)]
     startup = median(once) if startup is None else startup
     for repeat in REPEATS:
@@ -135,7 +135,7 @@ def _rate(work: Callable[[], T]) -> tuple[float, T]:
     return BLOB / (time.perf_counter() - begun), done
 
 
-# ---- What strangers may send: sums of products, of windows, element by element, by softmax ----
+# ---- What strangers may send: sums of products, of elements, softmax, and what processors wait for ----
 
 
 def _nothing() -> GraphProgram:
@@ -168,6 +168,25 @@ def _elements() -> GraphProgram:
     return b.compile((x * x + 1.0).sqrt().sum(axis=1))
 
 
+def _divisions() -> GraphProgram:
+    b = GraphBuilder()
+    x = (b.input("x", (1024, 1024)) * 1e9).astype("int64")
+    y = (b.input("y", (1024, 1024)) * 1e4).astype("int64")
+    for _ in range(8):
+        x = (x + x) % y
+    return b.compile(x)
+
+
+def _gathers() -> GraphProgram:
+    b = GraphBuilder()
+    elsewhere = np.random.default_rng(0).permutation(FAR).astype(np.int32)
+    table = b.weight("table", elsewhere)
+    x = (b.input("x", (256, 1024)) * 1e6).astype("int32")
+    for _ in range(8):
+        x = table.take(x % FAR)
+    return b.compile(x)
+
+
 def _weights(rows: int, columns: int) -> NDArray[np.float32]:
     return np.random.default_rng(rows).standard_normal((rows, columns), dtype=np.float32) / np.float32(rows)
 
@@ -179,4 +198,6 @@ PROGRAMS: Mapping[str, Callable[[], GraphProgram]] = {
     "network": _network,
     "attention": _attention,
     "elements": _elements,
+    "divisions": _divisions,
+    "gathers": _gathers,
 }

@@ -29,7 +29,8 @@ class Step(StrEnum):
     """What the machine can ask for."""
 
     INSPECT = "inspect"  # fetch the program alone, check it, compute its needs
-    FETCH = "fetch"  # fetch inputs, weights and states, check that they fit the program, compile it
+    FETCH = "fetch"  # fetch inputs, weights and states, check that they fit the program
+    PREPARE = "prepare"  # compile the program; before an acceptance also try it
     DECLINE = "decline"  # publish the reason
     ACCEPT = "accept"
     EXECUTE = "execute"  # execute, recheck a sample, keep the results, seal their root
@@ -56,7 +57,8 @@ class Role(StrEnum):
     VERIFIER = "verifier"
 
 
-SENT = frozenset(Step) - {Step.INSPECT, Step.FETCH, Step.DECLINE, Step.EXECUTE, Step.LOOK, Step.UPLOAD, Step.HALT}
+_UNSENT = {Step.INSPECT, Step.FETCH, Step.PREPARE, Step.DECLINE, Step.EXECUTE, Step.LOOK, Step.UPLOAD, Step.HALT}
+SENT = frozenset(Step) - _UNSENT
 #: What the gateway is told. Other steps of a task are taken one after the other; these wait for none, and none waits.
 BESIDE = frozenset({Step.DECLINE, Step.UPLOAD})
 #: Missing one of these in time costs stake or a bond: they are tried again in every block.
@@ -104,8 +106,11 @@ class Case:
     history: tuple[Fact, ...] = ()
     incidents: tuple[TaskEvent, ...] = ()
     needs: Needs | None = None
+    compile_seconds: float = 0.0  # expected of one processor, if nothing of the program is in the cache
     fetched: bool = False
+    prepared: bool = False
     candidacy: Candidacy | None = None
+    due: int | None = None  # the chain's deadline of an own task with a demand, at the head; None: it was not asked
     seal: Seal | None = None
     uploaded: bool = False
     refused: Reason | None = None  # why it is not accepted
@@ -216,9 +221,11 @@ class Case:
 
     @property
     def demand(self) -> Demanded | None:
-        """The client's demand, as long as it is unanswered."""
-        last = next((e for e in reversed(self.incidents) if isinstance(e, Demanded | Shown)), None)
-        return last if isinstance(last, Demanded) else None
+        """The client's demand, as long as the chain waits for an answer. Until it was asked, events tell: what happens
+        inside of one transaction may undo what an event said before."""
+        told = (e for e in reversed(self.incidents) if isinstance(e, Demanded | Shown))
+        last = next((e for e in told if self.due is None or isinstance(e, Demanded)), None)
+        return last if isinstance(last, Demanded) and self.due in (None, last.by) else None
 
     @property
     def is_slashed(self) -> bool:
@@ -236,7 +243,7 @@ class Case:
         """With one more incident; the same one twice is once."""
         if incident in self.incidents:
             return self
-        return replace(self, incidents=(*self.incidents, incident))
+        return replace(self, incidents=(*self.incidents, incident), due=None)
 
     def rolled_back(self, block: int) -> Self:
         """As if nothing after `block` had happened."""
@@ -246,4 +253,4 @@ class Case:
         if (history, incidents, visible_by) == (self.history, self.incidents, self.visible_by):
             return self
         known = replace(self, history=history, incidents=incidents, visible_by=visible_by)
-        return replace(known, candidacy=None, attempts=0, not_before=0)
+        return replace(known, candidacy=None, due=None, attempts=0, not_before=0)

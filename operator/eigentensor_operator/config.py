@@ -12,8 +12,9 @@ from eth_utils.address import is_address, to_checksum_address
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eigentensor import merkle
+from eigentensor import economics, merkle
 from eigentensor.chain import Network, Tokens, load_account, to_wei
+from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
 from eigentensor.errors import ConfigError
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.pricing import Pricing
@@ -88,11 +89,13 @@ class Settings(BaseSettings):
     coin_price: Tokens = "1"
     max_operations: int = Field(10**15, gt=0)
     max_memory: int = Field(8 << 30, gt=0)
+    max_compile: float = Field(300, gt=0)
+    trial: float = Field(2, ge=0)
     capacity: int = Field(4, gt=0)
     operations_per_second: float = Field(1e9, gt=0)
     bytes_per_second: float = Field(1e8, gt=0)
     startup_seconds: float = Field(5, ge=0)
-    reserve: int = Field(3, ge=2)
+    reserve: int | None = Field(None, ge=LEAST_RESERVE)
     patience: int = Field(2, ge=0)
     verify: bool = True
 
@@ -142,7 +145,24 @@ class Settings(BaseSettings):
             coin_price=to_wei(self.coin_price, decimals),
         )
 
+    def reserve_in(self, p: Parameters) -> int:
+        """Blocks of `exec` that are kept for transactions in a market. Raises ConfigError where none is left to execute
+        in: every task would be declined."""
+        if p.max_exec < LEAST_EXEC:
+            raise ConfigError(
+                f"this market gives {p.max_exec} blocks to an execution, and {LEAST_RESERVE} are for transactions",
+                fix="Nobody can execute here: choose another market.",
+            )
+        kept = economics.reserve(p) if self.reserve is None else self.reserve
+        if kept >= p.max_exec:
+            raise ConfigError(
+                f"of the {p.max_exec} blocks that this market gives to an execution, {kept} are kept for transactions",
+                fix=f"Set {_PREFIX}RESERVE to at most {p.max_exec - 1}, or leave it out.",
+            )
+        return kept
+
     def policy(self, operator: str, network: Network) -> Policy:
+        """Raises what `reserve_in` raises."""
         return Policy(
             operator=operator,
             alone=merkle.operators_root([bytes.fromhex(operator[2:])]),
@@ -151,12 +171,14 @@ class Settings(BaseSettings):
             pricing=self.pricing(network.deployment.token_decimals),
             max_operations=self.max_operations,
             max_memory=self.max_memory,
+            max_compile=self.max_compile,
+            trial=self.trial,
             capacity=self.capacity,
             operations_per_second=self.operations_per_second,
             bytes_per_second=self.bytes_per_second,
             startup_seconds=self.startup_seconds,
             block_seconds=self.block_seconds,
-            reserve=self.reserve,
+            reserve=self.reserve_in(network.deployment.parameters),
             patience=self.patience,
             verify=self.verify,
         )

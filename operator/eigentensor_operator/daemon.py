@@ -14,12 +14,13 @@ from eigentensor.chain import Chain, Head
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
 from eigentensor_operator.case import SENT, URGENT, Step
-from eigentensor_operator.events import Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
+from eigentensor_operator.events import Checked, Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
 from eigentensor_operator.lanes import Lane
 from eigentensor_operator.metrics import AVS, Metrics
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason
-from eigentensor_operator.reading import seen_of, standing_at
+from eigentensor_operator.preparing import PLACES
+from eigentensor_operator.reading import deadlines_of, seen_of, standing_at
 from eigentensor_operator.state import Operator
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
@@ -35,18 +36,29 @@ class Daemon:
     """One operator. `run` returns when `stop` was called; a drained operator goes on serving what it accepted."""
 
     def __init__(
-        self, chain: Chain, store: Store, steps: Steps, policy: Policy, metrics: Metrics, drain_file: Path, poll: float
+        self,
+        chain: Chain,
+        store: Store,
+        steps: Steps,
+        policy: Policy,
+        metrics: Metrics,
+        drain_file: Path,
+        poll: float,
+        ready: Callable[[], None],
     ) -> None:
+        """`ready` is called once, when the device has passed its self-test."""
         self._chain = chain
         self._store = store
         self._steps = steps
         self._metrics = metrics
         self._drain_file = drain_file
         self._poll = poll
+        self._ready = ready
+        self._unfit: Exception | None = None
         self._log = structlog.get_logger()
         self._inbox: SimpleQueue[Callable[[], Event] | None] = SimpleQueue()
         self._stopping = False
-        self.operator = Operator(policy, store.cases())
+        self.operator = Operator(policy, store.cases(), testing=True)
         checkpoint = store.checkpoint
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
@@ -62,7 +74,7 @@ class Daemon:
             | dict.fromkeys(URGENT, urgent)
             | dict.fromkeys((Step.REVEAL, Step.SHOW), reveal)
             | dict.fromkeys((Step.PLAY, Step.TIMEOUT), games)
-            | {Step.EXECUTE: Lane("device", 1)}
+            | {Step.EXECUTE: Lane("device", 1), Step.PREPARE: Lane("prepare", sum(PLACES.values()))}
         )
         self.chain_pulse, self.gateway_pulse = Pulse(SILENCE), Pulse(SILENCE)
 
@@ -72,9 +84,15 @@ class Daemon:
         self._inbox.put(None)
 
     def run(self) -> None:
+        """What needs no device goes first: a reveal, an answer or a leaf that the journal holds is late sooner than the
+        self-test of a slow device is over. Raises what the self-test raised once nothing is at stake any more."""
         self._chain.sender.resume()
+        self._read()
+        self._lanes[Step.EXECUTE].put(self._test)
         next_read = next_ping = 0.0
         while not self._stopping:
+            if self._unfit is not None and self._has_finished():
+                raise self._unfit
             if time.monotonic() >= next_ping:
                 self._lanes[Step.UPLOAD].put(self._ping)
                 next_ping = time.monotonic() + PING
@@ -107,7 +125,8 @@ class Daemon:
                 complete = changes.complete
             if self._heads and self._heads[-1] != self._decided_at:
                 block, quiet = self._heads[-1].number, self._is_quiet
-                self._feed(events.Head(standing_at(self._chain, self.operator, block, quiet=quiet)))
+                standing = standing_at(self._chain, self.operator, block, quiet=quiet)
+                self._feed(events.Head(standing, deadlines_of(self._chain, self.operator)))
                 self._decided_at, self._is_quiet = self._heads[-1], True
                 self._checkpoint()
                 self.teller.stands(self.operator)
@@ -115,6 +134,9 @@ class Daemon:
         except ChainError as error:
             self.chain_pulse.miss()
             self._log.warning("chain unreachable", error=str(error))
+        except Exception:  # what a node says ends a look at the chain, never the daemon: its games go on
+            self.chain_pulse.miss()
+            self._log.exception("unexpected", step="read")
         self._metrics.lag.labels(AVS).set(self.chain_pulse.age)
 
     def _roll_back(self, block: int) -> None:
@@ -170,13 +192,14 @@ class Daemon:
 
     def _start(self, do: Do) -> None:
         case, head = self.operator.cases[do.task], self.operator.head
-        by = self.operator.deadline(case)
+        by, behind = self.operator.deadline(case), False
         self.teller.begun(do, case.refused)
         work = partial(self._steps.do, do.step, case, head)
         if do.game:
             game = self.operator.games[do.game]
-            by, work = game.last_block, partial(self._steps.play, do.step, game)
-        self._lanes[do.step].put(partial(self._perform, do, work), by)
+            by, behind = game.last_block, self.operator.is_beyond(game)
+            work = partial(self._steps.play, do.step, game)
+        self._lanes[do.step].put(partial(self._perform, do, work), by, behind=behind)
 
     def _perform(self, do: Do, work: Callable[[], Outcome]) -> None:
         """In a lane's thread."""
@@ -192,6 +215,26 @@ class Daemon:
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> Event:
         self.teller.concluded(step, outcome, seconds)
         return outcome
+
+    def _test(self) -> None:
+        """In the device's thread."""
+        try:
+            self._steps.test()
+            self._inbox.put(partial(self._tested, None))
+        except Exception as error:
+            self._inbox.put(partial(self._tested, error))
+
+    def _tested(self, error: Exception | None) -> Event:
+        self._unfit = error
+        if error is not None:
+            return Checked(Reason(Code.DEVICE, "a device that passes its self-test", " ".join(str(error).split())))
+        self._log.info("the device passed its self-test")
+        self._ready()
+        return Checked()
+
+    def _has_finished(self) -> bool:
+        """Whether the chain was read, and nothing more can come of what is at stake."""
+        return self._decided_at is not None and all(map(self.operator.is_finished, self.operator.cases.values()))
 
     def _ping(self) -> None:
         """In a lane's thread, now and then."""

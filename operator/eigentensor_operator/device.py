@@ -3,7 +3,7 @@
 import fcntl
 from dataclasses import dataclass
 
-from eigentensor import rechecked
+from eigentensor import rechecked, timed
 from eigentensor.bound import Bound, Tensors
 from eigentensor.cache import default_folder
 from eigentensor.program import Program, encode
@@ -24,9 +24,9 @@ class Device:
     unsafe: bool = False
     name: str = "CPU"
 
-    def compile(self, program: Program) -> None:
-        """Everything that can be done before an acceptance. Raises ExecutionError."""
-        compile_sandboxed(program, device=self.name, unsafe=self.unsafe)
+    def compile(self, program: Program, seconds: float) -> None:
+        """Compiles what the cache lacks of a program. Raises ExecutionError, LimitError after so many seconds."""
+        compile_sandboxed(program, seconds, device=self.name, unsafe=self.unsafe)
 
     def execute(self, bound: Bound, seconds: float, seed: bytes) -> Results:
         """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
@@ -37,6 +37,12 @@ class Device:
         return rechecked.execute(
             bound, rechecked.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
         )
+
+    def computing(self, program: Program, seconds: float) -> float:
+        """Seconds that the calls of an iteration are expected to take, by a sample of the kernels. Raises
+        ExecutionError, LimitError if the sample takes longer than `seconds`."""
+        within = rechecked.limits(self.memory, seconds)
+        return timed.computing(program, timed.sandboxed(within, device=self.name, unsafe=self.unsafe))
 
     def retrace(self, policy: Policy) -> Retrace:
         """What traces a program for a game; it may take as long as a clock could run. It raises ExecutionError."""

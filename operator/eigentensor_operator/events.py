@@ -1,6 +1,7 @@
 """What the machine is told, and what it asks for: plain values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eigentensor.chain import Order, Seeded, TaskEvent
@@ -42,15 +43,27 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """All events up to `standing.block` have been seen."""
+    """All events up to `standing.block` have been seen. `deadlines`: what the chain says at the head of own tasks of
+    which leaves were demanded."""
 
     standing: Standing
+    deadlines: Mapping[bytes, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The device's self-test is over; `fault` says why the device is not to be trusted, None: it passed."""
+
+    fault: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
+    """`compile_seconds` are expected of one processor."""
+
     task: bytes
     needs: Needs
+    compile_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +106,4 @@ class Drain:
 
 
 Outcome = Inspected | Looked | Executed | Done | Undone
-Event = Seen | Noted | RolledBack | Head | Outcome | Drain
+Event = Seen | Noted | RolledBack | Head | Checked | Outcome | Drain

@@ -4,13 +4,15 @@ Chain events only add facts; decisions follow at the head of the chain (`Head`) 
 Everything that must survive a restart is in `Case` and is written down before the actions of the same step are done.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from eigentensor import economics
 from eigentensor.chain import Ended, Moved, Opened, Seeded, State
-from eigentensor_operator import executing, playing, taking, verifying
+from eigentensor_operator import executing, playing, preparing, taking, verifying
 from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Step
 from eigentensor_operator.events import (
+    Checked,
     Do,
     Done,
     Drain,
@@ -31,7 +33,8 @@ from eigentensor_operator.state import Operator, Seed
 
 DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
 PAUSE = 8  # blocks between attempts at most
-_JUDGING = (Step.INSPECT, Step.FETCH, Step.EXECUTE)
+PROVEN = 4096  # programs that are known to run here
+_JUDGING = (Step.INSPECT, Step.FETCH, Step.PREPARE, Step.EXECUTE)
 
 
 def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
@@ -46,14 +49,17 @@ def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
 
 def _absorb(operator: Operator, event: Event) -> Operator:
     match event:
-        case Head(standing):
+        case Head(standing, deadlines):
             old = (
                 standing.block
                 - operator.policy.keep
                 - economics.lifetime(operator.policy.parameters, operator.policy.parameters.max_exec)
             )
             seeds = {number: seed for number, seed in operator.seeds.items() if number >= old}
-            return replace(operator, standing=standing, seeds=seeds)
+            asked = {u: replace(operator.cases[u], due=by) for u, by in deadlines.items() if u in operator.cases}
+            return replace(operator, standing=standing, seeds=seeds, cases={**operator.cases, **asked})
+        case Checked(fault):
+            return replace(operator, testing=False, faulty=fault or operator.faulty)
         case Drain():
             return replace(operator, draining=True)
         case RolledBack(block):
@@ -126,22 +132,30 @@ def _finished(operator: Operator, case: Case, event: Outcome) -> Operator:
     match event:
         case Undone(_, failed, reason):
             return _failed(operator, case, failed, reason)
-        case Inspected(_, needs):
-            case = replace(case, needs=needs)
+        case Inspected(_, needs, seconds):
+            case = replace(case, needs=needs, compile_seconds=seconds)
         case Looked(_, candidacy):
             case = replace(case, candidacy=candidacy)
         case Executed(_, seal):
             if case.seal is not None and case.seal.outputs_root != seal.outputs_root:
                 reason = Reason(Code.DEVICE, case.seal.outputs_root.hex(), seal.outputs_root.hex())
                 return replace(operator.replaced(replace(case, dropped=reason)), faulty=reason)
-            case = replace(case, seal=case.seal or seal)
+            operator, case = _proven(operator, case), replace(case, seal=case.seal or seal)
         case Done(_, Step.FETCH):
             case = replace(case, fetched=True)
+        case Done(_, Step.PREPARE):
+            operator = _proven(operator, case) if case.now.state is State.OPEN else operator  # others are not tried
+            case = replace(case, prepared=True)
         case Done(_, Step.HALT):
             case = replace(case, halted=True)
         case Done(_, done, block) if done in SENT and (block == 0 or case.now.block < block):
             return operator.replaced(replace(case, visible_by=block, not_before=operator.head + 1, attempts=0))
     return operator.replaced(replace(case, attempts=0, not_before=0))
+
+
+def _proven(operator: Operator, case: Case) -> Operator:
+    known = operator.proven if len(operator.proven) < PROVEN else frozenset()
+    return replace(operator, proven=known | {case.order.program})
 
 
 def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Operator:
@@ -152,7 +166,9 @@ def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Ope
         case = replace(case, dropped=case.dropped or reason) if reason.lasting else case
     elif judged and case.now.state is State.COMMITTED:
         case = replace(case, unanswered=reason)
-    elif failed in (Step.INSPECT, Step.FETCH):
+    elif failed is Step.PREPARE and reason.code is Code.COMPILE:
+        case = replace(case, compile_seconds=preparing.outlived(case.compile_seconds))
+    elif failed in (Step.INSPECT, Step.FETCH, Step.PREPARE):
         case = replace(case, refused=reason)
     if not (judged and reason.lasting):
         pause = 1 if failed in URGENT else min(1 << case.attempts, PAUSE)
@@ -166,7 +182,8 @@ def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Ope
 def _decide(operator: Operator) -> tuple[Operator, tuple[Do, ...]]:
     """Games first, then each task in the order of urgency; later ones see what earlier ones are about to do."""
     operator, actions = _decide_games(operator)
-    urgency = {uuid: _urgency(operator, case) for uuid, case in operator.cases.items()}
+    given = preparing.given(operator)
+    urgency = {uuid: _urgency(operator, case, given) for uuid, case in operator.cases.items()}
     for uuid in sorted(urgency, key=urgency.__getitem__):
         case = operator.cases[uuid]
         if _forgettable(operator, case):
@@ -193,10 +210,13 @@ def _decide_games(operator: Operator) -> tuple[Operator, list[Do]]:
     return replace(operator, games=games), actions
 
 
-def _urgency(operator: Operator, case: Case) -> tuple[int, int, bytes]:
-    """What was promised first, then answers, then what may be accepted; each by its deadline."""
-    kind = 0 if operator.role_in(case) else 2 if case.now.state is State.OPEN else 1
-    return kind, operator.deadline(case), case.uuid
+def _urgency(operator: Operator, case: Case, given: Mapping[str, float]) -> tuple[int, float, float, int, bytes]:
+    """What was promised first, then answers, then what may be accepted; each by its deadline. Of what may be accepted
+    comes first what is of clients that were given the least, then what costs the least to look at."""
+    deadline = operator.deadline(case)
+    if case.now.state is State.OPEN and not operator.role_in(case):
+        return 2, given.get(case.order.client, 0.0), operator.compiling(case), deadline, case.uuid
+    return 0 if operator.role_in(case) else 1, 0.0, 0.0, deadline, case.uuid
 
 
 def _convicted(operator: Operator, case: Case) -> bool:

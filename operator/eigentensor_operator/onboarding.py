@@ -26,7 +26,8 @@ _WORDS = {Status.DONE: "done", Status.TODO: "to do", Status.WAITING: "waits", St
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps at the head `block`, whose successors come every `block_seconds`; `now` is when that was asked."""
+    """Steps at the head `block`, whose successors come every `block_seconds`; `now` is when that was asked. An operator
+    that is away for `outage` blocks may be convicted."""
 
     owner: str
     signer: str
@@ -34,6 +35,7 @@ class Plan:
     block_seconds: float
     now: datetime
     steps: tuple[Step, ...]
+    outage: int
 
     @property
     def complete(self) -> bool:
@@ -61,6 +63,9 @@ class Plan:
             until = f"until block {step.until}, about {self.date(step.until):%Y-%m-%d %H:%M} UTC" if step.until else ""
             more = "; ".join(part for part in (until, step.why) if part and step.status is not Status.DONE)
             yield f"{_WORDS[step.status]:<8}{step.name}: {step.what}{f' ({more})' if more else ''}"
+        if self.signer:  # who leaves has nothing before it
+            seconds = math.floor(self.outage * self.block_seconds)
+            yield f"away    an operator that is away for {self.outage} blocks, about {seconds} s, may be convicted"
 
     def to_json(self, chain: Survey) -> "schemas.OperatorPlan":
         """`eigentensor.operator-plan/2`."""
@@ -70,6 +75,7 @@ class Plan:
             "signer": self.signer,
             "block": self.block,
             "complete": self.complete,
+            "outage": self.outage,
             "steps": [self._step(chain, step) for step in self.steps],
         }
 
@@ -86,7 +92,8 @@ class Plan:
 
 
 def plan_of(chain: Survey, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
-    return Plan(findings.owner, signer, findings.block, chain.block_seconds(), datetime.now(UTC), tuple(steps))
+    outage = economics.outage(chain.deployment.parameters)
+    return Plan(findings.owner, signer, findings.block, chain.block_seconds(), datetime.now(UTC), tuple(steps), outage)
 
 
 def written(chain: Survey, call: Call) -> "schemas.OwnerCall":

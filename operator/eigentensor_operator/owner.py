@@ -86,6 +86,7 @@ def up(
             magnitude=part,
             metadata=metadata,
         )
+        settings.reserve_in(chain.deployment.parameters)
         onboarding.check_market(chain)
         if not dry_run and not account.is_cold:
             account.settle()

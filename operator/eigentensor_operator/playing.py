@@ -16,6 +16,6 @@ def next_step(operator: Operator, game: Game) -> Step | None:
     if game.doing is not None or head < max(game.visible_by, game.not_before):
         return None
     in_time = head < game.last_block
-    if game.awaits(me):
-        return Step.PLAY if in_time else None
+    if game.awaits(me):  # a faulty device plays on: the clock alone would convict it as well
+        return Step.PLAY if in_time and not operator.testing else None
     return None if in_time else Step.TIMEOUT

@@ -7,10 +7,14 @@ from enum import StrEnum
 from eigentensor import economics
 from eigentensor.chain import NONE, Domain, Order
 from eigentensor.economics import Parameters
+from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
+from eigentensor.tracing.computed import MANY
 from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 
 SEMANTICS = 1
+SUSPECT = 8  # times as much as is reckoned, a program may compute: what would be late then is timed first
+MOVES = 8  # of an executor that show tensors, in one game: where not all fit its memory, each may be made anew
 ROUNDING = 2  # wei of stake: a lock is rounded up to shares, what is free is rounded down
 _DIGITS = 3  # of a price that is published
 
@@ -39,6 +43,8 @@ class Code(StrEnum):
     BINDINGS = "bindings"
     WORK = "work"
     MEMORY = "memory"
+    COMPILE = "compile"
+    TRIAL = "trial"
     EXECUTION = "execution"
     LATE = "late"
     SEAL = "seal"
@@ -69,6 +75,8 @@ class Policy:
     pricing: Pricing = field(default_factory=Pricing)
     max_operations: int = 10**15
     max_memory: int = 8 << 30
+    max_compile: float = 300.0  # seconds of compiling one program
+    trial: float = 2.0  # seconds of an execution, up to which a program is tried before its first acceptance
     capacity: int = 4  # tasks accepted and not yet committed
     operations_per_second: float = 1e9
     bytes_per_second: float = math.inf  # of buffers that are read, moved and written
@@ -85,12 +93,26 @@ class Policy:
         computing = needs.operations / self.operations_per_second
         return self.startup_seconds + computing + needs.memory / self.bytes_per_second
 
-    def conditions(self, needs: Needs, gas_price: int) -> Conditions:
-        return Conditions(self.seconds(needs), gas_price, self.block_seconds)
+    def is_cheap(self, needs: Needs) -> bool:
+        """Whether it is executed once before it is accepted."""
+        return self.seconds(needs) - self.startup_seconds <= self.trial
+
+    def conditions(self, needs: Needs, gas_price: int, compiling: float = 0.0) -> Conditions:
+        return Conditions(self.seconds(needs) + compiling, gas_price, self.block_seconds)
+
+    def defending(self, needs: Needs) -> float:
+        """Seconds that all moves take in as many games about a right result as there may be at once, with tracing."""
+        startup = self.startup_seconds if needs.game > MANY else 0.0
+        traces = 1 if needs.written <= MEMORY else 1 + economics.GAMES * MOVES
+        games = economics.GAMES * (startup + needs.game / self.operations_per_second)
+        return traces * self.seconds(needs) + games
 
     def blocks(self, needs: Needs) -> int:
         """Blocks in which an execution is expected to end, transactions not counted."""
-        return math.ceil(self.seconds(needs) / self.block_seconds)
+        return self.in_blocks(self.seconds(needs))
+
+    def in_blocks(self, seconds: float) -> int:
+        return math.ceil(seconds / self.block_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +197,25 @@ def refuse_needs(policy: Policy, order: Order, needs: Needs) -> Reason | None:
     """Why the work can never suit this operator: known once the program is."""
     if policy.blocks(needs) + policy.reserve > order.exec:
         return Reason(Code.EXEC, f"{policy.blocks(needs) + policy.reserve} blocks", f"{order.exec} blocks")
+    clock = economics.clock(policy.parameters, order.exec)
+    if (defending := math.ceil(policy.defending(needs) / policy.block_seconds) + policy.reserve) > clock:
+        needed = f"{defending} blocks for the moves of {economics.GAMES} games at once"
+        return Reason(Code.DISPUTE, needed, f"a clock of {clock} blocks")
     return refuse_size(policy, needs)
+
+
+def is_close(policy: Policy, order: Order, needs: Needs) -> bool:
+    """Whether work that suits would be late, were its kernels slower than counts say."""
+    slower = policy.seconds(replace(needs, operations=SUSPECT * needs.operations))
+    return math.ceil(slower / policy.block_seconds) + policy.reserve > order.exec
+
+
+def refuse_timed(policy: Policy, order: Order, needs: Needs, computing: float) -> Reason | None:
+    """Why the work does not suit, though it seemed so: by a sample its calls take so many seconds."""
+    seconds = policy.seconds(replace(needs, operations=0)) + computing
+    if (blocks := math.ceil(seconds / policy.block_seconds) + policy.reserve) > order.exec:
+        return Reason(Code.EXEC, f"{blocks} blocks, by a sample of its kernels", f"{order.exec} blocks")
+    return None
 
 
 def refuse_size(policy: Policy, needs: Needs) -> Reason | None:
@@ -185,6 +225,14 @@ def refuse_size(policy: Policy, needs: Needs) -> Reason | None:
     if needs.memory > policy.max_memory:
         return Reason(Code.MEMORY, f"{needs.memory} bytes", f"{policy.max_memory} bytes")
     return None
+
+
+def refuse_compiling(policy: Policy, seconds: float) -> Reason | None:
+    """Why the program takes too long to compile."""
+    if seconds <= policy.max_compile:
+        return None
+    needed = f"{seconds:.0f}" if math.isfinite(seconds) else f"more than {policy.max_compile:.0f}"
+    return Reason(Code.COMPILE, f"{needed} seconds of compiling", f"{policy.max_compile:.0f} seconds")
 
 
 def refuse_now(policy: Policy, order: Order, standing: Standing, promised: Claims) -> Reason | None:
@@ -219,9 +267,12 @@ def refuse_deposit(standing: Standing, amount: int, promised: Claims) -> Reason 
     return None
 
 
-def refuse_price(policy: Policy, order: Order, standing: Standing, needs: Needs) -> Reason | None:
-    """Why the price is too low at this head. It lasts if the order's highest is, were gas for nothing."""
-    conditions, price = policy.conditions(needs, standing.gas_price), price_at(order, standing.block + 1)
+def refuse_price(
+    policy: Policy, order: Order, standing: Standing, needs: Needs, compiling: float = 0.0
+) -> Reason | None:
+    """Why the price is too low at this head, for the execution and for so many seconds of compiling. It lasts if the
+    order's highest is, were gas for nothing."""
+    conditions, price = policy.conditions(needs, standing.gas_price, compiling), price_at(order, standing.block + 1)
     if _pays(policy, order, conditions, price):
         return None
     least = price_policy(policy.pricing, policy.parameters, order, conditions)
@@ -242,14 +293,16 @@ def readable(amount: int) -> int:
 
 
 def refuse_check(
-    policy: Policy, order: Order, standing: Standing, needs: Needs, price: int, blocks: int
+    policy: Policy, order: Order, standing: Standing, needs: Needs, price: int, blocks: int, compiling: float = 0.0
 ) -> Reason | None:
     """Why a check of what was accepted at `price` is not worth its fee, or cannot be done in the `blocks` that are left
-    for the answer."""
-    conditions = policy.conditions(needs, standing.gas_price)
+    for the answer, with so many seconds of compiling."""
+    if (no := refuse_compiling(policy, compiling)) is not None:
+        return no
+    conditions = policy.conditions(needs, standing.gas_price, compiling)
     costs = check_costs(policy.pricing, policy.parameters, order, conditions, price)
     if (asked := asking(policy.pricing, costs)) > order.check_fee:
         return Reason(Code.PRICE, f"{readable(asked)} wei", f"{order.check_fee} wei")
-    if (needed := policy.blocks(needs) + policy.reserve) > blocks:
+    if (needed := policy.blocks(needs) + policy.in_blocks(compiling) + policy.reserve) > blocks:
         return Reason(Code.EXEC, f"{needed} blocks", f"{blocks} blocks")
     return refuse_size(policy, needs)

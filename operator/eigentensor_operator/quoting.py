@@ -102,10 +102,11 @@ class Prices:
 def prices(measured: Measured, deployment: Deployment, settings: Settings, gas_price: int) -> Prices:
     """What the machine asks for each measured program, as the daemon will expect it to take by these rates."""
     p, rows = deployment.parameters, []
+    reserve = settings.reserve_in(p)
     pricing = settings.pricing(deployment.token_decimals)
     for timing in measured.timings:
         seconds = measured.seconds_of(timing.needs)
-        exec_ = min(p.max_exec, math.ceil(seconds / settings.block_seconds) + settings.reserve)
+        exec_ = min(p.max_exec, math.ceil(seconds / settings.block_seconds) + reserve)
         conditions = Conditions(seconds, gas_price, settings.block_seconds)
         rows.append(Row(timing, exec_, _quote(pricing, p, exec_, conditions)))
     return Prices(measured, deployment, pricing, gas_price, tuple(rows))

@@ -58,6 +58,13 @@ def standing_at(chain: c.Chain, operator: Operator, block: int, *, quiet: bool) 
     return standing_of(chain, operator.policy, block, chain.address, last)
 
 
+def deadlines_of(chain: c.Reader, operator: Operator) -> dict[bytes, int]:
+    """The chain's deadlines of own results of which leaves were demanded. Raises ChainError."""
+    revealed = (case for case in operator.cases.values() if operator.mine(case) and case.now.state is State.REVEALED)
+    demanded = (case.uuid for case in revealed if any(isinstance(e, c.Demanded) for e in case.incidents))
+    return {uuid: chain.deadline_of(uuid) for uuid in demanded}
+
+
 def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:
     """Where the operator stands at the head `block`, if `signer` acts for it. Raises ChainError.
 

@@ -150,6 +150,8 @@ class OperatorPlan(TypedDict):
     """The block as of which this is told."""
     complete: bool
     """Whether all steps are done."""
+    outage: int
+    """An operator that is away for so many blocks may be convicted: it can miss a reveal, or a clock."""
     steps: list[PlanStep]
     """In their order."""
 

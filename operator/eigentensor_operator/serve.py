@@ -26,20 +26,19 @@ from eigentensor_operator.store import Store
 
 
 def serve(settings: Settings) -> None:
-    """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, ExecutionError before it is ready."""
+    """Runs an operator until SIGTERM or SIGINT. Raises ConfigError, ChainError, NoSandbox before it begins, and
+    ExecutionError if its device fails the self-test, when nothing is at stake any more."""
     configure_logs(settings)
     os.umask(0o077)  # a salt that others can read hides nothing
     log = structlog.get_logger()
     network = Network.load(settings.network)
     account = settings.account()
+    operator = settings.address or account.address
+    policy = settings.policy(operator, network)
     if not settings.unsafe_no_sandbox:
         available()
     device = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
-    device.check()
-    log.info("the device passed its self-test")
 
-    operator = settings.address or account.address
-    policy = settings.policy(operator, network)
     chain = Chain(
         network, account, settings.data_dir / "transactions.sqlite",
         patience=max(10.0, 3 * settings.block_seconds), deadline=max(60.0, 10 * settings.block_seconds),
@@ -53,9 +52,13 @@ def serve(settings: Settings) -> None:
     gateway = GatewayClient(network.gateway_url, LocalStore(settings.data_dir / "blobs"), limit=settings.max_memory)
     metrics = Metrics(network.deployment.token_symbol)
     steps = Steps(chain, gateway, device, Shelf(settings.data_dir / "results"), policy, settings.drain_file)
-    daemon = Daemon(chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds)
+    daemon = Daemon(
+        chain, store, steps, policy, metrics, settings.drain_file, settings.poll_seconds,
+        lambda: log.info(
+            "ready", operator=operator, signer=account.address, network=network.name, node_port=node.port
+        ),
+    )  # fmt: skip
 
-    metrics.selftest.labels(AVS).set(1)
     metrics.score.labels(AVS).set(100)  # nothing accepted, nothing missed
     node = NodeServer(node_app(lambda: services_of(daemon, device.name), metrics), settings.host, settings.port)
 
@@ -65,7 +68,7 @@ def serve(settings: Settings) -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    log.info("ready", operator=operator, signer=account.address, network=network.name, node_port=node.port)
+    log.info("started", operator=operator, node_port=node.port)
     try:
         daemon.run()
     finally:
@@ -79,6 +82,7 @@ def serve(settings: Settings) -> None:
 def services_of(daemon: Daemon, device: str) -> list[Service]:
     teller = daemon.teller
     trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
+    trusted = Status.INITIALIZING if daemon.operator.testing else trusted
     backed = Status.DOWN if HINDERING & teller.alarms.keys() else Status.UP
     in_time = Status.DOWN if teller.is_pressed else Status.UP
     return [

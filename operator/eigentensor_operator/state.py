@@ -29,7 +29,8 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`faulty` once the device gave a wrong result: then nothing more is accepted or answered."""
+    """`faulty` once the device gave a wrong result: then nothing more is executed, accepted or answered. While its
+    self-test is under way (`testing`) all that needs no device is done."""
 
     policy: Policy
     cases: Mapping[bytes, Case] = field(default_factory=dict)
@@ -38,6 +39,8 @@ class Operator:
     standing: Standing | None = None
     draining: bool = False
     faulty: Reason | None = None
+    testing: bool = False
+    proven: frozenset[bytes] = frozenset()  # programs that ran here since the start, or were tried
 
     def replaced(self, case: Case) -> "Operator":
         return replace(self, cases={**self.cases, case.uuid: case})
@@ -59,6 +62,20 @@ class Operator:
         return is_unanswered and self.policy.verify and not self.mine(case) and self.is_drawn(case) is not False
 
     # ---- One task ----
+
+    def is_prepared(self, case: Case) -> bool:
+        """Whether the task's program is compiled, and before an acceptance was tried: for another task, too, unless
+        this one leaves so little time that its own repeats have to be timed."""
+        if case.prepared or case.order.program not in self.proven:
+            return case.prepared
+        return case.now.state is not State.OPEN or not (
+            case.needs is not None and rules.is_close(self.policy, case.order, case.needs)
+        )
+
+    def compiling(self, case: Case) -> float:
+        """Seconds that are expected to be spent on compiling the task's program yet."""
+        is_compiled = case.prepared or case.order.program in self.proven
+        return 0.0 if is_compiled else case.compile_seconds
 
     def mine(self, case: Case) -> bool:
         return case.executor == self.policy.operator
@@ -122,6 +139,11 @@ class Operator:
         mine = (g for g in self.games.values() if me in (g.position.executor, g.position.challenger))
         return [game for game in mine if not game.ended]
 
+    def is_beyond(self, game: Game) -> bool:
+        """Whether as many older games about its task are open as a policy promises to play at once. It waits for them:
+        what lapses in a flood is then a crowded game, which costs those who flood more than it brings."""
+        return sum(g.task == game.task and g.number < game.number for g in self.open_games()) >= economics.GAMES
+
     def turns(self) -> Iterator[Turn]:
         """What this operator is to do in disputes."""
         for game in self.open_games():
@@ -155,7 +177,8 @@ class Operator:
             committed = case.now.state is State.COMMITTED and not self.mine(case)
             drawn = case.candidacy is not None and case.candidacy.index is not None
             failed = case.unanswered is not None and case.unanswered.lasting
-            begun = case.fetched or case.doing in (Step.FETCH, Step.EXECUTE)  # a lost race may have fetched it too
+            is_busy = case.doing in (Step.FETCH, Step.PREPARE, Step.EXECUTE)
+            begun = case.fetched or is_busy  # a lost race may have fetched it too
             if committed and drawn and begun and case.seal is None and not failed:
                 yield case
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from eigentensor import economics
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import NONE, Admission, Chain, Decline, Mined, Opening, Order, State, commitment
 from eigentensor.dispute import refuse
@@ -16,6 +19,8 @@ from eigentensor.errors import (
     ChainError,
     EigenTensorError,
     ExecutionError,
+    LimitError,
+    NoSandbox,
     NotDisputable,
     ProgramError,
     StoreError,
@@ -23,8 +28,12 @@ from eigentensor.errors import (
     WrongBits,
 )
 from eigentensor.player import Player
+from eigentensor.program import Program
+from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
+from eigentensor_operator import policy as rules
+from eigentensor_operator import preparing
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
@@ -35,6 +44,7 @@ from eigentensor_operator.verifying import CANDIDATES, candidacy_of
 
 _TEXT = 200  # the longest text of a published reason
 _LOADED = 4  # tasks of which the tensors stay in memory
+_TRIED_BYTES = 64 << 20  # of a task whose results stay there from its trial to its execution
 
 
 class Steps:
@@ -50,12 +60,14 @@ class Steps:
         self._policy = policy
         self._drain_file = drain_file
         self._bound: OrderedDict[bytes, Bound] = OrderedDict()
+        self._tried: OrderedDict[bytes, Results] = OrderedDict()
         self._loading = threading.Lock()
         public = partial(fetch_results, gateway)
         self._player = Player(chain, policy.operator, self._load, device.retrace(policy), public=public)
         self._doing: Mapping[Step, Callable[[Case, int], Outcome]] = {
             Step.INSPECT: self._inspect,
             Step.FETCH: self._fetch,
+            Step.PREPARE: self._prepare,
             Step.DECLINE: self._decline,
             Step.EXECUTE: self._execute,
             Step.SEED: self._seed,
@@ -94,6 +106,10 @@ class Steps:
         except EigenTensorError as error:
             return Undone(game.task, step, reason_of(error), game.number)
 
+    def test(self) -> None:
+        """Raises ExecutionError unless the device gives the reference's bits; it may take minutes."""
+        self._device.check()
+
     def ping(self) -> None:
         """Raises StoreError unless the gateway answers."""
         self._gateway.network()
@@ -102,19 +118,65 @@ class Steps:
         """Frees what is kept for a task that is over."""
         with self._loading:
             self._bound.pop(task, None)
+            self._tried.pop(task, None)
         self._shelf.drop(task)
 
     # ---- Data and execution ----
 
     def _inspect(self, case: Case, _: int) -> Outcome:
         program = fetch_program(self._gateway, case.order)
-        if (reason := refuse(program, case.order.repeat)) is not None:
+        clock = economics.clock(self._policy.parameters, case.order.exec) * self._policy.block_seconds
+        if (reason := refuse(program, case.order.repeat, clock)) is not None:
             raise NotDisputable(reason)
-        return Inspected(case.uuid, needs_of(program, case.order.repeat))
+        return Inspected(case.uuid, needs_of(program, case.order.repeat), preparing.compile_seconds(program))
 
     def _fetch(self, case: Case, _: int) -> Outcome:
-        self._device.compile(self._load(case.uuid, case.order).program)
+        self._load(case.uuid, case.order)
         return Done(case.uuid, Step.FETCH)
+
+    def _prepare(self, case: Case, _: int) -> Outcome:
+        bound, failed = self._load(case.uuid, case.order), partial(Undone, case.uuid, Step.PREPARE)
+        try:
+            self._device.compile(bound.program, preparing.limit(self._policy, case.compile_seconds))
+        except LimitError as error:
+            return failed(Reason(Code.COMPILE, "a program that is compiled in time", _said(error), lasting=False))
+        if case.now.state is State.OPEN:
+            try:
+                self._try(case, bound)
+                late = self._late(case, bound.program)
+            except (WrongBits, NoSandbox):
+                raise
+            except Exception as error:  # whatever it is, after the acceptance it would cost the penalty
+                return failed(Reason(Code.TRIAL, "a program that can be executed", _said(error)))
+            if late is not None:
+                return failed(late)
+        return Done(case.uuid, Step.PREPARE)
+
+    def _try(self, case: Case, bound: Bound) -> None:
+        """Executes what is cheap, for good; of the rest everything that it reads and writes gets its shape."""
+        assert case.needs is not None
+        policy, program = self._policy, bound.program
+        if not policy.is_cheap(case.needs):
+            shapes = [*(b.shape for b in program.buffers), *(r.shape for r in program.results)]
+            for shape in shapes:
+                np.broadcast_to(np.int64(0), shape)
+            return
+        seconds = (case.order.exec - policy.reserve) * policy.block_seconds
+        results = self._device.execute(bound, seconds, secrets.token_bytes(32))
+        if case.needs.memory <= _TRIED_BYTES:
+            with self._loading:
+                self._tried[case.uuid] = results
+                while len(self._tried) > _LOADED:
+                    self._tried.popitem(last=False)
+
+    def _late(self, case: Case, program: Program) -> Reason | None:
+        """Why a program that would be late if it were slow is: a sample of its kernels is timed."""
+        assert case.needs is not None
+        policy, order = self._policy, case.order
+        if policy.is_cheap(case.needs) or not rules.is_close(policy, order, case.needs):
+            return None  # it was executed, or has time to spare
+        seconds = self._device.computing(program, order.exec * policy.block_seconds) * order.repeat
+        return rules.refuse_timed(policy, order, case.needs, seconds)
 
     def _load(self, task: bytes, order: Order) -> Bound:
         """What the order names; from the local store, once it was fetched."""
@@ -133,7 +195,10 @@ class Steps:
         bound = self._load(case.uuid, case.order)
         last = case.check_by(self._policy) if case.now.state is State.COMMITTED else case.deadline(self._policy)
         seconds = max(1, last - head) * self._policy.block_seconds
-        results = self._device.execute(bound, seconds, secrets.token_bytes(32))
+        with self._loading:
+            results = self._tried.pop(case.uuid, None)
+        if results is None:
+            results = self._device.execute(bound, seconds, secrets.token_bytes(32))
         root = self._shelf.keep(case.uuid, bound.program, results)
         return Executed(case.uuid, Seal(root, secrets.token_bytes(32)))
 
@@ -201,7 +266,7 @@ class Steps:
 
 def reason_of(error: EigenTensorError) -> Reason:
     """What an error means for a task; lasting where the same would happen again."""
-    said = " ".join(str(error).split())
+    said = _said(error)
     match error:
         case WrongBits():
             return Reason(Code.DEVICE, "the reference's bits", said)
@@ -214,7 +279,7 @@ def reason_of(error: EigenTensorError) -> Reason:
         case BindingError():
             return Reason(Code.BINDINGS, "tensors and variables that fit the program", said)
         case BlobTooLarge():
-            return Reason(Code.MEMORY, "smaller blobs", said)
+            return Reason(Code.MEMORY, "smaller blobs", said, lasting=False)  # so a gateway says
         case TensorFileError():
             return Reason(Code.DATA, "a safetensors file", said)
         case StoreError():
@@ -223,6 +288,10 @@ def reason_of(error: EigenTensorError) -> Reason:
             return Reason(Code.CHAIN, "the market's consent", said, lasting=False)
         case _:
             return Reason(Code.EXECUTION, "no error", said)
+
+
+def _said(error: Exception) -> str:
+    return " ".join((str(error) or repr(error)).split())
 
 
 def admission_of(operators: bytes) -> Admission:

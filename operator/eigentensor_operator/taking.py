@@ -6,6 +6,7 @@ from eigentensor.program.cost import Needs
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.preparing import may_prepare
 from eigentensor_operator.state import Operator
 
 DOWNLOADS = 2  # at a time
@@ -21,6 +22,8 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
         return replace(operator.faulty, lasting=False)
     if operator.draining:
         return Reason(Code.DRAINING, "an operator that accepts", "draining", lasting=False)
+    if operator.testing:
+        return None
     no = rules.refuse_order(policy, case.order) or rules.refuse_now(policy, case.order, standing, operator.claims())
     if no is not None:
         return no
@@ -28,13 +31,16 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
         return Step.INSPECT if may_download(operator) else None
     no = (
         rules.refuse_needs(policy, case.order, case.needs)
-        or rules.refuse_price(policy, case.order, standing, case.needs)
+        or rules.refuse_compiling(policy, operator.compiling(case))
+        or rules.refuse_price(policy, case.order, standing, case.needs, operator.compiling(case))
         or _refuse_queue(operator, case, case.needs)
     )
     if no is not None:
         return no
     if not case.fetched:
         return Step.FETCH if may_download(operator) else None
+    if not operator.is_prepared(case):
+        return Step.PREPARE if may_prepare(operator, case) else None
     return Step.ACCEPT
 
 

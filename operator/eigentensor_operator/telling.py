@@ -135,7 +135,7 @@ class Teller:
                 self._log.info("not answered", task=uuid.hex(), **_words(case.unanswered))
         if after.faulty is not None and before.faulty is None:
             self._log.error("device is faulty", **_words(after.faulty))
-        self._metrics.selftest.labels(AVS).set(after.faulty is None)
+        self._metrics.selftest.labels(AVS).set(after.faulty is None and not after.testing)
 
     def begun(self, do: Do, refused: Reason | None) -> None:
         if do.step is Step.DECLINE and refused is not None:

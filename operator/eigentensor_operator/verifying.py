@@ -12,6 +12,7 @@ from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed
 from eigentensor_operator.policy import Code, Reason, Standing
+from eigentensor_operator.preparing import may_prepare
 from eigentensor_operator.state import Operator
 from eigentensor_operator.taking import may_download
 
@@ -65,6 +66,9 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
         return Reason(Code.DRAINING, "an operator that answers", "draining", lasting=False)
     if not standing.member:
         return Reason(Code.MEMBERSHIP, "a member of the operator set", "not a member", lasting=False)
+    backing = standing.backing
+    if backing.lasting < (needed := standing.seats * backing.seat_stake):
+        return Reason(Code.SEATS, f"{needed} wei of stake for its seats", f"{backing.lasting} wei", lasting=False)
     lower = sum(answer.index < candidacy.index for answer in case.answers())
     if lower >= case.order.verifiers:
         return Reason(Code.RANK, f"one of the {case.order.verifiers} lowest answers", f"{lower} lower ones", False)
@@ -73,6 +77,8 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
         return no
     if case.seal is not None:
         return Step.ANSWER
+    if operator.testing:
+        return None
     if case.needs is None:
         return Step.INSPECT if may_download(operator) else None
     return _prepare(operator, case, case.needs, standing, candidacy.rank)
@@ -80,18 +86,21 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
 
 def _prepare(operator: Operator, case: Case, needs: Needs, standing: Standing, rank: int) -> Step | Reason | None:
     """The work of an answer, behind what was promised. Those whom enough others precede wait as long as they can."""
-    policy, left = operator.policy, case.check_by(operator.policy) - operator.head
-    no = rules.refuse_check(policy, case.order, standing, needs, case.price, left)
+    policy, left, compiling = operator.policy, case.check_by(operator.policy) - operator.head, operator.compiling(case)
+    no = rules.refuse_check(policy, case.order, standing, needs, case.price, left, compiling)
     if no is not None:
         return no
-    spare = left - policy.blocks(needs) - policy.reserve
+    work = policy.blocks(needs) + policy.in_blocks(compiling)
+    spare = left - work - policy.reserve
     if rank >= case.order.verifiers and spare > policy.patience:
         return None
     slack = operator.slack()
-    if slack is not None and slack < policy.blocks(needs):
+    if slack is not None and slack < work:
         return None
     if not case.fetched:
         return Step.FETCH if may_download(operator) else None
+    if not operator.is_prepared(case):
+        return Step.PREPARE if may_prepare(operator, case) else None
     return None if operator.doing(Step.EXECUTE) else Step.EXECUTE
 
 

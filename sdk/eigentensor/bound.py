@@ -1,6 +1,10 @@
-"""What an order names, fetched by its roots and held to its program, to be executed; and results by theirs."""
+"""What an order names, fetched by its roots and held to its program, to be executed; and results by theirs.
 
-from collections.abc import Mapping
+A bindings root fixes names, dtypes and bytes of tensors. Their shapes, their order in a file and what else its header
+says are not in it: every file that has the root is as good as any other, and the program gives the shapes.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,13 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import NONE, Order
-from eigentensor.errors import BindingError, WrongResult
+from eigentensor.errors import BindingError, TensorFileError, WrongResult
 from eigentensor.program import Kind, Program, Role, decode
-from eigentensor.program.binding import Results, bind
-from eigentensor.store import GatewayClient, load_safetensors
+from eigentensor.program.binding import Results, bind, shaped, shaped_results
+from eigentensor.store import GatewayClient
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import decode_results, decode_variables
+from eigentensor.store.tensors import load_flat
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 
@@ -48,30 +53,26 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
     files: list[Path] = []
     roots = {Role.INPUT: order.inputs, Role.WEIGHT: order.weights, Role.STATE: order.states}
     for role, root in roots.items():
-        part: dict[str, np.ndarray[Any, Any]] = {}
         if root != NONE:
             files.append(gateway.fetch(root))
-            part = load_safetensors(files[-1])
-        expected = program.named(role)
-        if part.keys() != expected.keys():  # a dispute opens a tensor under the root of its role
-            raise BindingError(
-                f"{role.name.lower()} tensors: given {', '.join(sorted(part)) or 'none'}",
-                fix=f"The program has {', '.join(sorted(expected)) or 'none'}.",
-            )
-        tensors |= part
+            tensors |= _loaded(gateway, files[-1], program, role, root)
+        else:
+            _check_names(role, (), program.named(role))
     variables: dict[str, int] = {}
     if order.variables not in (NONE, merkle.variables_root({})):
         variables = decode_variables(gateway.fetch(order.variables).read_bytes())
     bind(program, tensors, variables, order.repeat)
-    for role, root in roots.items():
-        # A file can have the name and other dtypes than the program: bfloat16 and uint16 look alike once they are read.
-        if root != NONE and merkle.role_root(program, role, tensors) != root:
-            gateway.store.discard(root)
-            raise BindingError(
-                f"the program's {role.name.lower()} tensors do not have the order's root {root.hex()}",
-                fix="Their file has other dtypes than the program, or was damaged in the cache, which forgets it now.",
-            )
     return Bound(program, tuple(files), tensors, variables, order.repeat)
+
+
+def load_role(path: Path, program: Program, role: Role) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs, weights or states of a program in a file that has their bindings root, in the program's shapes.
+
+    Raises TensorFileError for no safetensors file, BindingError for other names, dtypes or numbers of elements.
+    """
+    found = load_flat(path)
+    _check_names(role, found, program.named(role))
+    return shaped(program, found)
 
 
 def fetch_results(
@@ -98,14 +99,41 @@ def fetch_kind(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs, or the new states, that have a bindings root. Raises as `fetch_results`."""
     expected = program.outputs if kind is Kind.OUTPUT else program.new_states
-    tensors = load_safetensors(gateway.fetch(root, progress)) if expected else {}
     try:
-        tensors = {result.name: tensors[result.name].reshape(result.shape) for result in expected.values()}
-    except (KeyError, ValueError) as error:
-        raise WrongResult(f"the result does not fit the program: {error}") from None
+        found = load_flat(gateway.fetch(root, progress)) if expected else {}
+        _check_names(kind, found, expected)
+        tensors = shaped_results(program, kind, found)
+    except (BindingError, TensorFileError) as error:
+        raise WrongResult(f"the result does not fit the program: {error.what}") from None
     if merkle.kind_root(program, kind, tensors) != root:
         raise WrongResult(
             f"the {kind.name.lower()} tensors do not have the revealed root {root.hex()}",
             fix="Its executor revealed something that is no result of this program.",
         )
     return tensors
+
+
+def _loaded(
+    gateway: GatewayClient, path: Path, program: Program, role: Role, root: bytes
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of a file that was fetched by their root; the cache forgets one that does not have it any more."""
+    try:
+        tensors = load_role(path, program, role)
+        if merkle.role_root(program, role, tensors) != root:
+            raise BindingError(
+                f"the program's {role.name.lower()} tensors do not have the order's root {root.hex()}",
+                fix="Their file was damaged in the cache, which forgets it now.",
+            )
+    except (BindingError, TensorFileError):
+        gateway.store.discard(root)
+        raise
+    return tensors
+
+
+def _check_names(part: Role | Kind, given: Iterable[str], expected: Iterable[str]) -> None:
+    """A dispute opens a tensor under the root of its role: there must be no other in the file."""
+    if set(given) != set(expected):
+        raise BindingError(
+            f"{part.name.lower()} tensors: given {', '.join(sorted(given)) or 'none'}",
+            fix=f"The program has {', '.join(sorted(expected)) or 'none'}.",
+        )

@@ -200,6 +200,7 @@ class GatewayError(StoreError):
 
 class ChainError(EigenTensorError):
     exit_code = 10
+    usual_fix = "Run the same command again; if it stays so, check the network file and the node that it names."
 
 
 class Reverted(ChainError):
@@ -207,8 +208,12 @@ class Reverted(ChainError):
 
     exit_code = 11
 
-    def __init__(self, name: str, arguments: tuple[object, ...] = (), *, fix: str = "") -> None:
-        super().__init__(f"{name}({', '.join(map(str, arguments))})", fix=fix)
+    usual_fix = "Look at how things stand now, then run the same command again."
+
+    def __init__(self, name: str, arguments: tuple[object, ...] = (), *, words: str = "", fix: str = "") -> None:
+        """`words` say what the error means; without them its name is spelled out."""
+        spelled = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+        super().__init__(f"{words or f'a contract refused:{spelled}'} ({name})", fix=fix)
         self.name = name
         self.arguments = arguments
 

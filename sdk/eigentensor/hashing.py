@@ -5,7 +5,6 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 
 from eigentensor.cache import Cache, default_folder
 from eigentensor.errors import ExecutionError
+from eigentensor.scratch import scratch
 from eigentensor.threads import pool, start
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -153,8 +153,8 @@ def load(folder: Cache) -> ctypes.CDLL:
 
 
 def _compiled(clang: str, text: bytes) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
-        target = Path(folder) / "hashing.so"
+    with scratch() as folder:
+        target = folder / "hashing.so"
         command = [clang, *FLAGS, "-x", "c", "-", "-o", str(target)]
         try:
             done = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS, check=False)

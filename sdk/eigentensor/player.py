@@ -26,7 +26,7 @@ from eigentensor.dispute import (
     next_move,
     public_tensors,
 )
-from eigentensor.errors import DisputeError, EigenTensorError
+from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
@@ -115,7 +115,11 @@ class Player:
             account = self._account(game.task, order, found.calls, by)
 
     def _claimed(self, account: Execution, claim: Claim) -> dict[int, Flat]:
-        """Tensors that the executor is known to have: without them a game takes longer, and ends as it would."""
+        """Tensors that the executor is known to have: without them a game takes longer, and ends as it would.
+
+        They are a shortcut: whatever an executor or a gateway may have given out for them, and however reading it
+        fails, costs the shortcut alone. What failed is asked for again by the next turn.
+        """
         if self._public is None:
             return {}
         with self._lock:
@@ -126,7 +130,10 @@ class Player:
             shown = self._shown[claim.outputs]
         try:
             return public_tensors(account.program, claim.repeat, shown.result(self._wait))
-        except (EigenTensorError, TimeoutError):  # whatever an executor may have given out
+        except Exception:
+            with self._lock:
+                if shown.done() and self._shown.get(claim.outputs) is shown:
+                    del self._shown[claim.outputs]
             return {}
 
     def _sides(self, position: Position) -> set[Side]:

@@ -11,7 +11,7 @@ from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
-from eigentensor.runtime.sandbox import Limits, observe_sandboxed
+from eigentensor.runtime.sandbox import Limits, observe_sandboxed, run_sandboxed
 from eigentensor.tracing import Execution, Retrace
 
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit
@@ -52,7 +52,13 @@ def repeated(bound: Bound, claimed: bytes, within: Limits, *, unsafe: bool = Fal
 
 
 def retracing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> Retrace:
-    """What executes a program again for a game, confined and within limits. It raises ExecutionError."""
+    """What executes a program again for a game, confined and within limits. It raises ExecutionError.
+
+    What is asked about single elements of long reductions is computed in the same way.
+    """
+
+    def compute(program: Program, tensors: Mapping[str, Any], variables: Mapping[str, int] | None = None) -> Results:
+        return run_sandboxed(encode(program), tensors, variables, limits=within, device=device, unsafe=unsafe)
 
     def retrace(
         program: Program,
@@ -66,6 +72,6 @@ def retracing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> R
         observed = observe_sandboxed(
             encode(program), *given, within, keep=keep, roots=True, device=device, unsafe=unsafe
         )
-        return Execution.of(program, *given, observed.roots, observed.kept)
+        return Execution.of(program, *given, observed.roots, observed.kept, compute)
 
     return retrace

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from eigentensor.capture import GraphProgram
 from eigentensor.chain.network import Network
+from eigentensor.errors import BlobNotFound, ConfigError
 from eigentensor.runtime import CompiledGraph
 from eigentensor.store.gateway import GatewayClient
 from eigentensor.store.local import LocalStore
@@ -42,7 +43,8 @@ def execute_graph_on_gpu(
 def fetch_safetensors_by_uuid(uuid: str, url: str | None = None) -> dict[str, Values]:
     """The tensors of a safetensors blob, by its blob root or its bindings root; bfloat16 as uint16 patterns.
 
-    From the local store, else from the gateway at `url`, by default the network's. Raises BlobNotFound, BlobCorrupt.
+    From the local store, else from the gateway at `url`, by default the network's. Raises BlobNotFound, also where
+    there is no network, BlobCorrupt, and GatewayError where the gateway does not answer.
     """
     return load_safetensors(_fetch(uuid, url))
 
@@ -72,6 +74,10 @@ def _fetch(uuid: str, url: str | None) -> Path:
     store = LocalStore()
     if uuid in store:
         return store.path(uuid)
-    url = url or os.environ.get("EIGENTENSOR_GATEWAY_URL") or Network.load().gateway_url
+    url = url or os.environ.get("EIGENTENSOR_GATEWAY_URL")
+    try:
+        url = url or Network.load().gateway_url
+    except ConfigError as error:
+        raise BlobNotFound(f"no blob {uuid} in {store.root}, nor a gateway to ask: {error}", fix=error.fix) from error
     with GatewayClient(url, store) as gateway:
         return gateway.fetch(uuid)

@@ -58,6 +58,7 @@ def amounts(p: Parameters, c: Case) -> list[int]:
         economics.penalty(p, price),
         economics.bond(p, price),
         economics.bond_share(p, price),
+        economics.seat_deposit(p),
         economics.seed_block(c.block, p.lag, p.grid),
         economics.check_window(p, c.exec),
         economics.reveal_window(p, c.exec),

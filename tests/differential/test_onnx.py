@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from tinygrad import Tensor, dtypes
 
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, capture, import_onnx, load_weights
@@ -81,13 +82,15 @@ def test_what_cannot_be_imported_is_refused_with_its_name(tmp_path: Path) -> Non
     strange = model(
         [node("StringNormalizer", ["s"], ["t"])], {"s": (TensorProto.STRING, (2,))}, {"t": TensorProto.STRING}
     )
+    text = model([node("Identity", ["s"], ["t"])], {"s": (TensorProto.STRING, (2,))}, {"t": TensorProto.STRING})
     double = model([node("Add", ["a", "w"], ["c"])], {"a": (FLOAT, (2,))}, {"c": FLOAT})
     double.graph.initializer.add(name="w", data_type=TensorProto.DOUBLE, dims=[2], raw_data=bytes(16))
     unknown = model([node("Multinomial", ["a"], ["m"], sample_size=2), node("Det", ["a"], ["d"])],
                     {"a": (FLOAT, (2, 2))}, {"m": TensorProto.INT32, "d": FLOAT})  # fmt: skip
     data = model([node("Reshape", ["a", "s"], ["b"])], {"a": (FLOAT, (4,)), "s": (INT64, (2,))}, {"b": FLOAT})
     for made, why in (
-        (strange, "not an ONNX model that can be read: ValueError: 8"),
+        (strange, "operators that cannot be imported: StringNormalizer"),
+        (text, "the tensor 's': string cannot be in a program"),
         (double, "'w': float64"),
         (unknown, "operators that cannot be imported: Det, Multinomial"),
         (data, "the operator Reshape takes numbers that depend on an input: 's'"),
@@ -95,6 +98,61 @@ def test_what_cannot_be_imported_is_refused_with_its_name(tmp_path: Path) -> Non
         with pytest.raises(CaptureError, match=why) as refused:
             import_onnx(saved(made, tmp_path))
         assert "\n" not in str(refused.value) and refused.value.fix
+
+
+def test_types_and_operators_without_a_meaning_here_are_named(tmp_path: Path) -> None:
+    """Not "no ONNX model": four-bit weights, and what skl2onnx writes of a classifier unless it is told otherwise."""
+    for dtype, said in (
+        (TensorProto.UINT4, "uint4"),
+        (TensorProto.INT4, "int4"),
+        (TensorProto.FLOAT8E5M2, "float8e5m2"),
+    ):
+        made = model([node("DequantizeLinear", ["w", "s"], ["y"])], {}, {"y": FLOAT}, {"s": np.float32(1)})
+        made.graph.initializer.add(name="w", data_type=dtype, dims=[2], raw_data=b"\x12")
+        with pytest.raises(CaptureError, match=f"the tensor 'w': {said} cannot be in a program"):
+            import_onnx(saved(made, tmp_path))
+    made = model(
+        [node("LinearClassifier", ["x"], ["l", "s"], domain="ai.onnx.ml", coefficients=[1.0], classlabels_ints=[0, 1]),
+         node("ZipMap", ["s"], ["p"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])],
+        {"x": (FLOAT, (None, 4))}, {"l": INT64},
+    )  # fmt: skip
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    pairs = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, []))
+    made.graph.output.append(helper.make_value_info("p", helper.make_sequence_type_proto(pairs)))
+    with pytest.raises(CaptureError, match=r"cannot be imported: ai\.onnx\.ml\.LinearClassifier, ai\.onnx\.ml\.ZipMap"):
+        import_onnx(saved(made, tmp_path))
+
+
+def doubled(tmp_path: Path) -> Path:
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Cast", ["m"], ["c"], to=TensorProto.DOUBLE)]
+    nodes.append(node("Add", ["c", "b"], ["y"]))
+    weights = {"w": normal(4, 2).astype(np.float64), "b": np.float64(0.5)}
+    return saved(model(nodes, {"x": (TensorProto.DOUBLE, (3, 4))}, {"y": TensorProto.DOUBLE}, weights), tmp_path)
+
+
+def test_float64_is_float32_if_one_asks_for_it(tmp_path: Path) -> None:
+    path = doubled(tmp_path)
+    with pytest.raises(CaptureError, match="float64 cannot be in a program") as refused:
+        import_onnx(path)
+    assert "--cast float32" in refused.value.fix
+    graph = import_onnx(path, cast="float32")
+    assert set(graph.cast) >= {"the tensor 'x'", "the tensor 'w'", "the attribute 'to' of Cast"}
+    x = normal(3, 4)
+    found = reference.execute(graph.program, {**graph.weights, "x": x}).outputs["y"]
+    (wanted,) = ReferenceEvaluator(str(path)).run(None, {"x": x.astype(np.float64)})
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_a_captured_function_takes_float64_as_float32_if_one_asks_for_it() -> None:
+    weight = Tensor(np.arange(6, dtype=np.float64).reshape(3, 2))
+    x = normal(4, 3).astype(np.float64)
+    with pytest.raises(CaptureError, match="float64"):
+        capture(lambda x: x @ weight, {"x": x})
+    graph = capture(lambda x: x @ weight, {"x": x}, cast="float32")
+    assert graph.cast == ("the tensor 'x'", "the tensor 'weight'") and weight.dtype is dtypes.float64
+    (found,) = reference.execute(graph.program, {**graph.weights, "x": x.astype(np.float32)}).outputs.values()
+    np.testing.assert_allclose(found, x @ np.arange(6).reshape(3, 2), rtol=1e-5)
 
 
 @pytest.fixture
@@ -130,6 +188,7 @@ def test_the_command_writes_the_program_and_beside_it_its_weights(tmp_path: Path
         (["model.onnx"], 7, "has the open shape (batch, 16)"),
         (["model.onnx", "--shape", "x"], 2, "cannot read shape 'x'"),
         (["model.onnx", "--shape", "x=a"], 2, "cannot read shape 'x=a'"),
+        (["model.onnx", "--shape", "x=3,16", "--cast", "float16"], 2, "float16"),
         (["nowhere.onnx"], 4, "cannot read nowhere.onnx"),
         (["model.bin"], 7, "model.bin is not an ONNX model"),
     ],
@@ -140,6 +199,14 @@ def test_a_mistake_is_said_in_a_line(tmp_path: Path, command: Command, words: li
     found, out, err = command("program", "import", *words)
     assert (found, out) == (code, "")
     assert said in err and "Traceback" not in err
+
+
+def test_the_command_says_what_it_casts(tmp_path: Path, command: Command) -> None:
+    doubled(tmp_path)
+    code, _, err = command("program", "import", "model.onnx")
+    assert code == 7 and "--cast float32" in err
+    code, out, err = command("program", "import", "model.onnx", "--cast", "float32")
+    assert code == 0 and "float32 instead of float64: the tensor 'x', the tensor 'w'" in out + err
 
 
 def test_a_function_is_captured_with_the_weights_of_a_file(tmp_path: Path, command: Command) -> None:

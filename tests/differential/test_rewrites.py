@@ -46,7 +46,7 @@ def test_a_captured_program_means_what_it_says(name: str) -> None:
     inputs = dict(zip("xyz", row.arrays, strict=False))
     program = capture(row.function, inputs, fingerprint=False).program
     given = reference.execute(program, inputs).outputs["output"]
-    assert same(row.mean(row.rewritten if row.cut else row.before, fused=True), given)
+    assert same(row.mean(row.rewritten if row.cut else row.said, fused=True), given)
 
 
 def test_nothing_rewrites_a_program_that_says_it(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_table_is_fresh() -> None:
 def everything_as_said(**options: Any) -> None:
     program, tensors = all_kernels()
     given = CompiledGraph(program, **options).run(tensors).outputs
-    assert [row.name for n, row in enumerate(ROWS.values()) if not same(row.mean(row.before), given[str(n)])] == []
+    assert [row.name for n, row in enumerate(ROWS.values()) if not same(row.mean(row.said), given[str(n)])] == []
 
 
 def all_kernels() -> tuple[Program, dict[str, NDArray[Any]]]:

@@ -13,11 +13,12 @@ import pytest
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.binding import Results
-from eigentensor.program.model import Program
+from eigentensor.program.model import Body, Program
 from eigentensor.program.ops import COMPARISONS, DType
 from eigentensor.program.signatures import UNIFORM
 from eigentensor.runtime import CompiledGraph, execute, selftest, toolchain
 from eigentensor.runtime.device import Code
+from eigentensor.runtime.toolchain import Toolchain
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a control register of x86")
 
@@ -54,6 +55,42 @@ def test_a_compiler_that_contracts_or_reorders_fails(flag: str, seen: str, tmp_p
 
     with pytest.raises(ExecutionError, match=seen):
         selftest.check(run, [DType.FLOAT32])
+
+
+def test_no_code_depends_on_whether_a_plain_char_has_a_sign() -> None:
+    """It has one on x86, and none on ARM and RISC-V; with other code, one of them would compute something else."""
+    read = "-S -emit-llvm -Xclang -disable-llvm-passes"
+    signed, unsigned = (plain_chars(f"{read} {flag}") for flag in ("-fsigned-char", "-funsigned-char"))
+    for body in selftest.conformance()[0].bodies:
+        text = signed.source(body)
+        assert signed.compile(text) == unsigned.compile(text)
+
+
+def test_a_bool_whose_bits_are_not_all_alike_fails(tmp_path: Path) -> None:
+    """As it was on ARM: 255, which is stored as true and chooses like false."""
+
+    class Careless(Toolchain):
+        def source(self, body: Body) -> str:
+            text = super().source(body)
+            assert "CONVERT((M##v)(a " in text
+            return text.replace("CONVERT((M##v)(a ", "CONVERT((a ")
+
+    unsigned = plain_chars("-funsigned-char")
+    careless = Careless(f"{unsigned.identity} careless", unsigned.target, unsigned.command)
+
+    def run(program: Program, tensors: selftest.Tensors) -> Results:
+        return CompiledGraph(program, cache=Cache(tmp_path), toolchain=careless).run(tensors)
+
+    dtypes = [DType.BOOL, DType.INT16, DType.FLOAT32]
+    seen = ", ".join(sorted(f"{dtype.name.lower()}_choices" for dtype in dtypes))
+    with pytest.raises(ExecutionError, match=f"as specified: {seen}\n"):
+        selftest.check(run, dtypes)
+
+
+def plain_chars(flags: str) -> Toolchain:
+    here = toolchain.local()
+    command = (*here.command[:-3], *flags.split(), *here.command[-3:])
+    return replace(here, identity=f"{here.identity} {flags}", command=command)
 
 
 def test_a_device_that_flushes_subnormals_fails() -> None:

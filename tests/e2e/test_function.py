@@ -39,6 +39,11 @@ def counted(x: Tensor) -> tuple[Tensor, Tensor]:
     return x + COUNT, x * 2
 
 
+@et.function(max_price="0.05", wait="result", timeout=240, exec=60, accept_within=100)
+def doubled(x: Tensor) -> Tensor:
+    return x * 2
+
+
 def rows(seed: int) -> Tensor:
     return Tensor(np.random.default_rng(seed).standard_normal((2, 4), dtype=np.float32), device="CPU")
 
@@ -65,6 +70,14 @@ def test_a_call_returns_the_bits_and_how_they_came(client: Client, operators: li
     assert again["best"].result.uuid == result.uuid
     with pytest.raises(BindingError, match="is a call of scores, not of counted"):
         counted.handle(result.uuid)
+
+
+def test_the_same_data_in_another_shape_is_executed(client: Client, operators: list[Party]) -> None:
+    flat = Tensor(np.arange(64, dtype=np.float32), device="CPU")
+    results: list[Any] = [doubled.remote(x) for x in (flat, flat.reshape(8, 8))]
+    assert [y.shape for y in results] == [(64,), (8, 8)]
+    assert all(y.numpy().tobytes() == (flat * 2).numpy().tobytes() for y in results)
+    assert len({client.look(y.result.task).order.inputs for y in results}) == 1
 
 
 @pytest.mark.slow

@@ -216,7 +216,7 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
     with Chain(net.network, party.signer, party.folder / "transactions.sqlite") as silent:
         SilentOperator(silent, party.address).accept(task.order, Admission(0, 1, ()))
     held = collateral(parameters, terms.max_price, 1, task.order.check_fee)
-    assert chain.balance_of(party.address).collateral == held
+    assert chain.held_of(party.address) == held
     net.anvil.mine_past(chain.deadline_of(bytes.fromhex(task.uuid)))
     with pytest.raises(ExecutorFailed, match=party.address):
         client.wait(task, timeout=LONG)
@@ -224,7 +224,7 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
     h = penalty(parameters, terms.max_price)
     assert chain.tokens_of(client.address) + chain.balance_of(client.address).balance == client_before
     after = chain.balance_of(party.address)
-    assert (after.balance, after.collateral) == (operator_before.balance - h, 0)
+    assert (after.balance, chain.held_of(party.address)) == (operator_before.balance - h, 0)
     assert chain.balance_of(burn).balance == burned_before + h
     failed = next(event for event in client.task(task.uuid).events if isinstance(event, Failed))
     assert (failed.refund, failed.penalty) == (escrow_of(task.order), h)

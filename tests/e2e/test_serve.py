@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram
 from eigentensor.chain import Order, Posted, from_wei
+from eigentensor.program import Role
 from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore, bindings_root, save_safetensors
 from eigentensor_client.client import Client
@@ -46,8 +47,8 @@ class Killed(BaseException):
 class Lonely(Client):
     """Its orders admit nobody: they stay open until they are taken back."""
 
-    def draft(self, work: Work, roots: Roots, terms: Terms) -> Order:
-        return super().draft(work, roots, replace(terms, operators=NOBODY))
+    def drafts(self, works: Sequence[Work], named: Sequence[Roots], terms: Terms) -> list[Order]:
+        return super().drafts(works, named, replace(terms, operators=NOBODY))
 
 
 class Dying(Lonely):
@@ -66,6 +67,21 @@ def served(data: Path, client: Client, **settings: Any) -> Iterator[TestClient]:
     """A service whose process ends with the block."""
     with assembled(Settings(data=data, **settings), client) as service:
         yield TestClient(create_app(service), base_url="http://localhost")
+
+
+def test_fees_are_bounded_by_the_price(names: dict[str, str], client: Client, tmp_path: Path) -> None:
+    def quoted(**terms: Any) -> httpx.Response:
+        inputs = {name: np.zeros(of.shape).tolist() for name, of in program.named(Role.INPUT).items()}
+        return http.post("/v1/quotes", json={**names, "inputs": inputs, "terms": {**OFFER, **terms}})
+
+    program = client.program(names["program"])
+    with served(tmp_path, client, max_price="0.05") as http:
+        most = int(quoted().json()["escrow"])
+        for terms in ({"verifiers": 2}, {"verifiers": 4, "max_price": "0.03"}, {"check_fee": "0.2"}):
+            refused = quoted(**terms)
+            assert (refused.status_code, refused.json()["code"]) == (422, "TermsRefused")
+        fewer = quoted(verifiers=2, max_price="0.02")
+        assert fewer.status_code == 200 and int(fewer.json()["escrow"]) <= most
 
 
 @pytest.fixture(scope="module")

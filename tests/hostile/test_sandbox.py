@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -28,6 +29,7 @@ from eigentensor.runtime import bubblewrap, sandbox, toolchain
 from eigentensor.runtime.opencl import NEEDS
 from eigentensor.runtime.returned import Observed, Wanted
 from eigentensor.runtime.sandbox import SCRATCH, Limits, available, observe_sandboxed, run_sandboxed
+from eigentensor.store import save_safetensors
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 MIB = 1 << 20
@@ -89,6 +91,69 @@ def endless() -> Program:
 def test_a_program_in_the_sandbox_gives_its_results() -> None:
     x = np.arange(5, dtype=np.float32)
     assert run_sandboxed(encode(doubled()), {"x": x}).outputs["output"].tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (5, 1, 1)])
+def test_files_that_roots_name_have_the_shapes_of_the_program(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    save_safetensors(tmp_path / "x", {"x": np.arange(5, dtype=np.float32).reshape(shape)})
+    assert run_sandboxed(encode(doubled()), [tmp_path / "x"]).outputs["output"].tolist() == [0, 2, 4, 6, 8]
+    with pytest.raises(BindingError, match="expected 4 elements"):
+        run_sandboxed(encode(doubled(4)), [tmp_path / "x"])
+    if shape != (5,):
+        with pytest.raises(BindingError, match="of shape"):
+            run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32).reshape(shape)})
+
+
+def test_the_inputs_of_a_killed_execution_do_not_stay(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np, sys; sys.path.insert(0, 'tests/hostile'); from test_sandbox import *; "
+        "run_sandboxed(encode({}), {{{}}}, limits=Limits(seconds=120))"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def begun(what: str, given: str = "") -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, "-c", code.format(what, given)], env=environment)
+
+    with begun("endless()") as process:
+        end = time.monotonic() + 120
+        try:
+            while not list(tmp_path.rglob("results")):
+                assert process.poll() is None and time.monotonic() < end
+                time.sleep(0.05)
+        finally:
+            process.kill()
+    assert list(tmp_path.rglob("program"))
+    with begun("doubled()", "'x': np.zeros(5, np.float32)") as process:
+        assert process.wait(120) == 0
+    assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_an_execution_ends_with_whoever_began_it(tmp_path: Path, unsafe: bool) -> None:
+    code = "import sys; sys.path.insert(0, 'tests/hostile'); from test_sandbox import *; "
+    code += f"run_sandboxed(encode(endless()), {{}}, unsafe={unsafe})"
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        end = time.monotonic() + 120
+        try:
+            while not (begun := executions(tmp_path)):
+                assert process.poll() is None and time.monotonic() < end
+        finally:
+            process.kill()
+    assert begun
+    end = time.monotonic() + 30
+    while left := executions(tmp_path):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+
+
+def executions(folder: Path) -> list[psutil.Process]:
+    """Processes of a sandbox whose files lie under the folder, bubblewrap's among them."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or ())
+        if str(folder) in words and "runtime.child" in words and process.status() != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
 
 
 def test_without_a_sandbox_the_same_child_gives_the_same_results() -> None:

@@ -20,6 +20,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlmodel import SQLModel, create_engine
 
+from eigentensor import economics
 from eigentensor.chain import (
     Chain,
     Decline,
@@ -35,7 +36,7 @@ from eigentensor.errors import ConfigError
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor_aggregator.config import Settings
-from eigentensor_aggregator.daemon import Daemon
+from eigentensor_aggregator.daemon import PRUNE, Daemon
 from eigentensor_aggregator.database import upgrade
 
 Orders = Callable[..., Order]
@@ -145,6 +146,23 @@ def test_many_due_tasks_are_closed_in_one_message(
     daemon.turn()
     assert 'et_tx_total{kind="close",outcome="mined"} 1.0' in httpx.get(url + "/metrics").text
     assert all(client.task_at(order_uuid(o, client.deployment.domain)).state is State.FINAL for o in orders)
+
+
+def test_seats_without_stake_are_pruned_for_their_deposits(
+    anvil: Anvil, settings: Settings, serve: Serve, operator: Chain, verifiers: list[Chain]
+) -> None:
+    _, daemon = serve(settings.model_copy(update={"poll": 60}))
+    gone = verifiers[0]
+    seats, owner = gone.seats_of(gone.address), anvil_account(3).address
+    gone.allocate(0)
+    assert not gone.covers_seats(gone.address) and operator.covers_seats(operator.address)
+    anvil.mine(PRUNE)
+    daemon.turn()
+    assert gone.seats_of(gone.address) == 0 < operator.seats_of(operator.address)
+    deposits = seats * economics.seat_deposit(gone.deployment.parameters)
+    assert gone.balance_of(owner).balance == deposits > 0
+    daemon.turn()
+    assert gone.balance_of(owner).balance == deposits
 
 
 def test_tasks_are_listed_newest_first_in_pages(
@@ -311,6 +329,22 @@ def test_a_killed_process_resumes_and_a_told_one_ends_well(
     assert client.task_at(bytes.fromhex(task)).state is State.FINAL
 
 
+def test_a_gateway_without_its_database_or_its_blobs_says_that_it_is_not_well(settings: Settings, serve: Serve) -> None:
+    url, _ = serve(settings)
+
+    def health() -> tuple[int, str]:
+        answer = httpx.get(url + "/healthz")
+        return answer.status_code, answer.json()["status"]
+
+    assert health() == (200, "ok")
+    for name in ("blobs", "aggregator.sqlite"):
+        place = settings.data / name
+        place.rename(place.with_suffix(".away"))
+        assert health() == (503, "away")
+        place.with_suffix(".away").rename(place)
+        assert health() == (200, "ok")
+
+
 def test_a_database_of_another_market_is_refused(
     settings: Settings, serve: Serve, client: Chain, tmp_path: Path
 ) -> None:
@@ -349,7 +383,7 @@ def test_a_body_that_no_parser_likes_is_a_bad_request(served: tuple[str, Daemon]
     paths = ("/v1/orders", f"/v1/tasks/{'00' * 32}/declines", f"/v1/blobs/{'00' * 32}/pieces")
     for method, path in zip(("POST", "POST", "PUT"), paths, strict=True):
         answer = httpx.request(method, url + path, content=body, headers={"Content-Type": "application/json"})
-        if len(body) > 64 << 10 and method == "POST":
+        if len(body) > 64 << 10:  # bytes for two of them, values for the third
             assert answer.status_code == 413
             continue
         assert answer.status_code in (400, 422) and answer.headers["content-type"] == "application/problem+json"

@@ -69,7 +69,7 @@ def test_a_checked_task_is_closed_and_its_verifier_paid(
     task = committed(client, operator, order)
     pass_seed(anvil, operator, order, drawn=True)
     verifier, opening = answer(verifiers, order, ROOT)
-    before = verifier.balance_of(verifier.address)
+    before, bond = verifier.balance_of(verifier.address), verifier.held_of(verifier.address)
     parameters = client.deployment.parameters
     anvil.mine_past(client.seed_block_of(task) + order.exec + parameters.check)
     operator.reveal(order, Opening(task, ROOT, SALT))
@@ -90,7 +90,7 @@ def test_a_checked_task_is_closed_and_its_verifier_paid(
     assert after.balance + after.collateral == before.balance + before.collateral + order.check_fee
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert (said["stage"], said["checked"]) == ("final", "checked(1)")
-    assert int(said["answers"][0]["settled"]) == before.collateral + order.check_fee
+    assert int(said["answers"][0]["settled"]) == bond + order.check_fee
 
 
 def test_an_executor_that_is_drawn_and_silent_is_convicted_and_slashed(

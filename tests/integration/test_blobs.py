@@ -1,13 +1,15 @@
 """Blobs between a local store and a gateway: verified, resumable, never half-written."""
 
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
+import fsspec
 import httpx
 import numpy as np
 import pytest
@@ -110,6 +112,24 @@ def test_a_tensor_file_is_fetched_by_its_bindings_root(gateway: Gateways, tmp_pa
     root = bindings_root(path)
     assert bob.fetch(root).read_bytes() == path.read_bytes()
     assert bob.fetch("0x" + root.hex()) == bob.store.path(merkle.blob_root(path.read_bytes()))
+
+
+def test_files_with_one_bindings_root_are_one_and_the_smallest_is_given(gateway: Gateways, tmp_path: Path) -> None:
+    data = np.arange(64, dtype=np.float32)
+    paths = [tmp_path / name for name in ("padded", "flat", "square")]
+    save_safetensors(paths[1], {"x": data})
+    save_safetensors(paths[2], {"x": data.reshape(8, 8)})
+    whole = paths[1].read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    paths[0].write_bytes(
+        (length + 8000).to_bytes(8, "little") + whole[8 : 8 + length] + b" " * 8000 + whole[8 + length :]
+    )
+    (root,) = set(map(bindings_root, paths))
+    alice = gateway()
+    for path in paths:
+        alice.upload(path)
+    found = gateway().fetch(root)
+    assert found.stat().st_size == min(path.stat().st_size for path in paths) < paths[0].stat().st_size
 
 
 def test_what_is_not_there_is_not_found(gateway: Gateways) -> None:
@@ -261,6 +281,50 @@ def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
     assert sent == [str(PIECE)]
     assert httpx.get(f"{again}/v1/blobs/{NAME}").content == BIG
     assert list(settings.staging.iterdir()) == []
+
+
+def test_words_alone_lock_nobody_out(url: str, gateway: Gateways) -> None:
+    for number in range(80):
+        pieces = Pieces(4 * PIECE, tuple(bytes([number, i]) * 16 for i in range(4)))
+        said = httpx.put(f"{url}/v1/blobs/{pieces.blob.hex()}/pieces", json=pieces.to_json())
+        assert (said.status_code, said.json()["received"]) == (202, 0)
+    client = gateway()
+    for data in (b"small", BIG):
+        assert client.upload(client.store.put(data)) == merkle.blob_root(data).hex()
+
+
+def test_one_address_cannot_hold_all_places_and_who_lost_one_begins_anew(
+    settings: Settings, serve: Serve, tmp_path: Path
+) -> None:
+    url, _ = serve(settings.model_copy(update={"max_uploads": 2}))
+    resting = [bytes([number]) + BIG for number in range(2)]
+    for data in resting:
+        pieces = Pieces.of(data)
+        httpx.put(f"{url}/v1/blobs/{pieces.blob.hex()}/pieces", json=pieces.to_json())
+        put(url, pieces.blob.hex(), data[:PIECE], f"bytes 0-{PIECE - 1}/{len(data)}")
+    elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+    for name, transport, data in (("b", elsewhere, BIG), ("a", None, resting[0]), ("c", None, resting[1])):
+        with GatewayClient(url, LocalStore(tmp_path / name), transport=transport) as client:
+            assert client.upload(client.store.put(data)) == merkle.blob_root(data).hex()
+
+
+@pytest.mark.parametrize("where", ["", "memory://lost-blobs"])
+def test_a_blob_that_was_lost_can_be_given_again(settings: Settings, serve: Serve, tmp_path: Path, where: str) -> None:
+    url, _ = serve(settings.model_copy(update={"blobs": where or None, "max_stored": 2 * len(BIG) + 100}))
+    files, root = fsspec.core.url_to_fs(where or str(settings.data / "blobs"))
+    with GatewayClient(url, LocalStore(tmp_path / "s")) as client:
+        for data in (BIG, b"small"):
+            blob = client.upload(client.store.put(data))
+            for lost in (b"", data[:3]):
+                (path,) = [path for path in files.find(root) if path.endswith(blob)]
+                files.rm_file(path)
+                if lost:
+                    files.pipe_file(path, lost)
+                assert not client.has(blob)
+                gone = httpx.get(f"{url}/v1/blobs/{blob}")
+                assert (gone.status_code, gone.json()["code"]) == (404, "BlobNotFound")
+                assert client.upload(blob) == blob
+                assert httpx.get(f"{url}/v1/blobs/{blob}").content == data
 
 
 class Recorder(httpx.BaseTransport):
@@ -424,6 +488,29 @@ def test_blobs_lie_in_any_folder_that_fsspec_knows(settings: Settings, serve: Se
         client.upload(client.store.put(BIG))
     with GatewayClient(url, LocalStore(tmp_path / "t")) as client:
         assert client.fetch(NAME).read_bytes() == BIG
+
+
+def test_a_database_or_blobs_that_do_not_answer_are_away(settings: Settings, serve: Serve, tmp_path: Path) -> None:
+    url, _ = serve(settings)
+    with GatewayClient(url, LocalStore(tmp_path / "s")) as client:
+        blob = client.upload(client.store.put(b"small"))
+
+    def answered() -> tuple[int, str]:
+        answer = httpx.get(f"{url}/v1/blobs/{blob}")
+        return answer.status_code, answer.json()["code"] if answer.is_error else answer.text
+
+    place = settings.data / "blobs" / blob[:2]
+    away = place.rename(place.with_suffix(".away"))
+    place.touch()  # no folder: what is in it can neither be found nor is it missing
+    assert answered() == (503, "Away")
+    place.unlink()
+    away.rename(place)
+    assert answered() == (200, "small")
+    with closing(sqlite3.connect(settings.data / "aggregator.sqlite")) as database:
+        database.execute("ALTER TABLE blobs RENAME TO gone")
+        assert answered() == (503, "Away")
+        database.execute("ALTER TABLE gone RENAME TO blobs")
+    assert answered() == (200, "small")
 
 
 def test_blobs_that_can_lie_nowhere_are_said_before_anything_starts(settings: Settings, serve: Serve) -> None:

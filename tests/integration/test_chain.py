@@ -81,7 +81,7 @@ def test_a_task_lives_from_its_order_to_its_payment(
     assert accepted.executor == operator.address
     assert accepted.price == economics.price(order.min_price, order.max_price, 1, 10_000, block)
     assert accepted.collateral == economics.collateral(parameters, accepted.price, order.verifiers, order.check_fee)
-    assert operator.balance_of(operator.address).collateral == accepted.collateral
+    assert operator.held_of(operator.address) == accepted.collateral
     lock = client.lock_of(task, operator.address)
     stake = economics.stake(parameters, accepted.price, 0, order.check_rate, order.verifiers)
     assert stake <= lock.shares <= stake + 2 and lock.end == block + economics.lifetime(parameters, order.exec)
@@ -99,7 +99,7 @@ def test_a_task_lives_from_its_order_to_its_payment(
     (closed,) = [e for e in chain_of(5).close(order).events if isinstance(e, Closed)]
     assert closed.paid == accepted.price
     after = operator.balance_of(operator.address)
-    assert (after.balance, after.collateral) == (before.balance + accepted.price, 0)
+    assert (after.balance, operator.held_of(operator.address)) == (before.balance + accepted.price, 0)
     assert client.balance_of(client.address).balance == order.escrow - accepted.price
     assert client.task_at(task).state is State.FINAL and client.locked_stake(operator.address) == 0
 

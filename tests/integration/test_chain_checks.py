@@ -41,7 +41,7 @@ def test_a_verifier_that_agrees_is_paid_and_gets_its_bond_back(life: Life, verif
     index = life.answer(verifier, ROOT)
     hidden = life.hidden(verifier, index + 1, ROOT)
     assert life.client.answer_of(life.task, index) == Answer(verifier.address, Stage.HIDDEN, hidden)
-    assert verifier.balance_of(verifier.address).collateral == life.bond
+    assert verifier.held_of(verifier.address) == life.bond
     with pytest.raises(Reverted, match="TooEarly"):
         life.reveal(life.operator)
     life.pass_checks()

@@ -1,6 +1,7 @@
 """Challenges, games, demands and convictions on a real chain, every message by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -27,8 +28,15 @@ from eigentensor.errors import ChainError, Reverted
 from eigentensor.program.codec import HEADER, MAGIC
 from eigentensor.testing.localnet import Anvil
 from eigentensor.tracing import Claim
+from eigentensor_client.views import payable_from, view
+from eigentensor_operator.events import Noted, Seen
+from eigentensor_operator.machine import step
+from eigentensor_operator.reading import deadlines_of, seen_of
+from eigentensor_operator.state import Operator
 from market_life import OTHER, ROOT, Life, gained, wealth
+from operator_stories import POLICY
 
+RESOLUTION = 20  # blocks, of the local stand-in
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
 
@@ -67,12 +75,16 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     assert settled.amount == life.bond + life.order.check_fee
     reward = economics.reward(life.parameters, life.order.max_price)
     assert gained(verifier, before) == reward + life.order.check_fee
-    with pytest.raises(Reverted):
+    from_block = payable_from(anybody, view(anybody, life.order))
+    assert from_block == slashed.place.block + RESOLUTION + 1
+    life.anvil.mine_past(from_block - 3)
+    with pytest.raises(Reverted, match="SlashResolutionDelayNotElapsed"):
         anybody.pay_bounty(slashed.slash_id)
-    life.anvil.mine(30)
+    life.anvil.mine_past(from_block - 2)
     note = life.client.note_of(slashed.slash_id)
     assert note.task == life.task and note.beneficiaries == (verifier.address,)
     (paid,) = [e for e in anybody.pay_bounty(slashed.slash_id).events if isinstance(e, Paid)]
+    assert payable_from(anybody, view(anybody, life.order)) is None
     assert paid.share == note.amount // 2 and paid.share + paid.burned >= note.amount
     assert gained(verifier, before) == reward + life.order.check_fee + paid.share
 
@@ -127,6 +139,26 @@ def test_leaves_that_the_client_demands_and_nobody_shows_convict(
     (convicted,) = [e for e in chain_of(5).close(life.order).events if isinstance(e, Convicted)]
     assert convicted.cause is Cause.DEMAND
     assert client.balance_of(client.address).balance == life.order.escrow + 2 * life.parameters.g_chunk
+
+
+def test_an_operator_asks_the_chain_whether_a_demand_waits(
+    anvil: Anvil, client: Chain, operator: Chain, order_of: Orders
+) -> None:
+    life = Life(anvil, client, operator, order_of())
+    life.undrawn()
+    client.deposit(client.address, life.parameters.g_chunk)
+    policy = replace(POLICY, operator=operator.address, parameters=life.parameters)
+
+    def seen() -> Operator:
+        now = Operator(policy)
+        for event in client.events(client.deployment.block):
+            if isinstance(fact := seen_of(event), (Seen, Noted)):
+                now, _ = step(now, fact)
+        return now
+
+    assert deadlines_of(client, seen()) == {}
+    (demanded,) = [e for e in client.demand(life.order, (Leaf(False, 0, 0),)).events if isinstance(e, Demanded)]
+    assert deadlines_of(client, seen()) == {life.task: demanded.by}
 
 
 def test_a_bond_comes_back_when_another_game_convicts(

@@ -9,15 +9,18 @@ import pytest
 from tinygrad import Tensor
 
 from eigentensor import merkle, reference
+from eigentensor.bound import Bound
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError, BlobCorrupt, WrongResult
 from eigentensor.program import Role
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_results
+from eigentensor_client.looking import Means, look_again
 from eigentensor_client.orders import Work
 from eigentensor_client.results import Tensors
 from eigentensor_client.transfer import bound, download
+from hostile_gateway import ANSWERS, FILES, hostile
 from worked_examples import session
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -42,6 +45,23 @@ def keep(gateway: GatewayClient, folder: Path, outputs: Tensors) -> bytes:
     root = bytes.fromhex(gateway.store.names(blob).computed or "")
     roots = gateway.store.put(encode_results(root, merkle.bindings_root({})))
     return bytes.fromhex(gateway.store.names(roots).computed or "")
+
+
+@pytest.mark.parametrize("told", ["a long name", "other tensors", "broken gzip", "nothing"])
+def test_a_result_is_looked_at_again_whatever_a_gateway_says_of_it(
+    tmp_path: Path, graph: GraphProgram, told: str
+) -> None:
+    right, lie = reference.execute(graph.program, {"x": X}), b"\7" * 32
+    looked = Bound(graph.program, (saved(tmp_path / "inputs", {"x": X}),), {"x": X}, {}, 1)
+    with hostile() as said, GatewayClient(said.url, LocalStore(tmp_path / "store"), attempts=1) as gateway:
+        said.raw, said.file = ANSWERS.get(told, b""), FILES.get(told)
+        look = look_again(looked, lie, gateway, Means(1 << 30, 60, unsafe=True))
+    assert not look.agrees and look.outputs_root == merkle.results_root(graph.program, right)
+
+
+def saved(path: Path, tensors: Tensors) -> Path:
+    save_safetensors(path, tensors)
+    return path
 
 
 def test_a_true_result_is_handed_on_with_its_shapes(

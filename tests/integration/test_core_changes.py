@@ -11,7 +11,7 @@ import pytest
 from eth_utils.address import to_checksum_address
 from requests import Response, Session
 
-from core_messages import AGREEABLE, act_as, core, message, upgrade
+from core_messages import AGREEABLE, act_as, core, message, put_behind_a_proxy, upgrade
 from eigentensor import economics
 from eigentensor.chain import Chain, Order, State
 from eigentensor.economics import WAD
@@ -149,9 +149,12 @@ def test_while_slashing_is_paused_nothing_is_accepted(look: Look, chain_of: Call
     assert look() == ({}, None)
 
 
+@pytest.mark.parametrize("proxied", [False, True], ids=["plain", "behind a proxy"])
 def test_an_upgrade_to_shorter_delays_is_told_and_longer_tasks_are_refused(
-    operator: Chain, client: Chain, anvil: Anvil, order: Order, look: Look
+    operator: Chain, client: Chain, anvil: Anvil, order: Order, look: Look, proxied: bool
 ) -> None:
+    if proxied:
+        put_behind_a_proxy(anvil, operator.deployment.delegation_manager)
     p = operator.deployment.parameters
     shorter = economics.lifetime(p, order.exec) - 1
     upgrade(anvil, operator.deployment.delegation_manager, DELAY, shorter)

@@ -65,5 +65,5 @@ def test_a_file_whose_windows_are_too_long_is_refused_with_advice(file: Path, ru
     file.write_text(json.dumps(values))
     refused = run("--broadcast")
     assert refused.returncode == 1
-    assert "WindowsOutliveStake(1053" in refused.stderr and "or margin from 600 to 547" in refused.stderr
+    assert "WindowsOutliveStake(1073" in refused.stderr and "or margin from 600 to 527" in refused.stderr
     assert not (CONTRACTS / "deployments" / file.name).exists()

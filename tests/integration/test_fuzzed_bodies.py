@@ -1,4 +1,4 @@
-"""No body makes either HTTP interface fail or hang."""
+"""No body and no head makes either HTTP interface fail or hang."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from eigentensor_aggregator.service import assembled as gateway_assembled
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
-from fuzzed_bodies import Seed, survive
+from fuzzed_bodies import Seed, survive, survive_heads
 from market_life import Orders
 
 JSON, BYTES = "application/json", "application/octet-stream"
@@ -82,6 +82,14 @@ def test_the_gateway_survives_a_few_fuzzed_bodies(gateway: tuple[FastAPI, list[S
 
 def test_the_service_survives_a_few_fuzzed_bodies(service: tuple[FastAPI, list[Seed]]) -> None:
     told(survive(*service, 300, seed=2))
+
+
+def test_the_gateway_survives_odd_heads(gateway: tuple[FastAPI, list[Seed]]) -> None:
+    told(survive_heads(*gateway, 300, seed=5))
+
+
+def test_the_service_survives_odd_heads(service: tuple[FastAPI, list[Seed]]) -> None:
+    told(survive_heads(*service, 300, seed=6))
 
 
 @pytest.mark.slow

@@ -20,10 +20,10 @@ from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
 from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.processes import Running
 from game_table import brought
-from operator_daemons import BLOCK_TIME, PATIENCE, TERMS, pass_draw, start, until, wait_for, work_of
+from operator_daemons import BLOCK_TIME, PATIENCE, TERMS, network_of, pass_draw, start, until, wait_for, work_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
     """With an operator that never runs: an acceptance needs the seats of others."""
-    with devnet(block_time=BLOCK_TIME, path=tmp_path_factory.mktemp("network") / "games.json") as net:
+    with network_of(tmp_path_factory.mktemp("network") / "games.json") as net:
         join(net.network, net.party("other").owner)
         yield net
 

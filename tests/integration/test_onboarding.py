@@ -93,7 +93,8 @@ def test_a_newcomer_joins_by_one_message_for_each_missing_thing(newcomer: Newcom
     with newcomer.chain() as chain:
         assert chain.transaction_count(chain.address) == MESSAGES
         s = chain.findings(chain.address)
-        assert (s.stake, s.balance, s.seats, s.magnitude, s.is_member) == (STAKE, WAD, 2, WAD, True)
+        assert (s.stake, s.balance, s.seats, s.magnitude, s.is_member) == (STAKE, WAD - s.collateral, 2, WAD, True)
+        assert s.collateral == 2 * s.seat_deposit > 0
         assert (s.signer, s.caps) == (newcomer.goal.signer, (WAD, STAKE))
         carry_out(chain, newcomer.plan)
         assert chain.transaction_count(chain.address) == MESSAGES
@@ -127,7 +128,7 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
     with newcomer.chain() as chain:
         assert chain.transaction_count(chain.address) == MESSAGES
         s = chain.findings(chain.address)
-        assert (s.stake, s.balance, s.seats) == (STAKE, WAD, 2)
+        assert (s.stake, s.balance, s.seats) == (STAKE, WAD - 2 * s.seat_deposit, 2)
 
 
 def test_a_plan_for_a_key_that_is_elsewhere_is_simulated_as_a_whole(newcomer: Newcomer, anvil: Anvil) -> None:
@@ -162,6 +163,14 @@ def test_too_few_tokens_block_before_anything_is_put_at_risk(newcomer: Newcomer)
         by_name = {step.name: step for step in steps}
         assert by_name["stake"].status is Status.BLOCKED and "needs 100" in by_name["stake"].why
         assert by_name["operator set"].status is not Status.DONE
+
+
+def test_seats_take_their_deposits_of_the_balance_and_say_so(newcomer: Newcomer) -> None:
+    poor = replace(newcomer.goal, collateral=1)
+    with newcomer.chain() as chain:
+        steps = {step.name: step for step in carry_out(chain, lambda s: joining(s, poor, chain.deployment))}
+    assert steps["seats"].status is Status.BLOCKED and "deposits take" in steps["seats"].why
+    assert set(statuses(newcomer.join()).values()) == {Status.DONE}
 
 
 def test_an_operator_with_an_allocation_delay_waits_for_its_block(newcomer: Newcomer, anvil: Anvil) -> None:

@@ -13,12 +13,12 @@ from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
 from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms
 from operator_daemons import (
-    BLOCK_TIME,
     TERMS,
     example_with_everything,
+    network_of,
     pass_draw,
     pass_seed,
     pass_window,
@@ -34,7 +34,7 @@ STEPS = ("look", "fetch", "execute", "answered")
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
-    with devnet(block_time=BLOCK_TIME, path=tmp_path_factory.mktemp("network") / "checks.json") as net:
+    with network_of(tmp_path_factory.mktemp("network") / "checks.json") as net:
         yield net
 
 
@@ -103,7 +103,7 @@ def test_a_verifier_killed_at_any_step_gives_one_answer_and_is_paid(
     account = chain.balance_of(verifier.address)
     assert account.balance - before == task.order.check_fee
     # nothing else of this verifier is at stake
-    assert account.collateral == 0
+    assert chain.held_of(verifier.address) == 0
 
 
 @pytest.mark.slow  # tests/e2e/test_life.py leads one to its conviction for every commit
@@ -141,7 +141,7 @@ def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_dema
     pass_draw(net, client, task)
     wait_for(running, "upload")
     chain, uuid, bonds = client.chain, bytes.fromhex(task.uuid), 0
-    before = chain.balance_of(executor.address)
+    before, held = chain.balance_of(executor.address), chain.held_of(executor.address)
     for number in CHALLENGERS:
         with Chain(net.network, anvil_account(number), tmp_path / f"{number}.sqlite") as challenger:
             bond = economics.bond(chain.deployment.parameters, TERMS.max_price)
@@ -162,5 +162,5 @@ def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_dema
     assert client.wait(task, "final", timeout=60).state is State.FINAL
     account = chain.balance_of(executor.address)
     shown = 2 * chain.deployment.parameters.g_chunk
-    assert account.balance - before.balance - before.collateral == TERMS.max_price + bonds + shown
+    assert account.balance - before.balance - held == TERMS.max_price + bonds + shown
     assert chain.open_games(uuid) == ()

@@ -1,12 +1,15 @@
 """An operator's process against a real chain and a real gateway: killed, stopped, drained, reorganised."""
 
+import fcntl
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,39 +20,48 @@ from typer.testing import CliRunner
 
 from core_messages import core
 from eigentensor import economics, reference
+from eigentensor.cache import default_folder
 from eigentensor.chain import Chain, Committed, State, anvil_account, to_wei
 from eigentensor.errors import InsufficientFunds
 from eigentensor.graph import GraphBuilder
+from eigentensor.program import Program
 from eigentensor.store import LocalStore
 from eigentensor.testing.localnet import DEPLOYER, join
 from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet
+from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Work
 from eigentensor_client.processes import Running
 from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
 from eigentensor_operator.cli import app
 from eigentensor_operator.config import Settings
+from hostile_compiling import hostile_program
 from operator_daemons import (
-    BLOCK_TIME,
     TERMS,
+    begun,
     example_with_everything,
+    network_of,
     pass_draw,
+    pass_seed,
     pass_window,
     start,
+    until,
     wait_for,
     work_of,
 )
 
 Run = Callable[..., str]
-STEPS = ("inspect", "fetch", "accepted", "execute", "committed", "revealed", "upload", "final")
+#: A machine that expects everything to be done at once, on a chain that is as fast: an execution has 3 milliseconds.
+HURRIED = {"block_seconds": "0.0001", "startup_seconds": "0"}
+HURRIED |= {"operations_per_second": "1e15", "bytes_per_second": "1e15"}
+STEPS = ("inspect", "fetch", "prepare", "accepted", "execute", "committed", "revealed", "upload", "final")
 
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
     """With an operator that never runs: an acceptance needs the seats of others."""
-    with devnet(block_time=BLOCK_TIME, path=tmp_path_factory.mktemp("network") / "operator.json") as net:
+    with network_of(tmp_path_factory.mktemp("network") / "operator.json") as net:
         join(net.network, net.party("other").owner)
         yield net
 
@@ -108,9 +120,9 @@ def large_work() -> Work:
     return Work(graph.compile(a @ a @ a @ a @ a).program, {"a": np.ones((64, 64), np.float32)})
 
 
-def node_of(running: Running) -> httpx.Client:
-    """The node API of a daemon that is ready."""
-    *_, ready = [line for line in running.log.read_text().splitlines() if '"event": "ready"' in line]
+def node_of(running: Running, step: str = "ready") -> httpx.Client:
+    """The node API of a daemon that is ready, or got so far."""
+    *_, ready = [line for line in running.log.read_text().splitlines() if f'"event": "{step}"' in line]
     return httpx.Client(base_url=f"http://127.0.0.1:{json.loads(ready)['node_port']}")
 
 
@@ -146,7 +158,59 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     final = client.wait(task, "final", timeout=60)
     assert final.state is State.FINAL
     account = client.chain.balance_of(party.address)
-    assert (account.balance - before, account.collateral) == (TERMS.max_price, 0)
+    assert (account.balance - before, client.chain.held_of(party.address)) == (TERMS.max_price, 0)
+
+
+@contextmanager
+def an_endless_self_test() -> Iterator[None]:
+    """Operators of this machine take the test one after the other: until the block ends, it is somebody else's turn."""
+    folder = default_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "selftest.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_an_operator_killed_before_its_reveal_reveals_before_it_tests_its_device(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    (task,) = client.post([work_of(example)], TERMS)
+    running = start(net, party, "committed")
+    running.wait_ready()
+    running.kill()
+    pass_seed(net, client, task)
+    with an_endless_self_test():
+        running = start(net, party, "upload", "final")
+        pass_draw(net, client, task)
+        running.wait_ready()
+        assert client.look(task).state is State.REVEALED
+        said = running.log.read_bytes()[begun[running.pid] :]
+        assert b'"event": "started"' in said and b'"event": "ready"' not in said
+        with node_of(running, "started") as node:
+            assert node.get("/eigen/node/services/device-0/health").status_code == 206
+            assert 'et_determinism_selftest_ok{avs_name="eigentensor"} 0.0' in node.get("/metrics").text
+    wait_for(running, "ready")
+    pass_window(net, client, task)
+    client.wait(task, "final", timeout=60)
+
+
+def test_an_operator_whose_device_is_gone_reveals_what_it_promised_and_ends_when_nothing_is_at_stake(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    (task,) = client.post([work_of(example)], TERMS)
+    running = start(net, party, "committed")
+    running.wait_ready()
+    running.kill()
+    pass_seed(net, client, task)
+    running = start(net, party, "upload", device="CUDA")
+    pass_draw(net, client, task)
+    running.wait_ready()
+    assert client.look(task).state is State.REVEALED
+    wait_for(running, "device is faulty")
+    pass_window(net, client, task)
+    assert running.wait(timeout=60) == 7
+    assert client.look(task).state is State.FINAL
+    assert start(net, party, device="CUDA").wait(timeout=60) == 7, "nothing is at stake"
 
 
 def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
@@ -170,9 +234,7 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
 ) -> None:
     before = client.chain.balance_of(party.address).balance
     (task,) = client.post([work_of(example)], TERMS)
-    hurried = {"block_seconds": "0.0001", "startup_seconds": "0", "operations_per_second": "1e15"}
-    hurried |= {"bytes_per_second": "1e15"}
-    running = start(net, party, "dropped", **hurried)  # a whole execution has 3 milliseconds
+    running = start(net, party, "dropped", trial="0", **HURRIED)
     running.wait_ready()
     assert '"reason": "execution"' in running.tail()
     running.stop()
@@ -184,7 +246,21 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
     assert client.look(task).state is State.FAILED
     account = client.chain.balance_of(party.address)
     penalty = economics.penalty(net.network.deployment.parameters, TERMS.max_price)
-    assert (before - account.balance, account.collateral) == (penalty, 0)
+    assert (before - account.balance, client.chain.held_of(party.address)) == (penalty, 0)
+
+
+def test_a_program_that_cannot_be_executed_is_declined_before_anything_is_promised(
+    net: Devnet, party: Party, client: Client, example: Example
+) -> None:
+    before = client.chain.balance_of(party.address)
+    (task,) = client.post([work_of(example)], TERMS)
+    running = start(net, party, "decline", **HURRIED)
+    running.wait_ready()
+    told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
+    assert (told["reason"], told["needed"]) == ("trial", "a program that can be executed")
+    assert "too long" in told["offered"] and client.look(task).state is State.OPEN
+    assert client.chain.balance_of(party.address) == before
+    client.cancel(task)
 
 
 def test_a_running_operator_tells_its_health_and_ends_at_once_by_sigterm(net: Devnet, party: Party) -> None:
@@ -330,3 +406,28 @@ def test_without_bubblewrap_an_operator_does_not_start(net: Devnet, party: Party
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 7
     assert "bubblewrap" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_normal_order_is_accepted_while_programs_that_take_minutes_are_compiled(
+    net: Devnet, party: Party, client: Client, example: Example, run: Run
+) -> None:
+    """The last of its network: what it accepted stays unfinished."""
+    run("drain", "--undo", "--json")  # `leave` began to
+    hostile = [Work(p, {"x": np.ones(p.buffers[0].shape, np.float16)}) for p in (endless() for _ in range(3))]
+    slow = client.post(hostile, replace(TERMS, accept_within=2000))
+    running = start(net, party, "inspect")
+    running.wait_ready()
+    wait_for(running, "inspect", 3)
+    (task,) = client.post([work_of(example)], replace(TERMS, accept_within=30))
+    until(lambda: client.look(task).state is not State.OPEN)
+    assert client.look(task).executor == party.address
+    assert [client.look(other).state for other in slow] == [State.OPEN] * 3
+    os.kill(running.pid, signal.SIGTERM)
+    assert running.wait(timeout=20) == 0, "it does not wait for a compiler"
+    for other in slow:
+        client.cancel(other)
+
+
+def endless() -> Program:
+    """What a compiler works at for minutes, and never saw before."""
+    return hostile_program(8, 200, seed=secrets.randbits(64))

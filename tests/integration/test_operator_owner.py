@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from eigentensor.chain import Chain, to_wei
-from eigentensor_client.devnet import Devnet, Party, devnet
-from operator_daemons import BLOCK_TIME
+from eigentensor_client.devnet import Devnet, Party
+from operator_daemons import network_of
 
 ANNOUNCED = (
     "registerAsOperator for operator", "approve for stake", "depositIntoStrategy for stake",
@@ -24,7 +24,7 @@ LEAVING = (
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
-    with devnet(block_time=BLOCK_TIME, path=tmp_path_factory.mktemp("network") / "owner.json") as net:
+    with network_of(tmp_path_factory.mktemp("network") / "owner.json") as net:
         yield net
 
 
@@ -42,7 +42,7 @@ def test_an_owner_killed_at_every_message_sends_each_once(net: Devnet) -> None:
     assert net.anvil.web3.eth.get_transaction_count(newcomer.address) == len(ANNOUNCED)
     with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
         s = chain.findings(newcomer.address)
-        assert (s.stake, s.balance, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
+        assert (s.stake, s.balance + s.collateral, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
 
 
 @pytest.mark.slow

@@ -2,22 +2,26 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
 from eigentensor import reference
+from eigentensor.bound import fetch_results
 from eigentensor.chain import Chain, GameEnded, State
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
-from eigentensor.errors import BlobNotFound, DisputeError
+from eigentensor.errors import BlobNotFound, DisputeError, WrongResult
 from eigentensor.player import MEMORY, WAIT, Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.reference import Values
+from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.testing.faults import disturbed
 from eigentensor.tracing import Execution, Retrace, retrace
 from game_table import Table
+from hostile_gateway import ANSWERS, FILES, hostile
 from players import Dispute, fast, known, lying
 
 Chains = Callable[[int], Chain]
@@ -89,6 +93,34 @@ def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: s
     assert dispute.game.ended.executor_lost
     over.set()
     assert (len(dispute.game.moves) == 1) is (shown == "what is wrong")
+
+
+@pytest.mark.parametrize("told", ["a long name", "other tensors", "broken gzip", "less than it says", "deep JSON"])
+def test_whatever_a_gateway_says_of_a_lie_it_is_convicted(table: Table, tmp_path: Path, told: str) -> None:
+    dispute = Dispute(table, "long sum", lying)
+    chain = dispute.chain(Side.CHALLENGER)
+    with hostile() as gateway, GatewayClient(gateway.url, LocalStore(tmp_path), attempts=1) as client:
+        gateway.raw, gateway.file = ANSWERS.get(told, b""), FILES.get(told)
+        challenger = Player(chain, chain.address, dispute.load, fast, public=partial(fetch_results, client))
+        while dispute.game.ended is None:
+            assert dispute.player(Side.EXECUTOR).turn(dispute.number) or challenger.turn(dispute.number)
+    assert dispute.game.ended.executor_lost
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RecursionError, MemoryError, WrongResult])
+def test_what_could_not_be_read_once_is_asked_for_again(table: Table, error: Callable[[str], Exception]) -> None:
+    dispute, asked = Dispute(table, "long sum", lying), list[bytes]()
+    assert dispute.player(Side.EXECUTOR).turn(dispute.number)
+
+    def public(_: Program, outputs_root: bytes) -> Results:
+        asked.append(outputs_root)
+        raise error("a bad answer")
+
+    chain = dispute.chain(Side.CHALLENGER)
+    challenger = Player(chain, chain.address, dispute.load, fast, public=public)
+    first, second = (challenger.move(dispute.game) for _ in range(2))
+    assert first is not None and first == second
+    assert len(asked) == 2
 
 
 def test_strangers_play_in_no_game(table: Table, chain_of: Chains) -> None:

@@ -289,6 +289,17 @@ def test_who_waits_hears_of_an_end_that_could_not_be_written_down(
     assert service.book.last(failures[0])["stage"] == "failed"
 
 
+def test_a_service_without_its_ledger_or_its_folders_says_that_it_is_not_well(
+    http: TestClient, service: Service
+) -> None:
+    for place in (service.settings.data, service.store.root, service.settings.data / "local.sqlite"):
+        assert http.get("/healthz").json() == {"status": "ok"}
+        away = place.rename(place.with_suffix(".away"))
+        answer = http.get("/healthz")
+        away.rename(place)
+        assert (answer.status_code, answer.json()) == (503, {"status": "away"})
+
+
 @pytest.mark.parametrize("accept", ["application/octet-stream", "application/json"])
 def test_results_that_are_gone_are_not_found(
     http: TestClient, service: Service, names: dict[str, str], accept: str
@@ -322,4 +333,10 @@ def test_what_holders_of_tokens_name_is_confined(
             assert decoded(answer.json()["tensor"]).tobytes() == (np.float32([1, 2, 3, 4]) * 2 + BIAS).tobytes()
             monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
             refused = http.post("/execute_graph_on_gpu", json=body)
+            with guarded.backend._turn:  # type: ignore[attr-defined]  # whoever executes has it
+                waiting = http.post("/v1/tasks", json=body).json()["task"]
+                guarded.tokens.remove("a stranger")
+            http.get(f"/v1/tasks/{waiting}/events")  # until it ends
+            late = http.get(f"/v1/tasks/{waiting}/result")
+    assert late.status_code >= 400 and "bubblewrap is not installed" in late.json()["detail"]
     assert refused.status_code >= 400 and "bubblewrap is not installed" in refused.json()["detail"]

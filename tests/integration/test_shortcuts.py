@@ -1,5 +1,6 @@
 """The promised Python API, as it is written in the design."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from eigentensor import (
     fetch_exported_task_by_uuid,
     fetch_safetensors_by_uuid,
 )
-from eigentensor.errors import BindingError
+from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.store.local import LocalStore
 from eigentensor.store.tensors import save_safetensors
 
@@ -87,3 +88,16 @@ def test_what_the_store_has_is_fetched_by_its_root(
     assert fetch_safetensors_by_uuid(store.put(file))["w"].tolist() == [0, 1, 2]
     store.put(matmul.to_bytes())
     assert fetch_exported_task_by_uuid(matmul.uuid).program == matmul.program
+
+
+@pytest.mark.parametrize("fetch", [fetch_safetensors_by_uuid, fetch_exported_task_by_uuid])
+def test_what_the_store_lacks_is_not_found_without_a_network(
+    fetch: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for name in ("EIGENTENSOR_GATEWAY_URL", "EIGENTENSOR_NETWORK", "EIGENTENSOR_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(BlobNotFound, match="no blob") as refusal:
+        fetch("ab" * 32)
+    assert "devnet" in refusal.value.fix

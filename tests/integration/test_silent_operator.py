@@ -21,7 +21,7 @@ def test_anybody_ends_the_task_of_a_silent_executor(
 
     client.post(order)
     SilentOperator(operator, operator.address).accept(order)
-    held = operator.balance_of(operator.address).collateral
+    held = operator.held_of(operator.address)
     assert held == economics.collateral(parameters, order.max_price, order.verifiers, order.check_fee)
 
     with pytest.raises(Reverted) as early:
@@ -36,7 +36,7 @@ def test_anybody_ends_the_task_of_a_silent_executor(
     assert client.task_at(uuid).state is State.FAILED
     assert client.balance_of(client.address).balance == escrow
     executor = operator.balance_of(operator.address)
-    assert (executor_before.balance - executor.balance, executor.collateral) == (penalty, 0)
+    assert (executor_before.balance - executor.balance, operator.held_of(operator.address)) == (penalty, 0)
     assert client.locked_stake(operator.address) == 0
     assert operator.balance_of(burn).balance - burned_before.balance == penalty
     with pytest.raises(Reverted) as late:

@@ -30,6 +30,7 @@ from eigentensor.dispute import Reason as EndReason
 from eigentensor.economics import WAD
 from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
 from eigentensor_operator.events import (
+    Checked,
     Do,
     Done,
     Event,
@@ -44,6 +45,7 @@ from eigentensor_operator.events import (
 )
 from eigentensor_operator.machine import step
 from eigentensor_operator.policy import Code, Reason, Standing
+from eigentensor_operator.preparing import PLACES, place_of
 from eigentensor_operator.state import Operator
 from operator_stories import (
     ME,
@@ -82,6 +84,16 @@ class Market:
     block: int = 10
     shown: list[Shown] = field(default_factory=list)
     judge: Operator = field(default_factory=lambda: Operator(POLICY))
+    forgotten: set[bytes] = field(default_factory=set)  # tasks whose leaves were shown, and are demanded nevertheless
+
+    def deadlines(self) -> dict[bytes, int]:
+        """Of the tasks with a demand."""
+        revealed = (case for case in self.judge.cases.values() if case.now.state is State.REVEALED)
+        demands = ((c, next((e for e in c.incidents if isinstance(e, Demanded)), None)) for c in revealed)
+        return {c.uuid: e.by if self.is_owed(c.uuid) else c.deadline(POLICY) for c, e in demands if e}
+
+    def is_owed(self, task: bytes) -> bool:
+        return self.case(task).demand is not None or task in self.forgotten
 
     def case(self, task: bytes) -> Case:
         return self.judge.cases.get(task, Case(task, ORDER))
@@ -98,6 +110,7 @@ class Market:
     def cut(self, keep: int) -> None:
         """Throws out what is after block `keep`."""
         self.shown = [shown for shown in self.shown if block_of(shown) <= keep]
+        self.forgotten.clear()
         self.judge, _ = step(self.judge, RolledBack(keep))
 
     def include(self, *shown: Fact | Seeded | TaskEvent, task: bytes = b"") -> None:
@@ -132,7 +145,8 @@ class Market:
                 return self.open(task, case, answer, seal)
             case Step.CLOSE, State.ACCEPTED | State.COMMITTED | State.REVEALED if over and not case.open_games:
                 self.close(task)
-            case Step.SHOW, State.REVEALED if case.demand and not over:
+            case Step.SHOW, State.REVEALED if self.is_owed(task) and block <= self.deadlines()[task]:
+                self.forgotten.discard(task)
                 self.include(chain.Shown(at(block), task, 0, b""))
             case Step.SETTLE, State.FINAL if answer and case.has_lost(answer):
                 return False
@@ -195,7 +209,7 @@ class Market:
     def close(self, task: bytes) -> None:
         case = self.case(task)
         state = State.FINAL if case.now.state is State.REVEALED else State.FAILED
-        if case.demand is not None or (case.now.state is State.COMMITTED and self.is_drawn(task)):
+        if self.is_owed(task) or (case.now.state is State.COMMITTED and self.is_drawn(task)):
             state = State.CONVICTED
         self.include(Fact(state, self.block + 1), task=task)
 
@@ -231,31 +245,35 @@ class OperatorMachine(RuleBasedStateMachine):
             case Step.REVEAL:
                 assert answer is not None and case.opened(answer) is None
                 assert case.at(State.REVEALED) is not None or head >= case.reveal_by(POLICY)
+            case Step.ACCEPT:
+                assert self.operator.is_prepared(case)
+            case Step.EXECUTE | Step.PLAY | Step.PREPARE:
+                assert not self.operator.testing
+                assert do.step is not Step.PLAY or self.operator.games[do.game].awaits(ME)
             case Step.CLOSE if mine:
                 assert case.now.state is not State.COMMITTED or not self.operator.is_drawn(case)
                 assert not case.open_games and case.demand is None
-            case Step.PLAY:
-                assert self.operator.games[do.game].awaits(ME)
 
     def read_chain(self) -> None:
         for shown in self.market.shown[self.told :]:
             self.tell(shown)
         self.told = len(self.market.shown)
-        self.tell(Head(replace(STANDING, block=self.market.block)))
+        mine = {t: by for t, by in self.market.deadlines().items() if self.market.case(t).executor == ME}
+        self.tell(Head(replace(STANDING, block=self.market.block), mine))
 
     def complete(self, do: Do) -> None:
         self.doing.remove(do)
         case = self.operator.cases[do.task]
         match do.step:
             case Step.INSPECT:
-                self.tell(Inspected(do.task, NEEDS))
+                self.tell(Inspected(do.task, NEEDS, 15.0 * TASKS.index(do.task)))
             case Step.EXECUTE:
                 self.salts += 1
                 self.tell(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
             case Step.LOOK:
                 seed = self.operator.seed_of(case) if case.at(State.COMMITTED) else None
                 self.tell(Looked(do.task, Candidacy(seed.mix if seed else b"", 0)))
-            case Step.FETCH | Step.UPLOAD | Step.HALT:
+            case Step.FETCH | Step.PREPARE | Step.UPLOAD | Step.HALT:
                 self.tell(Done(do.task, do.step))
             case _ if self.market.send(do, case.seal):
                 self.tell(Done(do.task, do.step, self.market.block, do.game))
@@ -300,6 +318,19 @@ class OperatorMachine(RuleBasedStateMachine):
         asked = any(isinstance(e, Demanded) for e in case.incidents)
         if case.now.state is State.REVEALED and not asked and block <= self.market.deadline(task):
             self.market.include(Demanded(at(block), task, (Leaf(False, 0, 0),), block + 80))
+
+    @rule(task=st.sampled_from(TASKS))
+    def a_token_makes_the_market_forget_what_was_shown(self, task: bytes) -> None:
+        case = self.market.case(task)
+        shown = any(isinstance(e, chain.Shown) for e in case.incidents)
+        if case.now.state is State.REVEALED and shown:
+            self.market.forgotten.add(task)
+            self.market.block += 1
+
+    @rule()
+    def the_self_test_is_over(self) -> None:
+        if self.operator.testing:
+            self.tell(Checked())
 
     @rule(data=st.data())
     def another_player_moves(self, data: st.DataObject) -> None:
@@ -355,7 +386,7 @@ class OperatorMachine(RuleBasedStateMachine):
             )
             for uuid, c in self.operator.cases.items()
         }
-        self.operator, self.told = Operator(POLICY, kept, draining=self.operator.draining), 0
+        self.operator, self.told = Operator(POLICY, kept, draining=self.operator.draining, testing=True), 0
         self.read_chain()
 
     @invariant()
@@ -365,6 +396,11 @@ class OperatorMachine(RuleBasedStateMachine):
     @invariant()
     def the_device_executes_one_task(self) -> None:
         assert sum(do.step is Step.EXECUTE for do in self.doing) <= 1
+
+    @invariant()
+    def what_is_prepared_has_a_place(self) -> None:
+        preparing = Counter(place_of(self.operator.cases[do.task]) for do in self.doing if do.step is Step.PREPARE)
+        assert sum(preparing.values()) <= sum(PLACES.values())
 
     @invariant()
     def nothing_is_asked_for_twice_at_a_time(self) -> None:
@@ -388,7 +424,11 @@ class OperatorMachine(RuleBasedStateMachine):
             assert len(answers) <= 1 and self.market.case(task).executor not in answers
 
     def teardown(self) -> None:
-        """If nothing more goes wrong, everything in which the operator has a part comes to its end."""
+        """If nothing more goes wrong, everything in which the operator has a part comes to its end, and what is
+        demanded of it in time is shown."""
+        self.the_self_test_is_over()
+        left = {t: by - self.market.block for t, by in self.market.deadlines().items() if self.market.is_owed(t)}
+        shown = [t for t, blocks in left.items() if blocks > 5 and self.operator.cases[t].seal]
         for _ in range(400):
             self.market.block += 1
             self.read_chain()
@@ -397,10 +437,11 @@ class OperatorMachine(RuleBasedStateMachine):
             for task in TASKS:
                 case = self.market.case(task)
                 late = self.market.block > self.market.deadline(task) + 10
-                unshown = case.now.state is State.REVEALED and case.demand is not None
+                unshown = case.now.state is State.REVEALED and self.market.is_owed(task)
                 if late and case.executor and (unshown or case.now.state in (State.ACCEPTED, State.COMMITTED)):
                     self.market.close(task)  # somebody does
         assert all(self.operator.is_finished(case) for case in self.operator.cases.values())
+        assert all(self.market.case(t).now.state is State.FINAL for t in shown if self.market.case(t).executor == ME)
         for task in TASKS:
             case = self.market.case(task)
             if case.executor == ME:

@@ -3,18 +3,25 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from eigentensor import merkle, reference
-from eigentensor.errors import WitnessError
+from eigentensor import merkle, reference, runtime
+from eigentensor.errors import LimitError, WitnessError
 from eigentensor.numerics.floats import patterns
+from eigentensor.program import Buffer, DType, Kind, Op, Role, expression
+from eigentensor.program.assemble import assemble
+from eigentensor.program.binding import Results
+from eigentensor.program.expression import Array, Axis, binary, counter, load, to_body
+from eigentensor.reference import Values
 from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import (
     Claim,
     Claimed,
+    Compute,
     Element,
     Execution,
     Hashes,
@@ -31,7 +38,10 @@ from eigentensor.tracing import (
     retrace,
     witness_of,
 )
-from worked_examples import layer, session
+from eigentensor.tracing.computed import WORTH, checkpoints, computed_results
+from eigentensor.tracing.execution import REMEMBERED
+from eigentensor.tracing.step import element_of, results_of, trips_of
+from worked_examples import index, layer, session
 
 FEW = settings(max_examples=25, deadline=None)
 
@@ -282,3 +292,109 @@ def test_only_the_tensors_that_are_asked_for_are_kept() -> None:
     results = reference.execute(example.program, example.tensors, example.variables, example.repeat)
     value = int(patterns(example.program.parameter(4).dtype, results.outputs["output"].reshape(-1))[0])
     assert Element(again, last, 0).stored == value
+
+
+# Long reductions, left to a device
+
+
+def in_time(account: Execution, compute: Compute) -> Iterator[tuple[int, int, int, dict[int, int]]]:
+    """Elements with reductions that take steps: executed call, element, reduction, and accumulators as computed."""
+    account = replace(account, compute=compute)
+    for number, tensor in account.kept.items():
+        for element in {0, tensor.size // 2, tensor.size - 1} if tensor.size else ():
+            for reduction in range(account.body(number).reductions):
+                trips = trips_of(account.body(number), account.bound(number), reduction)
+                if all(trips):
+                    yield number, element, reduction, checkpoints(account, number, element, reduction, trips)
+
+
+@FEW
+@given(examples())
+def test_what_is_computed_of_reductions_has_the_bits_of_the_reference(example: Example) -> None:
+    account = account_of(example)
+    for number, element, reduction, found in in_time(account, reference.execute):
+        assert found == Element(account, number, element).accumulators(reduction, found.keys())
+    for number, tensor in account.kept.items():
+        elements = range(tensor.size // 3, tensor.size)
+        if elements and account.body(number).reductions:
+            computed = computed_results(replace(account, compute=reference.execute), number, elements)
+            assert computed == results_of(account, number, elements)
+
+
+def test_no_reduction_has_to_be_left_to_the_reference() -> None:
+    found = [bool(of) for seed in range(30) for *_, of in in_time(account_of(generate(seed)), reference.execute)]
+    assert len(found) > 50 and all(found)
+
+
+def long_sums() -> tuple[Execution, int]:
+    """An account of four sums of products whose steps are worth a program, and their length."""
+    length = WORTH // 2
+    i, k = Axis(0, 4), Axis(1, length, is_reduce=True)
+    x = load(
+        Array("x", DType.FLOAT32, 4 * length), binary(Op.ADD, binary(Op.MUL, counter(i), index(length)), counter(k))
+    )
+    made = [("y", to_body(expression.reduction(Op.REDUCE_MULACC, (k,), x, x), (i,)))]
+    buffers = {"x": Buffer(Role.INPUT, DType.FLOAT32, (4, length), "x")}
+    program = assemble(made, buffers, {(Kind.OUTPUT, "y"): ("y", (4,))})
+    given = np.random.default_rng(0).standard_normal((4, length)).astype(np.float32)
+    return retrace(program, {"x": given}, keep={0}, execute=runtime.execute), length
+
+
+def test_the_reference_takes_few_steps_of_a_long_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever several games ask for in turn: the borders of all elements, then those between two of them."""
+    account, length = long_sums()
+    taken, accumulate = list[int](), reference.Evaluation.accumulate
+
+    def counted(self: reference.Evaluation, *given: Any) -> Values:
+        taken.append(1)
+        return accumulate(self, *given)
+
+    asked = [range(length // 64, length, length // 64), range(length // 2 + 64, length // 2 + length // 64, 64)]
+    slow = {(3, after): Element(account, 0, 3).accumulators(0, after) for after in asked}
+    monkeypatch.setattr(reference.Evaluation, "accumulate", counted)
+    account = replace(account, compute=runtime.execute)
+    for after in [*asked, *asked]:
+        for element in range(4):
+            found = element_of(account, 0, element).accumulators(0, after)
+            assert found == slow.get((element, after), found)
+    assert 0 < len(taken) <= 4 * length // 64
+
+
+def test_a_device_that_computes_something_else_is_not_believed() -> None:
+    account, length = long_sums()
+    right = Element(account, 0, 1)
+
+    def wrong(*given: Any, **named: Any) -> Results:
+        results = runtime.execute(*given, **named)
+        return Results({name: array + np.float32(1) for name, array in results.outputs.items()}, {})
+
+    element = Element(replace(account, compute=wrong), 0, 1)
+    assert (element.results, element.stored) == (right.results, right.stored)
+    assert element.accumulators(0, {1, length // 2}) == right.accumulators(0, {1, length // 2})
+
+
+@pytest.mark.parametrize("error", [LimitError("out of memory"), OSError(28, "No space left on device")])
+def test_a_device_that_fails_does_not_stop_a_game(error: Exception) -> None:
+    account, _ = long_sums()
+
+    def fails(*given: Any, **named: Any) -> Results:
+        raise error
+
+    leaf = range(account.kept[0].size)
+    assert results_of(replace(account, compute=fails), 0, leaf) == results_of(account, 0, leaf)
+
+
+def test_elements_that_several_games_are_about_are_evaluated_once() -> None:
+    account = account_of(layer())
+    first = [element_of(account, 0, element) for element in range(8)]
+    assert all(element_of(account, 0, element) is known for element, known in enumerate(first))
+    leaf = range(account.kept[0].size)
+    assert results_of(account, 0, leaf) is results_of(account, 0, leaf)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    account = account_of(layer())
+    first = element_of(account, 0, 0)
+    for number in range(REMEMBERED):
+        account.remembered(number, lambda: 0)
+    assert element_of(account, 0, 0) is not first

@@ -9,13 +9,14 @@ import pytest
 
 from aggregator_stories import accepted, committed, posted, revealed, told
 from eigentensor import merkle, reference
-from eigentensor.errors import NoSandbox, WrongBits
+from eigentensor.errors import NoSandbox, StoreError, WrongBits
 from eigentensor.program import Role, encode
 from eigentensor.runtime import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.machine import Look, Verdict
+from hostile_gateway import ANSWERS, FILES, hostile
 from worked_examples import layer
 
 EXAMPLE = layer()
@@ -60,6 +61,16 @@ def test_a_right_result_agrees(hands: Hands, result: Results) -> None:
 def test_what_the_order_got_wrong_is_never_looked_at_again(hands: Hands, result: Results) -> None:
     look = hands.look(result(repeat=1 + EXAMPLE.program.max_repeat), 10)
     assert look.verdict is Verdict.UNABLE and "iterations" in look.words
+
+
+@pytest.mark.parametrize("told", [*ANSWERS, *FILES])
+def test_nothing_that_a_gateway_says_is_a_verdict(store: LocalStore, result: Results, told: str) -> None:
+    view = result()
+    store.discard(view.order.inputs)
+    with hostile() as gateway, GatewayClient(gateway.url, store, attempts=1) as client:
+        gateway.raw, gateway.file = ANSWERS.get(told, b""), FILES.get(told)
+        with pytest.raises(StoreError):
+            Hands(client, BOUNDS, None).look(view, 10)
 
 
 def test_a_machine_that_cannot_confine_looks_again_later(

@@ -1,5 +1,7 @@
 """Settings of the aggregator and of a watcher: flags, environment, defaults; what is wrong is said in words."""
 
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 from eigentensor.errors import ConfigError
 from eigentensor_aggregator import cli
 from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.watch import cli as watch_cli
 from eigentensor_aggregator.watch.config import Settings as WatchSettings
 
@@ -48,3 +51,24 @@ def test_both_say_what_is_missing_where_there_is_no_network() -> None:
     for app, arguments in ((watch_cli.app, []), (cli.app, ["run", "--watch-share", "0.5", "--port", "0"])):
         ran = CliRunner().invoke(app, arguments)
         assert isinstance(ran.exception, ConfigError) and "there is no network 'local'" in str(ran.exception)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@127.0.0.1:9/x", "postgresql+psycopg2://u:secret@h/x"])
+def test_a_database_without_its_driver_or_its_server_is_said_without_its_password(url: str) -> None:
+    """Neither is there: nobody listens on port 9, and psycopg 2 is no driver that an extra brings."""
+    with pytest.raises(ConfigError, match=r"does not answer|no database is") as error:
+        connect(url)
+    assert "secret" not in str(error.value)
+
+
+def test_without_the_extra_postgresql_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match="eigentensor\\[postgres\\]"):
+        connect("postgresql://127.0.0.1/x")
+    with pytest.raises(ConfigError, match="no database is"):
+        connect("not a url")
+
+
+def test_the_extra_brings_the_driver() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(named.startswith("psycopg[binary]") for named in project["optional-dependencies"]["postgres"])

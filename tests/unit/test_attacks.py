@@ -26,7 +26,7 @@ from eigentensor.economics.agents import (
 from eigentensor.economics.bounds import advantage, break_even, break_even_fraud, capital_ratio, worst_cheat
 from eigentensor.economics.expected import Expectation, baseline, expected
 from eigentensor.economics.simulation import estimate
-from eigentensor.economics.situation import GAS_DEFEND, Situation
+from eigentensor.economics.situation import BURNED, GAS_CHALLENGE, GAS_DEFEND, Situation
 from situations import ORDINARY
 
 RATES, TEAMS, GAINS = (0.05, 0.2, 0.3), (1, 4), (0.0, 1.0, 10.0, 100.0)
@@ -143,6 +143,23 @@ def test_attack_13_what_remains_is_that_watching_without_a_seat_pays_only_where_
     assert break_even_fraud(replace(ORDINARY, value_at_risk=100.0)) < 0.001
     liars = estimate(replace(ORDINARY, diligence=0.0, watch=1.0), LAZY, tasks=2_000).payoffs["challengers"]
     assert liars.value == pytest.approx(ORDINARY.cost / break_even_fraud(ORDINARY) - ORDINARY.cost)
+
+
+def test_attack_32_what_remains_is_that_a_friend_is_paid_for_what_a_watcher_found() -> None:
+    """The finder has its bond back and is out of its execution and its gas. The liar loses K − W and what is burned of
+    s: less than without a friend, and more than it gains."""
+    x = replace(ORDINARY, diligence=0.0, watch=1.0)
+    alone, befriended = LAZY, replace(LAZY, convicts=SelfConviction.CORNERED)
+    found = estimate(x, befriended, tasks=1_000).payoffs
+    assert found["challengers"].value == pytest.approx(-x.cost - GAS_CHALLENGE * x.gas_price)
+    m, e = x.amounts, Expectation(x, 0.0)
+    paid = m.K - m.W + BURNED * m.s + x.shortcut * x.cost + e.spent + e.challenge
+    assert found["executor"].value == pytest.approx(-paid)
+    assert -paid > estimate(x, alone, tasks=1_000).payoffs["executor"].value
+    assert does_not_pay(x, befriended) and does_not_pay(ORDINARY, replace(befriended, owns=True))
+    assert break_even_fraud(x, 1.0) == float("inf")
+    won = x.cost / break_even_fraud(x) + GAS_CHALLENGE * x.gas_price
+    assert break_even_fraud(x, 0.5) == pytest.approx(x.cost / (won / 2 - GAS_CHALLENGE * x.gas_price))
 
 
 def test_attack_27_what_remains_are_bribes_that_can_be_enforced_where_checks_are_frequent() -> None:

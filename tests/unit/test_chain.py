@@ -59,6 +59,7 @@ from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.views import Cause, Leaf
+from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.errors import ChainError, ConfigError, TaskError
 
@@ -196,6 +197,35 @@ def test_refusals_are_read_with_their_arguments() -> None:
     assert reverted(bytes.fromhex("4e487b71") + (17).to_bytes(32, "big")).arguments == (17,)
     assert reverted(b"").name == reverted(b"\1\2\3\4").name == "UnknownError"
     assert reverted(bytes.fromhex("08c379a0")).name == "UnknownError"
+
+
+ERRORS: list[Any] = [entry for name in NAMES for entry in abi(name) if entry["type"] == "error"]
+ZEROS = {"bytes": b"", "string": "", "uint32[]": (), "address": "0x" + "00" * 20, "bytes32": bytes(32)}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error["name"])
+def test_every_refusal_has_words_and_says_what_to_do(error: Any) -> None:
+    types = [entry["type"] for entry in error["inputs"]]
+    said = reverted(keccak(text=abi_to_signature(error))[:4] + encode(types, [ZEROS.get(kind, 1) for kind in types]))
+    words, name = str(said).rsplit(" ", 1)
+    assert (said.name, name) == (error["name"], f"({error['name']})")
+    assert " " in words and "{" not in words and words[0].islower() | (words[0] in "0E1"), words
+    assert said.fix
+
+
+@given(st.binary(max_size=200))
+def test_a_refusal_that_nobody_knows_has_words_too(data: bytes) -> None:
+    said = reverted(data)
+    assert said.fix and " " in str(said) and len(str(said)) < 2_000
+
+
+def test_what_a_task_is_and_should_be_is_said_by_name() -> None:
+    data = keccak(text="WrongState(bytes32,uint8,uint8)")[:4] + encode(["bytes32", "uint8", "uint8"], [bytes(32), 1, 2])
+    assert "the task is accepted, and this takes one that is open" in str(reverted(data))
+
+
+def test_words_are_of_errors_that_there_are() -> None:
+    assert set(WORDS) <= {error["name"] for error in ERRORS}
 
 
 def test_every_event_of_the_contracts_is_known_with_its_fields() -> None:

@@ -67,6 +67,16 @@ def test_an_executor_that_runs_out_of_time_loses_bond_and_reward_to_the_challeng
     assert told(facts(State.REVEALED, game=ended)) == []
 
 
+def test_a_crowd_that_convicts_by_the_clock_gets_half_of_its_bonds_and_nothing_of_the_slash() -> None:
+    crowd = Conviction(Cause.VERDICT, OTHER, False, crowded=True)
+    assert told(facts(bond=Challenge(ME, 0, False, crowded=True), conviction=crowd)) == [
+        ("refund", BOND - BOND // 2, 0)
+    ]
+    assert told(facts(bond=Challenge(ME, 0, False), conviction=crowd)) == [("refund", BOND, 0)]
+    assert told(facts(bond=Challenge(ME, 0, False, crowded=True))) == [("refund", BOND, 0)]
+    assert told(facts(bond=Challenge(ME, 0, True, crowded=True), conviction=replace(crowd, winner=ME))) == []
+
+
 def test_the_bond_of_an_idle_game_comes_back_to_its_challenger_alone() -> None:
     assert told(facts()) == [("refund", BOND, 0)]
     assert told(facts(), EXECUTOR) == []
@@ -87,8 +97,8 @@ def test_the_winner_slashes_and_gets_half_unless_verifiers_found_it_too() -> Non
 
 
 def test_what_a_slash_took_is_paid_to_its_beneficiaries_once() -> None:
-    slashed = facts(bond=Challenge(ME, 0, True), slash=7, note=Note(UUID, 1001, (ME, OTHER)))
-    assert told(slashed) == [("pay", 250, 0)]
+    slashed = facts(bond=Challenge(ME, 0, True), slash=7, note=Note(UUID, 1001, (ME, OTHER)), payable=777)
+    assert told(slashed) == [("pay", 250, 777)]
     assert claims(slashed, ME, LOCAL)[0].number == 7
     assert told(slashed, EXECUTOR) == []
     assert told(replace(slashed, note=Note(UUID, 0, ()))) == []

@@ -73,7 +73,7 @@ def test_who_waits_for_a_check_asks_for_one_with_certainty() -> None:
         ({"verifiers": 0}, "0 verifiers are not between 1 and 4"),
         ({"verifiers": 5}, "5 verifiers are not between 1 and 4"),
         ({"check_fee": 1099}, "below the least, 1100 wei"),
-        ({"exec": 61}, "61 blocks for the execution are not between 1 and 60"),
+        ({"exec": 61}, "61 blocks for the execution are not between 3 and 60"),
         ({"min_price": 1001}, "the price begins above its end"),
     ],
 )

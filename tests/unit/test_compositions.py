@@ -114,3 +114,29 @@ def test_gradients_go_through_recognised_functions() -> None:
     names = ("gelu_tanh", "silu", "softplus", "erf", "sigmoid")
     up, down = (sum(EXACT[name](x.astype(np.float64) + d) for name in names) for d in (h, -h))
     np.testing.assert_allclose(found, (up - down) / (2 * h), atol=5e-6)
+
+
+def test_binary_cross_entropy_is_captured_and_right() -> None:
+    def difference(x: Tensor) -> Tensor:
+        return x.sigmoid().log() - (1 - x.sigmoid()).log()
+
+    x = np.linspace(-60, 8, 69, dtype=np.float32)
+    found = reference.execute(capture(difference, [x]).program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(found, x, rtol=1e-6, atol=1e-3)  # 1 - sigmoid cancels above zero
+    np.testing.assert_allclose(found[:61], x[:61], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0, 2.0])
+@pytest.mark.parametrize("step", ["exp", "log", "sin", "sqrt"])
+def test_numbers_without_a_neighbour_stay_what_they_are(step: str, number: float) -> None:
+    def around(x: Tensor) -> Tensor:
+        y = getattr(x * number + 1, step)()
+        return (y * number + 1) / (y - number)
+
+    x = np.array([-2, -0.5, 0.25, 3], np.float32)
+    found = reference.execute(capture(around, [x], fingerprint=False).program, {"x": x}).outputs["output"]
+    with np.errstate(all="ignore"):
+        c = np.float32(number)
+        y = getattr(np, step)(x * c + np.float32(1))
+        expected = (y * c + 1) / (y - c)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -19,6 +19,7 @@ NETWORKS = sorted((ROOT / "contracts/networks").glob("*.json"))
 #: What the contracts, and the script that deploys them, may call: interface, file, contract of the core.
 INTERFACES = [
     ("IAllocationManager", "IEigenLayer", "AllocationManager"),
+    ("IPausable", "IEigenLayer", "AllocationManager"),
     ("IDelegationManager", "IEigenLayer", "DelegationManager"),
     ("IStrategyManager", "IEigenLayer", "StrategyManager"),
     ("IStrategy", "IEigenLayer", "Strategy"),

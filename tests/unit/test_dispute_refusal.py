@@ -9,10 +9,12 @@ import pytest
 from dispute_vectors import points
 from eigentensor.dispute import refuse
 from eigentensor.dispute.encoding import witness_bytes
-from eigentensor.dispute.refusal import ELEMENT, WHOLE_LEAF, largest_witness
+from eigentensor.dispute.refusal import ELEMENT, RATE, WHOLE_LEAF, largest_witness
+from eigentensor.economics import GAMES
 from eigentensor.program import Buffer, DType, Kind, Op, Program, Role
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array, binary, load, to_body
+from eigentensor.program.cost import game_work
+from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
 from eigentensor.program.limits import EXECUTED_CALLS, RESULTS
 from eigentensor.testing.programs import generate
 from eigentensor.tracing import Element, witness_of
@@ -45,6 +47,30 @@ def test_reductions_that_take_too_long_to_show_are_refused() -> None:
     assert f"at most {ELEMENT:,}" in str(refuse(sums(1, ELEMENT // instructions + 1), 1))
     assert refuse(sums(1024, WHOLE_LEAF // 1024 // 8), 1) is None
     assert f"at most {WHOLE_LEAF:,}" in str(refuse(sums(1024, WHOLE_LEAF // 1024 // instructions + 1), 1))
+
+
+def test_reductions_that_take_longer_than_a_clock_are_refused_where_it_is_that_short() -> None:
+    long = sums(1024, WHOLE_LEAF // 1024 // 8)
+    takes = GAMES * game_work(long) / RATE
+    assert refuse(long, 1) is None and refuse(long, 1, takes) is None
+    assert f"{GAMES} games at once" in str(refuse(long, 1, takes * 0.9))
+    assert refuse(layer().program, 1, 0.01) is None
+
+
+def test_what_is_slow_counts_for_more_in_a_clock() -> None:
+    quick, slow = (divided(Op.ADD), divided(Op.FLOORMOD))
+    assert game_work(slow) > 2 * game_work(quick)
+    clock = GAMES * game_work(quick) / RATE
+    assert refuse(quick, 1, clock) is None and refuse(slow, 1, clock) is not None
+
+
+def divided(op: Op) -> Program:
+    """Sums of remainders, or of something quicker, of numbers that are not known."""
+    i, k, dtype = Axis(0, 1024), Axis(1, 4096, True), DType.INT64
+    x, y = load(Array("x", dtype, 1024), counter(i)), load(Array("y", dtype, 4096), counter(k))
+    body = to_body(reduction(Op.REDUCE_ADD, (k,), binary(op, binary(op, x, y), y)), (i,))
+    buffers = {n: Buffer(Role.INPUT, dtype, (size,), n) for n, size in (("x", 1024), ("y", 4096))}
+    return assemble([("total", body)], buffers, {(Kind.OUTPUT, "total"): ("total", (1024,))})
 
 
 def picked(constants: int, size: int) -> Program:

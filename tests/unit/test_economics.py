@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.profiles import LOCAL, mainnet
+from eigentensor.economics.situation import GAS_ANSWER
 
 
 def test_parameters_read_solidity_names_and_decimal_text() -> None:
     values = {
-        "maxExec": 60, "lag": 2, "grid": 1, "record": 50, "check": 10, "reveal": 10, "challenge": 10, "clock": 60,
+        "maxExec": 60, "lag": 2, "grid": 1, "record": 50, "check": 10, "reveal": 20, "challenge": 20, "clock": 60,
         "margin": 50, "eta": str(WAD // 4), "gDef": "3000000000000000", "gMiss": 10**15, "unknown": 1,
         "checkFloor": WAD // 20, "phi": WAD, "sybils": WAD // 3, "stakeMargin": str(WAD * 5 // 4), "gChk": 10**15,
         "minStake": 10**16, "gChunk": 10**14, "otherSeats": 2, "confirmations": 2,
@@ -83,9 +84,9 @@ def test_draws_follow_from_seed_and_task_alone() -> None:
 
 def test_the_local_windows_are_those_of_the_design() -> None:
     assert economics.check_window(LOCAL, 60) == 70
-    assert economics.reveal_window(LOCAL, 60) == 80
-    assert economics.challenge_window(LOCAL, 60) == 70
-    assert economics.lifetime(LOCAL, 60) == 60 + 2 + 1 + 80 + 70 + 2 * 120 + 50
+    assert economics.reveal_window(LOCAL, 60) == 90
+    assert economics.challenge_window(LOCAL, 60) == 80
+    assert economics.lifetime(LOCAL, 60) == 60 + 2 + 1 + 90 + 80 + 2 * 120 + 50
     assert economics.penalty(LOCAL, 4 * WAD) == WAD + WAD // 1000
     assert economics.collateral(LOCAL, WAD, 3, 7) == 2 * (2 * WAD + LOCAL.g_def) + 21
     assert economics.escrow(WAD, 3, 7) == WAD + 21
@@ -95,5 +96,6 @@ def test_the_local_windows_are_those_of_the_design() -> None:
 def test_a_market_on_the_main_network_fits_eigenlayers_delays_and_takes_its_amounts_from_gas() -> None:
     p = mainnet(10**9)
     assert economics.lifetime(p, p.max_exec) <= 100_800
-    assert (p.g_def, p.g_chk, p.g_miss) == (6 * 10**14, 2 * 10**14, 2 * 10**14)
+    assert (p.g_def, p.g_chk, p.g_miss) == (6 * 10**14, 35 * 10**13, 2 * 10**14)
+    assert p.g_chk >= GAS_ANSWER * 10**9, "what a check was measured to cost"
     assert p.challenge + 1 >= p.reveal and p.check_floor == WAD // 10

@@ -46,11 +46,28 @@ SAME: dict[str, Callable[..., Any]] = {
     "places": lambda a, b, c, i, n: c.argmax(1) + c.argmin(1) + c.argmax(),
     "any and all": lambda a, b, c, i, n: (a > 1).any(1) | (a > -2).all(axis=1),
     "casts": lambda a, b, c, i, n: (a * 20).astype(np.int8).astype(np.float16) + i.astype(bool),
+    "repeated": lambda a, b, c, i, n: c.repeat(3, axis=1),
+    "repeated flat": lambda a, b, c, i, n: i.repeat(2),
+    "repeated never": lambda a, b, c, i, n: a.repeat(0, 0),
     "bits": lambda a, b, c, i, n: a.view(np.int32) + i.view(np.uint32).astype(np.int32),
     "small counts": lambda a, b, c, i, n: (a > 0).sum() + (i > 0).sum(0),
     "iterated": lambda a, b, c, i, n: sum(row for row in i),
     "length": lambda a, b, c, i, n: i * len(c) * c.ndim * c.size,
 }  # fmt: skip
+SPECIAL = np.array([[np.nan, np.inf, -0.0], [1, -np.inf, 2], [np.nan, -0.0, 3], [4, 5, np.nan]], np.float32)
+#: Functions of NumPy that are methods here.
+METHODS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Any], Any]]] = {
+    "tiles": (lambda x: x.tile(2, 3), lambda x: np.tile(x, (2, 3))),
+    "tiles of new axes": (lambda x: x.tile((2, 1, 2)), lambda x: np.tile(x, (2, 1, 2))),
+    "tiles of the last axis": (lambda x: x.tile(2), lambda x: np.tile(x, 2)),
+    "no tiles": (lambda x: x.tile(0, 1), lambda x: np.tile(x, (0, 1))),
+    "upper": (lambda x: x.triu(), np.triu),
+    "lower": (lambda x: x.tril(), np.tril),
+    "upper from the next": (lambda x: x.triu(1), lambda x: np.triu(x, 1)),
+    "lower with the last": (lambda x: x.tril(-1), lambda x: np.tril(x, -1)),
+    "nothing above": (lambda x: x.triu(-9), lambda x: np.triu(x, -9)),
+    "filled": (lambda x: x.fill(1), np.ones_like),
+}
 #: Expressions that round otherwise than NumPy does.
 NEAR: dict[str, Callable[..., Any]] = {
     "matrix product": lambda a, b, c, i, n: a @ b,
@@ -226,3 +243,29 @@ def test_a_chain_of_whole_layers_is_not_cut_where_nothing_is_large() -> None:
     for i in range(30):
         x = (x @ builder.weight(f"w{i}", np.ones((8, 8), np.float32))).gelu()
     assert len(builder.compile(x, fingerprint=False).program.calls) == 30
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "values",
+    [SPECIAL, I, SPECIAL > 1, SPECIAL.reshape(2, 2, 3)[:, :1]],
+    ids=["floats", "integers", "bools", "batches"],
+)
+def test_a_method_gives_what_the_function_of_numpy_gives(name: str, values: np.ndarray[Any, Any]) -> None:
+    ours, theirs = METHODS[name]
+    builder = GraphBuilder()
+    result = ours(builder.input("x", values.shape, values.dtype))
+    expected = np.asarray(theirs(values))
+    graph = builder.compile(result, fingerprint=False)
+    found = execute(graph.program, {"x": values} if graph.program.named(Role.INPUT) else {}).outputs["output"]
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda x: x.repeat(-1, 0), lambda x: x.tile(2, -1), lambda x: x.triu().sum(0).tril(), lambda x: x[0].triu()],
+)
+def test_what_cannot_be_repeated_or_has_no_diagonals_is_refused(wrong: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(CaptureError):
+        wrong(GraphBuilder().input("x", (3, 4)))

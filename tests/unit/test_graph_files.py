@@ -95,6 +95,7 @@ def malformed() -> dict[str, Any]:
         "an unknown function": of(x, {"op": "FUNCTION", "src": [0], "arg": "system"}),
         "rows by a float": of(x, {"op": "GATHER", "src": [0, 0]}),
         "too many elements": of({**x, "shape": [1 << 20, 1 << 20]}),
+        "empty beside too many": of({**x, "shape": [0, 1 << 20, 1 << 20]}),
         "too many axes": of({**x, "shape": [1] * 40}),
         "no name": of({**x, "arg": "a/b"}),
         "a large constant": of({"op": "CONST", "dtype": "uint8", "shape": [], "arg": 256}),

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from threading import Thread
 
 from eigentensor.chain.journal import Journal, Status
 
@@ -38,3 +39,31 @@ def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
         assert (intent.key, intent.nonce, intent.status) == ("monday", 3, Status.PENDING)
         assert [(a.hash, a.raw, a.fee, a.tip, a.sent_at) for a in intent.attempts] == [(b"\1", b"\2", 5, 6, 7.0)]
         journal.close()
+
+
+def test_what_an_intent_may_take_is_kept_to_the_wei(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    journal.begin("monday", "post", 3, takes=10**30 + 1)
+    journal.begin("tuesday", "reveal", 4)
+    assert [intent.takes for intent in journal.pending()] == [10**30 + 1, 0]
+    journal.close()
+
+
+def test_who_shares_a_journal_takes_turns(tmp_path: Path) -> None:
+    """Two journals of one file are as two processes."""
+    first, second = Journal(tmp_path / "journal.sqlite"), Journal(tmp_path / "journal.sqlite")
+    order: list[str] = []
+
+    def enter() -> None:
+        with second.in_turn():
+            order.append("second")
+
+    with first.in_turn():
+        waiting = Thread(target=enter)
+        waiting.start()
+        second.begin("meanwhile", "reveal", 1)  # nothing else waits
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
+    first.close()
+    second.close()

@@ -10,7 +10,7 @@ from eigentensor.chain import Deployment, to_wei
 from eigentensor.economics import WAD
 from eigentensor.economics.profiles import LOCAL
 from eigentensor.program import validity
-from eigentensor.program.cost import Needs, needs_of
+from eigentensor.program.cost import Needs, costs, needs_of, work
 from eigentensor_operator.bench import PROGRAMS, Measured, Timing
 from eigentensor_operator.config import Settings, write_file
 from eigentensor_operator.pricing import Conditions, price_policy
@@ -62,6 +62,16 @@ def test_every_program_that_is_measured_is_a_valid_one() -> None:
         assert needs_of(program, 1).operations > 0
 
 
+def test_what_is_slow_is_worth_more_and_is_measured() -> None:
+    """Else a stranger's remainders, or reads of elements that other elements name, are accepted and come too late."""
+    worth = {}
+    for name, make in PROGRAMS.items():
+        program = make().program
+        assert needs_of(program, 3).operations == 3 * work(program)
+        worth[name] = work(program) / costs(program).evaluations
+    assert worth["product"] == 1 and worth["divisions"] > 2 and worth["gathers"] > 8
+
+
 @pytest.fixture
 def made(measured: Measured, tmp_path: Path) -> Prices:
     local = json.loads((ROOT / "contracts/networks/local.json").read_text())
@@ -80,7 +90,7 @@ def test_each_program_is_priced_by_what_it_took(made: Prices) -> None:
     assert (fast.exec, slow.exec) == (4, 4)
     assert fast.quote is not None and slow.quote is not None
     assert slow.quote.costs.computing == pytest.approx(to_wei("0.0026"), rel=1e-6)
-    assert fast.quote.costs.gas == 286_391 * 2 * GWEI
+    assert fast.quote.costs.gas == 288_076 * 2 * GWEI
     assert fast.quote.price == -(-fast.quote.costs.total * 3 // 2)
     order, seconds = ordinary(LOCAL, 4, fast.quote.price), made.measured.seconds_of(FAST.needs)
     assert price_policy(made.pricing, LOCAL, order, Conditions(seconds, 2 * GWEI, 12.0)) == fast.quote

@@ -1,6 +1,7 @@
 """Stories of draws: what an executor and a verifier do about the seed, the answers and each other's silence."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,9 @@ from eigentensor.economics import WAD, challenge_window, is_drawn
 from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
-from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.policy import Backing, Code, Reason
 from eigentensor_operator.pricing import Pricing
-from eigentensor_operator.state import Operator
+from eigentensor_operator.state import Operator, Turn
 from eigentensor_operator.verifying import candidacy_of
 from operator_stories import (
     ME,
@@ -162,6 +163,25 @@ def test_a_demand_does_not_wait_for_an_upload() -> None:
     assert story.head(19) == (Do(Step.SHOW, TASK),)
     assert story.tell(Done(TASK, Step.UPLOAD)) == ()
     assert story.case().doing is Step.SHOW and story.case().uploaded
+
+
+def test_a_demand_is_answered_as_long_as_the_chain_waits_for_it_whatever_events_said() -> None:
+    story = Story()
+    story.until_delivered()
+    demanded = Demanded(at(20), TASK, (Leaf(False, 0, 0),), 100)
+    story.noted(demanded)
+    assert story.head(20, {TASK: 100}) == (Do(Step.SHOW, TASK),)
+    assert story.tell(Done(TASK, Step.SHOW, 21)) == ()
+    story.noted(Shown(at(21), TASK, 0, b""))
+    assert story.head(21, {TASK: 100}) == (Do(Step.SHOW, TASK),), "somebody's token made the market forget it"
+    assert list(story.operator.turns()) == [Turn(TASK, 0, 100)]
+    assert story.tell(Done(TASK, Step.SHOW, 22)) == ()
+    story.noted(Shown(at(22), TASK, 0, b""))
+    assert story.head(22, {TASK: 57}) == () and story.case().demand is None
+    story.tell(RolledBack(21))
+    story.noted(Shown(at(22), TASK, 0, b""))
+    assert story.case().demand is None, "events tell until the chain was asked again"
+    assert story.head(23, {TASK: 100}) == (Do(Step.SHOW, TASK),)
 
 
 def test_a_demand_that_was_missed_is_not_ended_by_the_executor() -> None:
@@ -460,10 +480,11 @@ def test_a_check_that_does_not_pay_or_does_not_fit_is_not_begun(
         (Code.COLLATERAL, {"balance": 0}),
         (Code.CAP, {"cap": 0}),
         (Code.MEMBERSHIP, {"member": False}),
+        (Code.SEATS, {"backing": Backing(seat_stake=WAD, lasting=WAD - 1)}),
     ],
 )
-def test_who_may_not_or_cannot_hold_the_bond_gives_no_answer(code: Code, standing: dict[str, int]) -> None:
-    story = Story(standing=replace(STANDING, **standing))  # type: ignore[arg-type]
+def test_who_may_not_answer_or_cannot_hold_the_bond_gives_no_answer(code: Code, standing: dict[str, Any]) -> None:
+    story = Story(standing=replace(STANDING, **standing))
     story.until_drawn()
     assert story.head(15) == (Do(Step.LOOK, TASK),)
     assert story.tell(Looked(TASK, Candidacy(mix_of(TASK, True), 0))) == ()
@@ -486,7 +507,7 @@ def test_a_device_that_computes_wrong_bits_answers_nothing() -> None:
     story = Story()
     story.until_check()
     story.tell(Inspected(TASK, NEEDS))
-    story.tell(Done(TASK, Step.FETCH))
+    assert story.fetched() == (Do(Step.EXECUTE, TASK),)
     wrong = Reason(Code.DEVICE, "0x3f800000", "0x3f800001")
     assert story.tell(Undone(TASK, Step.EXECUTE, wrong)) == ()
     assert story.operator.faulty == wrong
@@ -563,7 +584,7 @@ def test_a_check_that_failed_for_good_is_no_work_any_more() -> None:
     story = Story()
     story.until_check()
     story.tell(Inspected(TASK, NEEDS))
-    assert story.tell(Done(TASK, Step.FETCH)) == (Do(Step.EXECUTE, TASK),)
+    assert story.fetched() == (Do(Step.EXECUTE, TASK),)
     assert story.operator.blocks_ahead() > 0
     story.tell(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11")))
     assert story.operator.blocks_ahead() == 0

@@ -1,13 +1,15 @@
 """Stories of games: the operator moves at once in each of them, and lets nobody else's clock hold it up."""
 
+from dataclasses import replace
+
 import pytest
 
 from eigentensor.chain import Challenged, Demanded, Ended, GameEnded, Leaf, Moved, Opened, Shown, State
 from eigentensor.dispute import Phase
 from eigentensor.dispute import Reason as EndReason
-from eigentensor.economics import WAD, challenge_window, clock
+from eigentensor.economics import GAMES, WAD, challenge_window, clock
 from eigentensor_operator.case import Case, Step
-from eigentensor_operator.events import Do, Done, RolledBack, Undone
+from eigentensor_operator.events import Checked, Do, Done, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator, Turn
 from operator_stories import (
@@ -15,6 +17,7 @@ from operator_stories import (
     OTHER,
     POLICY,
     SEAL,
+    SECOND,
     TASK,
     THIRD,
     WRONG,
@@ -55,6 +58,29 @@ def test_a_challenge_is_defended_move_by_move_until_the_task_can_be_ended() -> N
     story.quiet(CHALLENGE_BY + 2)
     story.noted(ended(60, 1), GameEnded(at(60), TASK, 1, OTHER, False))
     assert story.head(60) == (Do(Step.CLOSE, TASK),)
+
+
+def test_games_wait_for_the_self_test_and_nothing_else_that_has_a_clock_does() -> None:
+    story = Story()
+    story.until_delivered()
+    story.challenged(20)
+    story.noted(Demanded(at(20), TASK, (Leaf(False, 0, 0),), 100))
+    story.operator = replace(story.operator, testing=True)
+    assert story.head(20) == (Do(Step.SHOW, TASK),)
+    assert story.tell(Checked()) == (Do(Step.PLAY, TASK, 1),)
+
+
+def test_a_device_that_fails_its_self_test_plays_on_and_executes_nothing() -> None:
+    fault = Reason(Code.DEVICE, "the reference's bits", "others")
+    story = Story()
+    story.until_delivered()
+    story.challenged(20)
+    story.operator = replace(story.operator, testing=True)
+    story.quiet(20)
+    assert story.tell(Checked(fault)) == (Do(Step.PLAY, TASK, 1),)
+    story.posted(SECOND, block=21)
+    story.seen(State.ACCEPTED, 21, task=SECOND, executor=ME)
+    story.quiet(21, 22)
 
 
 def test_a_challenge_before_the_upload_is_defended_beside_it() -> None:
@@ -116,6 +142,18 @@ def test_games_are_played_at_the_same_time_the_most_urgent_first() -> None:
     story.tell(Undone(TASK, Step.PLAY, NODE_AWAY, 2))
     story.noted(moved(26, Phase.SPAN))
     story.quiet(26, CHALLENGE_BY + 2)
+
+
+def test_games_beyond_those_that_it_promised_to_play_wait_for_the_oldest() -> None:
+    story = Story()
+    story.until_delivered()
+    for game in range(1, GAMES + 2):
+        story.challenged(20, game)
+    operator = story.operator
+    assert [game.number for game in operator.open_games() if operator.is_beyond(game)] == [GAMES + 1]
+    story.noted(ended(26, 3), GameEnded(at(26), TASK, 3, OTHER, False))
+    operator = story.operator
+    assert not any(operator.is_beyond(game) for game in operator.open_games())
 
 
 def test_after_a_conviction_no_game_is_played() -> None:

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from eigentensor import economics
 from eigentensor.chain import State
 from eigentensor.economics import WAD, challenge_window
+from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
-from eigentensor_operator.policy import Code, Reason
+from eigentensor_operator.policy import MOVES, Code, Reason
 from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
 from operator_stories import (
@@ -320,6 +322,26 @@ def test_nothing_is_downloaded_for_an_order_whose_terms_do_not_suit() -> None:
     story = Story(Operator(replace(POLICY, pricing=Pricing(min_price=WAD))))
     story.posted()
     assert story.head(10) == (Do(Step.DECLINE, TASK),)
+
+
+def test_tensors_that_do_not_fit_are_traced_again_for_each_move() -> None:
+    needs = replace(NEEDS, written=MEMORY)
+    assert POLICY.defending(needs) == POLICY.seconds(needs)
+    assert POLICY.defending(replace(needs, written=MEMORY + 1)) == (1 + economics.GAMES * MOVES) * POLICY.seconds(needs)
+
+
+def test_what_cannot_be_defended_within_a_clock_is_not_taken() -> None:
+    """As many games at once as anybody may open for their bond alone, though the execution itself is short."""
+    clock = economics.clock(POLICY.parameters, an_order().exec)
+    room = int(POLICY.operations_per_second * POLICY.block_seconds * (clock - POLICY.reserve - 1))
+    for games, taken in ((room - NEEDS.operations, True), (2 * room, False)):
+        story = Story(Operator(POLICY))
+        story.posted()
+        story.head(10)
+        actions = story.tell(Inspected(TASK, replace(NEEDS, game=games // economics.GAMES)))
+        assert (actions == (Do(Step.FETCH, TASK),)) is taken
+        refused = story.case().refused
+        assert (refused is None) if taken else refused is not None and refused.code is Code.DISPUTE
 
 
 @pytest.mark.parametrize(

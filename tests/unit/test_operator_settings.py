@@ -64,7 +64,7 @@ def test_an_unknown_setting_is_refused() -> None:
         (errors.GatewayError("away"), Code.DATA, False),
         (errors.BlobCorrupt("a piece"), Code.DATA, False),
         (errors.StoreFull("disk"), Code.DATA, False),
-        (errors.BlobTooLarge("huge"), Code.MEMORY, True),
+        (errors.BlobTooLarge("huge"), Code.MEMORY, False),
         (errors.TensorFileError("pickle"), Code.DATA, True),
         (errors.FormatError("header", "", "magic"), Code.PROGRAM, True),
         (errors.BindingError("shape"), Code.BINDINGS, True),

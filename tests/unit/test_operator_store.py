@@ -11,9 +11,9 @@ from eigentensor.chain import Answered, Challenged, GameEnded, Head, Revealed, S
 from eigentensor.economics import WAD, bond
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import Needs
-from eigentensor_operator.case import Case, Fact, Role, Step
+from eigentensor_operator.case import Case, Fact, Role
 from eigentensor_operator.config import Settings
-from eigentensor_operator.events import Done, Inspected
+from eigentensor_operator.events import Inspected
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.report import unfinished
 from eigentensor_operator.state import Operator
@@ -139,7 +139,7 @@ def test_an_acceptance_on_its_way_is_unfinished_and_so_is_all_until_the_chain_wa
     assert unfinished(settings) == []
     before = story.operator
     story.tell(Inspected(TASK, NEEDS))
-    story.tell(Done(TASK, Step.FETCH))
+    story.fetched()
     store.save(story.operator, changed(before, story.operator))
     assert unfinished(settings) == [TASK]
 

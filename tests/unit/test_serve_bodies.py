@@ -1,19 +1,25 @@
 """What callers send: lists of numbers as a program's tensors, and bodies that are too large."""
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from fastapi import Body, FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from eigentensor.errors import BindingError
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Buffer, Program, Role
 from eigentensor.web import problems
 from eigentensor.web.limits import BodyLimit
-from eigentensor_client.serving.bodies import tensors_of
+from eigentensor_client.serving.asking import read_body
+from eigentensor_client.serving.bodies import AppBody, tensors_of
 
 
 def read(dtype: DType, value: Any) -> np.ndarray:
@@ -72,7 +78,7 @@ def test_a_body_that_turns_out_too_large_is_told_so_whoever_reads_it() -> None:
     app = FastAPI()
     problems.install(app)
     app.post("/")(_echo)
-    app.add_middleware(BodyLimit, limit=lambda scope: 100)
+    app.add_middleware(BodyLimit, limit=lambda scope: 100, total=1000)
 
     def parts() -> Iterator[bytes]:  # of no length that is told before
         for _ in range(20):
@@ -80,3 +86,26 @@ def test_a_body_that_turns_out_too_large_is_told_so_whoever_reads_it() -> None:
 
     refused = TestClient(app).post("/", content=parts(), headers={"content-type": "application/json"})
     assert (refused.status_code, refused.json()["code"]) == (413, "BlobTooLarge"), refused.text
+
+
+@given(
+    st.recursive(
+        st.integers(-5, 5) | st.floats(width=32) | st.booleans() | st.none() | st.text(max_size=2),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=1), inner, max_size=2),
+    )
+)
+def test_json_is_read_as_pydantic_reads_it(value: Any) -> None:
+    data = json.dumps({"inputs": {"x": value}}).encode()
+    try:
+        expected = AppBody.model_validate_json(data)
+    except ValidationError:
+        with pytest.raises(RequestValidationError):
+            read_body(AppBody, data)
+    else:
+        assert repr(read_body(AppBody, data)) == repr(expected)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": {"x": 1}} 2', b"1"])
+def test_what_is_no_json_is_malformed(data: bytes) -> None:
+    with pytest.raises(RequestValidationError):
+        read_body(AppBody, data)

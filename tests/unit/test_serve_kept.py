@@ -13,7 +13,7 @@ import pytest
 
 from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
-from eigentensor.store import LocalStore, describe
+from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor_client.serving import kept
 from eigentensor_client.serving.book import DAY, Book
 from eigentensor_client.serving.jobs import Job, Key, State
@@ -48,6 +48,41 @@ def test_a_callers_oldest_blobs_make_room_for_its_newest(book: Book, tmp_path: P
     assert [name in store for name in (first, second, third, other, mine)] == [True, False, True, True, True]
     huge = give("alice", bytes(1000) + b"x")
     assert [name in store for name in (first, third, huge)] == [False, False, True], "one blob is always kept"
+
+
+def test_nobody_can_take_away_what_another_gave(book: Book, tmp_path: Path) -> None:
+    store, given = LocalStore(tmp_path / "store"), Given(LocalStore(tmp_path / "store"), book.database, 400)
+    path = tmp_path / "file"
+
+    def give(caller: str, content: bytes) -> tuple[str, str]:
+        path.write_bytes(content)
+        names, _ = describe(path)
+        given.adopt(path, names, caller)
+        return names.blob, names.computed or ""
+
+    def weights(*shape: int) -> bytes:
+        save_safetensors(path, {"w": np.arange(4, dtype=np.float32).reshape(shape)})
+        return path.read_bytes()
+
+    flat, root = give("alice", weights(4))
+    for content in (weights(4), weights(2, 2)):  # the same, and another file of the same root
+        assert give("bob", content)[1] == root and store.path(root) == store.path(flat)
+        give("bob", bytes(400))
+        assert flat in store and root in store
+    square, _ = give("bob", weights(2, 2))
+    give("alice", bytes([1]) * 400)
+    assert flat not in store and store.path(root) == store.path(square)
+
+
+def test_blobs_that_an_earlier_version_kept_are_still_their_callers(book: Book, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    blob = store.put(b"a" * 100)
+    book.database.rows("CREATE TABLE blobs (number INTEGER PRIMARY KEY, blob TEXT, caller TEXT, bytes INTEGER)")
+    book.database.rows("INSERT INTO blobs VALUES (1, ?, 'alice', 100)", blob)
+    given = Given(store, book.database, 150)
+    (tmp_path / "blob").write_bytes(b"b" * 100)
+    given.adopt(tmp_path / "blob", describe(tmp_path / "blob")[0], "alice")
+    assert blob not in store
 
 
 def test_some_results_at_a_time_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

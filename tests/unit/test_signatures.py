@@ -139,6 +139,22 @@ def test_what_a_function_assigns_has_its_new_value_afterwards() -> None:
     assert len(signatures.programs.by_kind) == 1
 
 
+class Total:
+    def add(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "total"):
+            self.total = Tensor.zeros(3, device=DEVICE)
+        self.total.assign(self.total + x)
+        return self.total * 2
+
+
+def test_a_tensor_that_the_first_call_makes_is_a_state_from_that_call_on() -> None:
+    total = Total()
+    signatures, x = Signatures(total.add), tensor(3)
+    for n in (1, 2, 3):
+        assert np.allclose(call(signatures, x).numpy(), 2 * n * x.numpy(), rtol=1e-6)
+    assert np.allclose(total.total.numpy(), 3 * x.numpy(), rtol=1e-6)
+
+
 def test_a_bound_variable_moves_without_another_capture() -> None:
     cache = Tensor.zeros(4, 2, device=DEVICE).contiguous().realize()
 

@@ -51,6 +51,19 @@ def test_an_input_gives_the_shape_that_an_onnx_model_leaves_open_under_the_model
         read_work(Given(program="model.onnx", weights=Path("w.safetensors")))
 
 
+def test_float64_is_float32_where_it_is_asked_for_and_the_plan_says_so() -> None:
+    Path("net.py").write_text("def net(x): return x * 2\n")
+    np.save("d.npy", X.astype(np.float64))
+    with pytest.raises(CaptureError, match="float64"):
+        read_work(Given(program="net.py:net", input=["x=@d.npy"]))
+    work = read_work(Given(program="net.py:net", input=["x=@d.npy"], cast="float32"))
+    assert work.cast == ("the tensor 'x'",) and work.inputs["x"].dtype == np.float32
+    assert np.array_equal(reference.execute(work.program, work.inputs).outputs["output"], X * 2)
+    Path("net.program").write_bytes(encode(work.program))
+    with pytest.raises(BindingError, match="a program already"):
+        read_work(Given(program="net.program", input=["x=@x.npy"], cast="float32"))
+
+
 def test_a_function_in_a_python_file_is_captured_with_the_inputs_that_are_given() -> None:
     Path("net.py").write_text(
         "from tinygrad import Tensor\nw = Tensor.arange(12).reshape(3, 4).float()\ndef net(x): return x @ w\n"

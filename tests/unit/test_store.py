@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from eigentensor import merkle
 from eigentensor.errors import BlobCorrupt, BlobNotFound, StoreFull, TensorFileError
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.store import Kind, LocalStore, Pieces, bindings_root, load_safetensors, parse_name, save_safetensors
+from eigentensor.store import (
+    Kind,
+    LocalStore,
+    Pieces,
+    bindings_root,
+    describe,
+    load_safetensors,
+    parse_name,
+    save_safetensors,
+)
 from eigentensor.store.local import writing
 from eigentensor.store.tensors import read_header
 
@@ -131,6 +140,7 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         _file({"a": GOOD}, b"\0" * 9), _file({"a": GOOD, "b": GOOD}, b"\0" * 16),
         _file(b'{"a": {}, "a": {}}'),
         (1 << 63).to_bytes(8, "little") + b"{}", _file(b"[" * 100_000), _file(b"\xff\xfe"),
+        _file({"a" * 256: GOOD}), _file(b'{"\\ud800": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'),
         _file({"a": GOOD | {"shape": [2] + [1] * 100}}), _file({"a": GOOD | {"shape": [2**70, 0]}}),
     ],
 )  # fmt: skip
@@ -139,6 +149,7 @@ def test_bytes_that_are_not_a_safetensors_file_are_refused(tmp_path: Path, conte
     path.write_bytes(content)
     with pytest.raises(TensorFileError):
         load_safetensors(path)
+    assert describe(path)[0].computed is None
 
 
 @given(st.binary(max_size=200))

@@ -2,8 +2,10 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 
+from eigentensor.errors import EigenTensorError
 from eigentensor.player import Turns
 from eigentensor_operator.lanes import Lane
 
@@ -12,11 +14,23 @@ def test_a_lane_does_what_is_due_first_and_then_what_came_first() -> None:
     lane, free, done = Lane("test", 1), Event(), Event()
     order: list[str] = []
     lane.put(lambda: (free.wait(10), None)[1])
-    for by, name in ((30, "late"), (10, "first"), (20, "second"), (20, "third")):
-        lane.put(lambda name=name: order.append(name), by)  # type: ignore[misc]
-    lane.put(done.set, 40)
+    for by, name in ((5, "beyond"), (30, "late"), (10, "first"), (20, "second"), (20, "third")):
+        lane.put(lambda name=name: order.append(name), by, behind=name == "beyond")  # type: ignore[misc]
+    lane.put(done.set, 40, behind=True)
     free.set()
-    assert done.wait(10) and order == ["first", "second", "third", "late"]
+    assert done.wait(10) and order == ["first", "second", "third", "late", "beyond"]
+
+
+def test_a_lane_outlives_every_job() -> None:
+    lane, done = Lane("test", 2), Event()
+    for error in (ValueError, KeyError, RecursionError, MemoryError, EigenTensorError):
+        lane.put(partial(fail, error("a bad answer")))
+    lane.put(done.set)
+    assert done.wait(10)
+
+
+def fail(error: Exception) -> None:
+    raise error
 
 
 def test_of_those_that_wait_for_an_execution_the_shortest_clock_goes_first() -> None:

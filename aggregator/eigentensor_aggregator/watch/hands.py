@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
@@ -10,7 +9,6 @@ from eigentensor.chain import Chain, Mined, Order
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
-    BlobTooLarge,
     ExecutionError,
     NoSandbox,
     ProgramError,
@@ -28,7 +26,7 @@ from eigentensor_aggregator.watch.machine import Look, Verdict
 #: Faults of this machine, which say nothing about the result: it is looked at again.
 LOCAL = (NoSandbox, WrongBits)
 #: Errors that come again however often one tries: the result cannot be verified here.
-LASTING = (ProgramError, BindingError, TensorFileError, BlobTooLarge, ExecutionError)
+LASTING = (ProgramError, BindingError, TensorFileError, ExecutionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ class Hands:
         self._gateway = gateway
         self._bounds = bounds
         self._chain = chain
-        self._paying = Lock()  # one bond after the other: each looks at the balance first
         self._player = self._playing(chain) if chain else None
 
     def funds(self) -> int:
@@ -72,11 +69,7 @@ class Hands:
 
     def challenge(self, view: TaskView, bond: int) -> Mined:
         """Posts the bond. Raises ChainError."""
-        chain = self._acting
-        with self._paying:
-            if (missing := bond - chain.balance_of(chain.address).balance) > 0:
-                chain.ensure_allowance(chain.deployment.task_market, missing)
-            return chain.challenge(chain.address, view.order)
+        return self._acting.challenge(self._acting.address, view.order, bond=bond)
 
     def play(self, game: int) -> Mined | None:
         """One turn of a game, or its end by the executor's clock. Raises ChainError, StoreError, ExecutionError."""

@@ -2,14 +2,14 @@
 
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from eigentensor.web import documents, problems
+from eigentensor.web import documents, health, problems
 from eigentensor.web.documents import told
 from eigentensor.web.limits import BodyLimit
 from eigentensor_client.serving import apps_routes, blob_routes, limits, openai_routes, task_routes
@@ -19,6 +19,7 @@ from eigentensor_client.serving.openai_errors import OpenAIErrors
 from eigentensor_client.serving.schemas import Health, Version
 from eigentensor_client.serving.service import Service
 
+BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
 #: What pages may read of an answer, beside its body.
 _TOLD = [
     *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Price", "Receipt")),
@@ -63,7 +64,13 @@ def create_app(service: Service) -> FastAPI:
     guards = (401, 403, 421, 429)
     documents.install(app, (TaskBody, ExecuteBody, AppBody), examples=examples, everywhere=guards, tokens=True)
     openai_routes.include(app, deployed)
-    app.add_middleware(BodyLimit, limit=lambda scope: settings.max_body)
+    app.add_middleware(
+        BodyLimit,
+        limit=lambda scope: settings.max_body,
+        total=BODIES * settings.max_body,
+        streams=lambda scope: scope["path"].startswith("/v1/blobs/"),
+        caller=limits.counted,
+    )
     limits.install(app, service.tokens, settings, service.metrics)
     app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
     if settings.origins:
@@ -79,15 +86,18 @@ def create_app(service: Service) -> FastAPI:
 
 def _service(service: Service) -> APIRouter:
     routes = APIRouter(tags=["service"])
+    looks = health.Health(service.is_well)
 
     @routes.get(
         "/healthz", responses=told(Health, "It is well") | told(Health, "It is not", status=503), openapi_extra=_OPEN
     )
-    async def read_health() -> JSONResponse:
+    def read_health() -> JSONResponse:
         """Whether what it stands on answers; anybody may ask."""
-        healthy = service.backend.is_healthy()
-        said: Health = {"status": "ok" if healthy else "stale"}
-        return JSONResponse(said, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+        status: Literal["ok", "stale", "away"] = "ok" if service.backend.is_healthy() else "stale"
+        if not looks.is_well():
+            status = "away"
+        said: Health = {"status": status}
+        return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @routes.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
     async def read_version() -> JSONResponse:

@@ -1,8 +1,6 @@
 """Programs, weights and states into this machine's store, by their names."""
 
-import tempfile
 from http import HTTPStatus
-from pathlib import Path as File
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -12,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from eigentensor.errors import BlobCorrupt
 from eigentensor.merkle import Tree
 from eigentensor.schemas.network import Blob
+from eigentensor.scratch import scratch
 from eigentensor.store import Pieces, describe, parse_name
 from eigentensor.store.local import writing
 from eigentensor.web import bodies, files
@@ -46,8 +45,8 @@ def router(service: Service) -> APIRouter:
         wanted = parse_name(name)
         await run_in_threadpool(service.room.check, now=True)
         store.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="put-", dir=store.root) as folder, writing(store.root):
-            path, tree = File(folder, "blob"), Tree()
+        with scratch(store.root) as folder, writing(store.root):
+            path, tree = folder / "blob", Tree()
             with path.open("wb") as file:
 
                 def keep(piece: bytes) -> None:

@@ -2,9 +2,7 @@
 
 import base64
 import binascii
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,8 +13,9 @@ from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, Role
 from eigentensor.schemas.tasks import Tensor
+from eigentensor.scratch import scratch
 from eigentensor.store.tensors import load_safetensors
-from eigentensor_client.defaults import ACCEPT_WITHIN, EXEC
+from eigentensor_client.defaults import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors
 
@@ -57,7 +56,7 @@ class TermsBody(Body):
     verifiers: Annotated[int, Field(ge=1, le=4, description="how many others re-execute it then")] = 1
     check_fee: Amount | None = Field(default=None, description="whole tokens for each of them; the least unless said")
     value_at_risk: Amount = "0"
-    exec: Annotated[int, Field(ge=1, lt=1 << 32, description="blocks for the execution")] = EXEC
+    exec: Annotated[int, Field(ge=1, lt=1 << 32)] | None = Field(default=None, description="blocks for the execution")
     accept_within: Annotated[int, Field(ge=1, lt=1 << 32, description="blocks for the acceptance")] = ACCEPT_WITHIN
 
     def terms(self, limit: int, decimals: int) -> Terms:
@@ -182,20 +181,31 @@ def _of_lists(dtype: DType, value: TensorLike) -> np.ndarray[Any, Any]:
     storage = STORAGE[dtype]
     with np.errstate(over="ignore"):  # beyond the largest float is infinity, as rounding has it
         found = np.asarray(value, storage)
-    elements = np.asarray(value, object).flat
     if dtype is DType.BOOL:
-        is_exact = set(elements) <= {False, True}
+        is_exact = set(np.asarray(value, object).flat) <= {False, True}
     else:
-        is_exact = set(map(type, elements)) <= ({bool, int, float} if storage.kind == "f" else {bool, int})
+        is_exact = _kinds(value) <= ({bool, int, float} if storage.kind == "f" else {bool, int})
     if not is_exact:
         raise ValueError(f"there are elements that are no {dtype.name.lower()}")
     return found
 
 
+def _kinds(value: TensorLike) -> set[type]:
+    """The types of all that is in nested lists."""
+    found, rest = set[type](), [value]
+    while rest:
+        one = rest.pop()
+        kinds = set(map(type, one)) if isinstance(one, list) else {type(one)}
+        if list in kinds and isinstance(one, list):
+            rest += [part for part in one if isinstance(part, list)]
+        found |= kinds - {list}
+    return found
+
+
 def tensors_in(data: bytes) -> Tensors:
     """The tensors of a safetensors file that came as a body. Raises TensorFileError."""
-    with tempfile.TemporaryDirectory(prefix="eigentensor-") as folder:
-        path = Path(folder, "the body")
+    with scratch() as folder:
+        path = folder / "the body"
         path.write_bytes(data)
         return load_safetensors(path)  # mapped: the bytes outlive their name
 

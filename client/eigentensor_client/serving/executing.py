@@ -4,10 +4,12 @@ name."""
 from collections import OrderedDict
 from typing import Any
 
+from eigentensor.bound import load_role
+from eigentensor.program import Role
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import Cost, Needs, costs
-from eigentensor.store import LocalStore, load_safetensors
+from eigentensor.store import LocalStore
 from eigentensor_client.results import Tensors
 from eigentensor_client.serving.backend import Ask
 from eigentensor_client.serving.settings import Settings
@@ -46,16 +48,16 @@ class Executor:
         is_small = cost.evaluations * ask.repeat <= QUICK and cost.all_bytes + cost.result_bytes <= QUICK
         return is_small and parts <= QUICK_PARTS and self.has_compiled(ask)
 
-    def run(self, ask: Ask, tensors: Tensors) -> Results:
-        """Raises what is wrong with the tensors or the program."""
-        if not self._is_confined(ask):
+    def run(self, ask: Ask, tensors: Tensors, caller: str) -> Results:
+        """For a holder of a token, or with an empty name for this machine's user. Raises what is wrong with the tensors
+        or the program."""
+        if not self._is_confined(ask, caller):
             results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
             return results
         from eigentensor import rechecked
         from eigentensor.runtime.sandbox import run_sandboxed
 
-        if ask.weights is not None:
-            tensors = tensors | load_safetensors(self._store.path(ask.weights))
+        tensors = tensors | self._weights(ask)
         limits = rechecked.limits(self._settings.max_memory, self._settings.patience)
         return run_sandboxed(
             encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
@@ -69,8 +71,9 @@ class Executor:
         self._costs[ask.uuid] = cost
         return cost
 
-    def _is_confined(self, ask: Ask) -> bool:
-        return ask.app is None and bool(self._tokens)
+    def _is_confined(self, ask: Ask, caller: str = "") -> bool:
+        """What a holder of a token named stays confined when there are no tokens any more."""
+        return ask.app is None and (bool(caller) or bool(self._tokens))
 
     def _runner(self, ask: Ask) -> Any:
         """The program compiled with its weights; the ones used last stay."""
@@ -78,9 +81,11 @@ class Executor:
 
         name = (ask.uuid, ask.weights)
         if name not in self._compiled:
-            weights = None if ask.weights is None else self._store.path(ask.weights)
-            self._compiled[name] = CompiledGraph(ask.program, weights, device=self._settings.device)
+            self._compiled[name] = CompiledGraph(ask.program, self._weights(ask), device=self._settings.device)
         self._compiled.move_to_end(name)
         while len(self._compiled) > _COMPILED:
             self._compiled.popitem(last=False)
         return self._compiled[name]
+
+    def _weights(self, ask: Ask) -> Tensors:
+        return {} if ask.weights is None else load_role(self._store.path(ask.weights), ask.program, Role.WEIGHT)

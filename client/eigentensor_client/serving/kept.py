@@ -17,6 +17,15 @@ from eigentensor_client.results import Tensors
 KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
 _FORGOTTEN = 64  # results that are removed after one is written, at most
 _NEWEST, _SMALL = 64, 64 << 10  # results that are in memory, too, and the bytes that each has at most
+_GIVEN = (
+    """CREATE TABLE IF NOT EXISTS given (
+    number INTEGER PRIMARY KEY, blob TEXT NOT NULL, caller TEXT NOT NULL, bytes INTEGER NOT NULL, computed TEXT,
+    UNIQUE (blob, caller))""",
+    # of earlier versions: a blob had one caller, the last one
+    "CREATE TABLE IF NOT EXISTS blobs (number INTEGER, blob TEXT, caller TEXT, bytes INTEGER)",
+    "INSERT OR IGNORE INTO given SELECT number, blob, caller, bytes, NULL FROM blobs",
+    "DROP TABLE blobs",
+)
 
 
 class Room:
@@ -45,34 +54,43 @@ class Given:
     def __init__(self, store: LocalStore, database: Database, limit: int) -> None:
         self._store, self._database, self._limit = store, database, limit
         self._lock = threading.Lock()
-        database.rows(
-            "CREATE TABLE IF NOT EXISTS blobs "
-            "(number INTEGER PRIMARY KEY, blob TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, bytes INTEGER NOT NULL)"
-        )
+        for statement in _GIVEN:
+            database.rows(statement)
 
     def adopt(self, path: Path, names: Names, caller: str) -> None:
-        """Moves a complete file to its place; given once more it is the newest of this caller's."""
+        """Moves a complete file to its place; given once more it is the newest of this caller's. It stays as long as
+        anybody's who gave it does."""
         with self._lock:
-            is_given = self._database.rows("SELECT 1 FROM blobs WHERE blob = ?", names.blob)
+            is_given = self._database.rows("SELECT 1 FROM given WHERE blob = ?", names.blob)
             if names.blob in self._store and not is_given:
                 return
             self._store.adopt(path, names)
             self._database.rows(
-                "REPLACE INTO blobs VALUES ((SELECT coalesce(max(number), 0) + 1 FROM blobs), ?, ?, ?)",
-                *(names.blob, caller, names.size),
+                "REPLACE INTO given VALUES ((SELECT coalesce(max(number), 0) + 1 FROM given), ?, ?, ?, ?)",
+                *(names.blob, caller, names.size, names.computed),
             )
-            for blob in self._surplus(caller):
-                self._store.discard(blob)
-                self._database.rows("DELETE FROM blobs WHERE blob = ?", blob)
+            for blob, computed in self._surplus(caller):
+                self._database.rows("DELETE FROM given WHERE blob = ? AND caller = ?", blob, caller)
+                if not self._database.rows("SELECT 1 FROM given WHERE blob = ?", blob):
+                    self._discard(blob, computed)
 
-    def _surplus(self, caller: str) -> list[str]:
-        """The oldest, but never the newest one."""
+    def _discard(self, blob: str, computed: str | None) -> None:
+        """Another one that computes the same is found by that from now on."""
+        self._store.discard(blob)
+        for row in self._database.rows("SELECT blob FROM given WHERE computed = ?", computed):
+            if row["blob"] in self._store:
+                self._store.name(row["blob"])
+                return
+
+    def _surplus(self, caller: str) -> list[tuple[str, str | None]]:
+        """The oldest, but never the newest one, each with what it computes."""
         found = self._database.rows(
-            "SELECT blob FROM (SELECT blob, sum(bytes) OVER newer AS total, count(*) OVER newer AS place FROM blobs "
+            "SELECT blob, computed FROM (SELECT blob, computed, sum(bytes) OVER newer AS total, "
+            "count(*) OVER newer AS place FROM given "
             "WHERE caller = ? WINDOW newer AS (ORDER BY number DESC)) WHERE total > ? AND place > 1",
             *(caller, self._limit),
         )
-        return [row["blob"] for row in found]
+        return [(row["blob"], row["computed"]) for row in found]
 
 
 class ResultFiles:

@@ -63,23 +63,23 @@ class Guard:
             return
         started = time.perf_counter()
 
-        async def counted(message: Message) -> None:
+        async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._metrics.requests.labels(f"{message['status'] // 100}xx").inc()
                 self._metrics.seconds.observe(time.perf_counter() - started)
             await send(message)
 
         if scope["path"] in OPEN:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, told)
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, receive, counted)
+            await refusal(scope, receive, told)
             return
-        name = _counted(scope)
+        name = counted(scope)
         self._open[name] = self._open.get(name, 0) + 1
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, told)
         finally:
             self._open[name] -= 1
             if not self._open[name]:
@@ -93,7 +93,7 @@ class Guard:
         if isinstance(caller, Response):
             return caller
         scope["eigentensor.caller"] = caller
-        name = _counted(scope)
+        name = counted(scope)
         if wait := self._rate.wait(name):
             return _later(f"more than {self._rate.rate:g} requests a second", math.ceil(wait))
         if self._open.get(name, 0) >= self._settings.max_open:
@@ -135,9 +135,9 @@ class Guard:
         )
 
 
-def _counted(scope: Scope) -> str:
+def counted(scope: Scope) -> str:
     """By what requests are counted: a token's name, or an address where there are none."""
-    return scope["eigentensor.caller"] or f"address {scope['client'][0] if scope.get('client') else ''}"
+    return scope.get("eigentensor.caller") or f"address {scope['client'][0] if scope.get('client') else ''}"
 
 
 def _place(url: str, *, name: bool = False) -> str | None:

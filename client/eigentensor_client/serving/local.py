@@ -1,23 +1,23 @@
 """Tasks executed by this machine: no chain, no payment, no check by anybody else, and all of it says so."""
 
 import secrets
-import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import structlog
 
 from eigentensor import merkle
+from eigentensor.bound import load_role
 from eigentensor.chain import NONE
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
-from eigentensor.program import Kind, Program
+from eigentensor.program import Kind, Program, Role
 from eigentensor.program.codec import decode
 from eigentensor.schemas import tasks as schemas
-from eigentensor.store import LocalStore, describe, load_safetensors, save_safetensors
+from eigentensor.scratch import scratch
+from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
 from eigentensor_client.serving import book as books
@@ -133,7 +133,7 @@ class LocalBackend:
             return ask.states
         if ask.states not in self._store:
             raise _missing(f"no states {ask.states}")
-        return load_safetensors(self._store.path(ask.states))
+        return load_role(self._store.path(ask.states), ask.program, Role.STATE)
 
     # ---- Executing ----
 
@@ -167,7 +167,7 @@ class LocalBackend:
 
     def _results_of(self, job: Job, ask: Ask) -> str:
         """Keeps the results; the program, its states root and its outputs root, with blanks between."""
-        results = self._executor.run(ask, {**ask.inputs, **self._states(ask)})
+        results = self._executor.run(ask, {**ask.inputs, **self._states(ask)}, job.key.caller)
         dtypes = {(r.kind, r.name): ask.program.parameter(r.buffer).dtype for r in ask.program.results}
         outputs = {r.name: dtypes[Kind.OUTPUT, r.name] for r in ask.program.outputs.values()}
         self._results.write(job.task, results.outputs, outputs)
@@ -183,8 +183,8 @@ class LocalBackend:
 
     def _keep(self, job: Job, states: Any, dtypes: Any) -> bytes:
         """Stores new states, for a task that goes on from them; their bindings root."""
-        with tempfile.TemporaryDirectory(prefix="states-", dir=self._store.root) as folder:
-            path = Path(folder, "states")
+        with scratch(self._store.root) as folder:
+            path = folder / "states"
             save_safetensors(path, states, dtypes)
             names, _ = describe(path)
             self._given.adopt(path, names, job.key.caller)

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from starlette.concurrency import run_in_threadpool
 
+from eigentensor.bound import load_role
 from eigentensor.errors import NotYet
-from eigentensor.program import Program
+from eigentensor.program import Program, Role
 from eigentensor.runtime import CompiledGraph
-from eigentensor.store import load_safetensors
 from eigentensor_client.serving import asking
 from eigentensor_client.serving.apps import App
 from eigentensor_client.serving.apps_deployed import Deployed
@@ -95,7 +95,7 @@ class Writers:
             if compiled is None:
                 compiled = await run_in_threadpool(self._compiled, app, program)
             try:
-                yield Here(compiled, await run_in_threadpool(self._states, app))
+                yield Here(compiled, await run_in_threadpool(self._named, app.states, program, Role.STATE))
             finally:
                 self._idle = [(app, compiled), *self._idle][:WRITERS]
 
@@ -107,9 +107,8 @@ class Writers:
         return None
 
     def _compiled(self, app: App, program: Program) -> CompiledGraph:
-        weights = app.weights and self._deployed.service.store.path(app.weights)
-        device = self._deployed.service.settings.device
-        return CompiledGraph(program, weights or {}, device=device, keep_states=True)
+        weights = self._named(app.weights, program, Role.WEIGHT)
+        return CompiledGraph(program, weights, device=self._deployed.service.settings.device, keep_states=True)
 
-    def _states(self, app: App) -> dict[str, Values]:
-        return load_safetensors(self._deployed.service.store.path(app.states)) if app.states else {}
+    def _named(self, name: str | None, program: Program, role: Role) -> dict[str, Values]:
+        return {} if name is None else load_role(self._deployed.service.store.path(name), program, role)

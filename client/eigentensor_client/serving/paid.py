@@ -9,14 +9,14 @@ import structlog
 
 from eigentensor.bound import fetch_roots
 from eigentensor.chain import Closed, Order, State, order_uuid
-from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError
+from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
 from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor.store import parse_name
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages, views
 from eigentensor_client.client import Client
-from eigentensor_client.orders import Work, escrow, escrow_of, terms_for
+from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.serving import book as books
 from eigentensor_client.serving import jobs
@@ -37,11 +37,14 @@ class PaidBackend:
 
     is_local = False
 
-    def __init__(self, client: Client, book: Book, changes: Changes, budget: Budget) -> None:
+    def __init__(self, client: Client, book: Book, changes: Changes, budget: Budget, max_price: int) -> None:
+        """`max_price` is the most that is offered, in wei: what it takes with one verifier at the least fee is the most
+        that a caller's task may put into escrow."""
         self._client = client
         self._book = book
         self._changes = changes
         self._budget = budget
+        self._most = escrow(client.network.deployment.parameters, Terms(max_price))
         self._show = Show(client.network)
         self._views: dict[str, TaskView] = {}
         self._ended_views: dict[str, TaskView] = {}
@@ -69,7 +72,7 @@ class PaidBackend:
         return False
 
     def quote(self, ask: Ask) -> schemas.Plan:
-        plan = self._client.plan(self._work(ask), terms_for(ask.stage, ask.terms))
+        plan = self._client.plan(self._work(ask), self._terms(ask))
         return self._show.plan(plan)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
@@ -77,13 +80,13 @@ class PaidBackend:
         known = self._book.known(named)
         if known is not None and (sent := self._sent(known)) is not None:
             return sent
-        work, terms = self._work(ask), terms_for(ask.stage, ask.terms)
+        work, terms = self._work(ask), self._terms(ask)
         self._client.check(work, terms)
         budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
         # `add` checks once more, when nobody comes between; here before what will not be paid for is uploaded.
         self._book.check(escrow(self._client.network.deployment.parameters, terms), books.now(), *budgets)
         self._client.check_escrow(1, terms)
-        order = self._client.draft(work, upload(self._client.gateway, work), terms)
+        (order,) = self._client.drafts([work], [upload(self._client.gateway, work)], terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
         job = Job(task, named, ask.app, books.now(), order.to_json(), escrow_of(order))
         said = self._said(replace(views.view(self._client.chain, order), state=State.OPEN), "asked")
@@ -92,6 +95,17 @@ class PaidBackend:
         if sent is None:
             raise NotYet(f"task {job.task} was never posted in time", fix="Ask again.")
         return sent
+
+    def _terms(self, ask: Ask) -> Terms:
+        """Raises TermsRefused for a caller's terms that would cost more than the service's own at most."""
+        terms = terms_for(ask.stage, ask.terms)
+        most = escrow(self._client.network.deployment.parameters, terms)
+        if ask.app is None and most > self._most:
+            raise TermsRefused(
+                f"price and verifiers together may cost {most} wei, more than the {self._most} of a task at most",
+                fix="Offer less, fewer verifiers or a lower check_fee; or start the service with a higher --max-price.",
+            )
+        return terms
 
     def _work(self, ask: Ask) -> Work:
         states = ask.states if not isinstance(ask.states, str) else self._bindings(ask.states)

@@ -29,6 +29,7 @@ from eigentensor_client.serving.tokens import Tokens
 @contextmanager
 def assembled(settings: Settings, client: Client | None = None) -> Iterator[Service]:
     """Everything of one service until the block ends. `client` pays; by default that of the settings' network."""
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens, changes = Tokens(settings.tokens), Changes()
     if not settings.is_loopback and not tokens:
         raise ConfigError(
@@ -43,6 +44,7 @@ def assembled(settings: Settings, client: Client | None = None) -> Iterator[Serv
 @contextmanager
 def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Service]:
     store, price = LocalStore(), to_wei(settings.max_price)
+    store.root.mkdir(parents=True, exist_ok=True)
     with closing(Book(settings.data / "local.sqlite", durable=False)) as book:
         given = Given(store, book.database, settings.max_kept)
         with closing(LocalBackend(book, changes, store, given, settings, tokens)) as backend:
@@ -54,17 +56,19 @@ def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Ser
 
 @contextmanager
 def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+    client.store.root.mkdir(parents=True, exist_ok=True)
     deployment, decimals = client.network.deployment, client.network.deployment.token_decimals
     total = settings.budget_total
     most = None if total is None else to_wei(total, decimals)
+    price = to_wei(settings.max_price, decimals)
     budget = Budget(to_wei(settings.budget, decimals), most, settings.max_tasks)
     name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
     with (
         client,
         closing(Book(settings.data / f"{name}.sqlite")) as book,
-        closing(PaidBackend(client, book, changes, budget)) as backend,
+        closing(PaidBackend(client, book, changes, budget, price)) as backend,
     ):
-        price, given = to_wei(settings.max_price, decimals), Given(client.store, book.database, settings.max_kept)
+        given = Given(client.store, book.database, settings.max_kept)
         yield Service(
                 settings, backend, book, changes, tokens, client.store, given, _room(settings, client.store), Metrics(),
                 price, decimals, client.network.name, client.address, deployment.domain,

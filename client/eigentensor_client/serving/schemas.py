@@ -69,8 +69,8 @@ class AppTerms(TypedDict):
     """Wei for each of them; null: the least that the market allows."""
     value_at_risk: Wei
     """Wei that a wrong result could gain its executor beyond the price."""
-    exec: int
-    """Blocks that the executor has for its commit."""
+    exec: int | None
+    """Blocks that the executor has for its commit; null: as many as usual, or as the market allows."""
     accept_within: int
     """Blocks in which it can be accepted."""
     operators: Name
@@ -181,8 +181,8 @@ class Version(TypedDict):
 class Health(TypedDict):
     """Whether a service can do its work."""
 
-    status: Literal["ok", "stale"]
-    """`stale`, with 503: the chain or the gateway does not answer."""
+    status: Literal["ok", "stale", "away"]
+    """With 503: `stale` if the chain or the gateway does not answer, `away` if the ledger or the folders do not."""
 
 
 @documented

@@ -40,6 +40,10 @@ class Service:
     #: Threads that ask: a post takes blocks, and other requests need threads meanwhile.
     asking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(16))
 
+    def is_well(self) -> bool:
+        """Whether the ledger answers and the folders are there. Raises what its driver does."""
+        return self.book.database.is_well() and self.settings.data.is_dir() and self.store.root.is_dir()
+
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""
         return body.terms(self.max_price, self.decimals)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -41,6 +41,10 @@ Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.")]
+Cast = Annotated[
+    Literal["float32"] | None,
+    typer.Option("--cast", metavar="float32", help="Compute in float32 what the model has in float64."),
+]
 ServeData = Annotated[
     Path | None,
     typer.Option("--data", envvar="EIGENTENSOR_SERVE_DATA", help="Folder of what `serve` keeps [the user's]."),
@@ -57,6 +61,7 @@ class Given:
     states: States = None
     variable: Variables = None
     repeat: Repeat = 1
+    cast: Cast = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +84,10 @@ class Offer:
             "--value-at-risk", help="What a wrong result could gain the executor, in tokens: raises its stake."
         ),
     ] = "0"
-    exec: Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")] = EXEC
+    exec: Annotated[
+        int | None,
+        typer.Option("--exec", min=1, help=f"Blocks that one execution may take [{EXEC}, or as many as there are]."),
+    ] = None
     accept_within: Annotated[
         int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")
     ] = ACCEPT_WITHIN

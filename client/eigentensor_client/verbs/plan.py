@@ -18,5 +18,6 @@ def plan(
     from eigentensor_client.verbs.work import read_terms, read_work
 
     with paying(network, json=json) as (screen, client, show):
-        found = client.plan(read_work(given, client.gateway), read_terms(client.network, offer))
-        screen.result("eigentensor.plan/1", show.plan(found), *show.plan_lines(found))
+        work = read_work(given, client.gateway)
+        found = client.plan(work, read_terms(client.network, offer))
+        screen.result("eigentensor.plan/1", show.plan(found), *show.plan_lines(found, work.cast))

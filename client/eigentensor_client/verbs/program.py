@@ -9,7 +9,7 @@ import typer
 
 from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, table
-from eigentensor_client.verbs.options import Json
+from eigentensor_client.verbs.options import Cast, Json
 
 if TYPE_CHECKING:
     from eigentensor.capture import GraphProgram
@@ -64,6 +64,7 @@ def import_(
     weights: Annotated[
         Path | None, typer.Option("--weights", help="Where to write its weights [beside the program].")
     ] = None,
+    cast: Cast = None,
     json: Json = False,
 ) -> None:
     """Write the program that an ONNX model is, and beside it its weights."""
@@ -73,7 +74,9 @@ def import_(
     screen, shapes = Screen(as_json=json), _shapes(shape)
     with screen.goes_on(_NOTHING), screen.work() as bar:
         bar(f"importing {model}")
-        graph = import_onnx(existing(model), shapes)
+        graph = import_onnx(existing(model), shapes, cast=cast)
+    if graph.cast:
+        screen.say(f"float32 instead of float64: {', '.join(graph.cast)}")
     _write(graph, output or Path(model.stem).with_suffix(".program"), weights, screen)
 
 

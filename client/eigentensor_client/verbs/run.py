@@ -49,7 +49,7 @@ def run(
     ):
         work = work or read_work(given, client.gateway)
         terms = terms_for(wait, read_terms(client.network, offer))
-        for line in show.plan_lines(client.plan(work, terms)):
+        for line in show.plan_lines(client.plan(work, terms), work.cast):
             screen.say(line)
         result = _paid(client, screen, work, terms, wait, timeout, own=own)
         written = write_result(work.program, result, output, states_output, receipt)

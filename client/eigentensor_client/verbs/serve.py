@@ -51,7 +51,8 @@ def serve(
         screen.head(service.network, service.account)
         if service.account is not None:
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
-            screen.say(f"may spend {settings.budget} tokens a day{total}; at most {settings.max_price} for a task")
+            price = f"at most {settings.max_price} for a task's execution, and as much as its check takes"
+            screen.say(f"may spend {settings.budget} tokens a day{total}; {price}")
         host_, port_ = listening.getsockname()[:2]
         name = f"[{host_}]" if ":" in host_ else host_
         screen.say(f"listening on http://{name}:{port_} · described at /openapi.json")

@@ -144,6 +144,8 @@ class Show:
             rows += self._windows(task)
         if task.state is State.CONVICTED:
             rows.append(["convicted", conviction(task, self.amount)])
+        if (payable := said.get("payable_from")) is not None:
+            rows.append(["slashed", f"who found it is paid from block {payable} on, when EigenLayer releases it"])
         return [facts(rows)]
 
     def _windows(self, task: TaskView) -> list[list[str]]:
@@ -178,12 +180,14 @@ class Show:
         prices = lowest if lowest == highest else f"{lowest} to {highest}"
         return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
 
-    def plan_lines(self, plan: Plan) -> list[str | Table]:
+    def plan_lines(self, plan: Plan, cast: Sequence[str] = ()) -> list[str | Table]:
+        """The plan; `cast` is what was float64 and is float32."""
         ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
         gain = self.amount(plan.max_price + plan.value_at_risk)
         rows = [
             ["program", plan.program],
+            *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
             ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
             ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
             ["price", f"{ramp}{self.amount(plan.max_price)}"],

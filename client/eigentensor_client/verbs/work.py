@@ -22,8 +22,13 @@ def read_work(given: Given, gateway: "Keeper | None" = None) -> Work:
     if is_captured(given.program):
         with Screen().work() as bar:
             bar(f"capturing {given.program}")
-            graph, inputs = captured(given.program, inputs, given.weights)
-        return Work(graph.program, inputs, dict(graph.weights), states or dict(graph.states), variables, given.repeat)
+            graph, inputs = captured(given.program, inputs, given.weights, given.cast)
+        weights, states = dict(graph.weights), states or dict(graph.states)
+        return Work(graph.program, inputs, weights, states, variables, given.repeat, graph.cast)
+    if given.cast:
+        raise BindingError(
+            f"{given.program} is a program already", fix="Leave --cast out, and give it the types that it takes."
+        )
     program = read_program(given.program, gateway)
     return Work(program, inputs, read_tensors(given.weights), states, variables, given.repeat)
 

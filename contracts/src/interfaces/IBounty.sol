@@ -21,7 +21,8 @@ interface IBounty {
     function note(uint256 slashId, bytes32 task, uint256 shares, address[] calldata beneficiaries) external;
 
     /// @notice Shares out what the core has released, and makes it release what it can. By anybody, once per slash. Reverts
-    /// as the core does while its resolution delay lasts or it is paused: call again later.
+    /// as the core does while its resolution delay lasts (until `payableFrom`) or it is paused: call again later. Where
+    /// somebody has had the slash released, nothing of the core is needed.
     /// @dev b = 1/2: beneficiaries get ⌊amount/2/count⌋ each, all the rest is burned. What the strategy pays beyond what was
     /// noted is burned with the last slash that is open.
     function pay(uint256 slashId) external;
@@ -31,6 +32,10 @@ interface IBounty {
         external
         view
         returns (bytes32 task, uint256 amount, address[] memory beneficiaries);
+
+    /// @notice The first block in which `pay` need not wait for the core: zero for at once, as where somebody has had it
+    /// released, or where the core waits for nothing. A pause of the core is not reckoned with.
+    function payableFrom(uint256 slashId) external view returns (uint256 blockNumber);
 
     function serviceManager() external view returns (address);
 

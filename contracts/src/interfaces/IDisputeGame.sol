@@ -92,7 +92,8 @@ struct OneShot {
 interface IDisputeMarket {
     /// @notice The game is decided: the executor lost, or the challenger did. Only by the game, once per game. What is
     /// reported after the task's conviction changes nothing.
-    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost) external;
+    /// @param byClock whether a clock decided it, which proves nothing about the result
+    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost, bool byClock) external;
 
     /// @notice The task's uuid: the order's EIP-712 hash.
     function taskOf(Order calldata order) external view returns (bytes32);

@@ -78,6 +78,11 @@ interface IAllocationManager {
     function DEALLOCATION_DELAY() external view returns (uint32);
 }
 
+/// @title Parts of the core that its pausers have stopped, by number
+interface IPausable {
+    function paused(uint8 index) external view returns (bool);
+}
+
 /// @title Operators and the stake delegated to them
 interface IDelegationManager {
     function registerAsOperator(address delegationApprover, uint32 allocationDelay, string calldata metadataURI)
@@ -95,6 +100,12 @@ interface IStrategyManager {
     function clearBurnOrRedistributableShares(OperatorSet calldata operatorSet, uint256 slashId)
         external
         returns (uint256[] memory amounts);
+    function getBurnOrRedistributableCount(OperatorSet calldata operatorSet, uint256 slashId)
+        external
+        view
+        returns (uint256);
+    /// @dev Only where the core waits before it releases: from 1.13 on.
+    function getSlashResolutionBlock(OperatorSet calldata operatorSet, uint256 slashId) external view returns (uint32);
 }
 
 /// @title One asset of stake

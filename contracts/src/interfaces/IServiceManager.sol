@@ -11,6 +11,15 @@ struct Lock {
     uint32 end;
 }
 
+/// @dev What the market asks of an operator that accepts tasks.
+struct Membership {
+    address signer;
+    uint96 collateralCap;
+    bool isMember;
+    uint256 stakeDelay;
+    uint256 otherSeats;
+}
+
 /// @title The AVS
 /// @notice Identity, registrar and slasher of one redistributing EigenLayer operator set with one strategy: hot signers,
 /// seats from which verifiers are drawn, stake locks, slashes. No function changes its slasher, registrar, strategies or
@@ -56,6 +65,7 @@ interface IServiceManager is IAVSRegistrar {
     error LockNotOver(uint256 blockNumber, uint256 end);
     error LockOver(uint256 blockNumber, uint256 end);
     error StakeCapExceeded(address operator, uint256 locked, uint256 shares, uint256 cap);
+    error SlashingPaused();
     error InsufficientStake(address operator, uint256 free, uint256 shares);
 
     // ---- Signers ----
@@ -67,20 +77,27 @@ interface IServiceManager is IAVSRegistrar {
     /// @notice The operator's signer (zero: none) and caps.
     function signerOf(address operator) external view returns (address signer, uint96 collateralCap, uint96 stakeCap);
 
+    /// @notice The operator's signer and cap of collateral, whether it is a member, and `stakeDelay` and `otherSeats`.
+    function membershipOf(address operator) external view returns (Membership memory);
+
     // ---- Seats ----
 
     /// @notice Adds `count` seats to the operator's. By the operator or its signer. What stays slashable of its stake, when
-    /// its deallocations are through, must be worth SEAT for each seat.
+    /// its deallocations are through, must be worth SEAT for each seat; each holds a deposit of its balance in the market.
     /// @dev First its tombstones become seats again, which makes all its seats as young as this block; then the array grows.
     /// So an operator that leaves and returns adds nothing to the tombstones.
     function enlist(address operator, uint256 count) external;
 
-    /// @notice Turns all seats of the operator into tombstones. By the operator or its signer; EigenLayer does it when the
-    /// operator leaves the set.
+    /// @notice Turns all seats of the operator into tombstones, and gives it their deposits. By the operator or its signer;
+    /// EigenLayer does it when the operator leaves the set.
     function leave(address operator) external;
 
-    /// @notice Turns those seats of the operator that its stake does not cover into tombstones, oldest first. By anybody.
+    /// @notice Turns those seats of the operator that its stake does not cover into tombstones, oldest first. By anybody,
+    /// who gets their deposits as a credit in the market.
     function prune(address operator) external;
+
+    /// @notice Reverts with `SeatsNotCovered` while the operator's stake does not cover its living seats: none answers.
+    function checkSeats(address operator) external view;
 
     /// @notice The length of the array of seats, tombstones included. It never falls.
     function seatCount() external view returns (uint256);
@@ -100,7 +117,8 @@ interface IServiceManager is IAVSRegistrar {
     // ---- Stake ----
 
     /// @notice Shares that a new lock of the operator can have until `end`: the least that can be slashed in each block until
-    /// then, less all open locks and what is kept back for their and its own rounding. Zero for who is not a member.
+    /// then, less all open locks and what is kept back for their and its own rounding. Zero for who is not a member, and
+    /// while EigenLayer's slashing is paused.
     function freeStake(address operator, uint256 end) external view returns (uint256 shares);
 
     /// @notice Shares in the operator's open locks, with what is kept back for rounding.
@@ -110,7 +128,8 @@ interface IServiceManager is IAVSRegistrar {
     function lockOf(bytes32 task, address operator) external view returns (Lock memory);
 
     /// @notice Locks ⌊underlyingToShares(amount)⌋ + 1 shares of the operator's stake until the block `end`. Only by the
-    /// market, which sees to it that `end` is at most `stakeDelay()` ahead. Needs a member with that much free, under its cap.
+    /// market, which sees to it that `end` is at most `stakeDelay()` ahead. Needs a member with that much free, under its cap,
+    /// and a core whose slashing is not paused.
     /// @param amount wei of the token
     /// @return shares worth at least `amount` now
     function lock(bytes32 task, address operator, uint256 amount, uint256 end) external returns (uint256 shares);

@@ -10,6 +10,7 @@ import {
     Answer,
     Cause,
     Challenge,
+    Conviction,
     Leaf,
     LeafProof,
     Opening,
@@ -28,8 +29,10 @@ import {
 /// bond and stake. An order travels with every message that needs its terms; the market stores its hash's state only.
 /// Everything that an indexer needs is in the events: `Posted` carries the order.
 ///
-/// Messages that end in `Many` do the same for several tasks in one transaction, and skip tasks that somebody else has
-/// already moved on; any other fault reverts the whole of it.
+/// Messages that end in `Many` do the same for several tasks in one transaction. They skip what somebody else or time has
+/// moved on, or holds up; a mistake of the caller reverts the whole of it.
+///
+/// While tokens move, no message comes through: a token may call anybody.
 ///
 /// @dev The token must not take fees on transfers, must not change balances by itself, and its supply must stay below
 /// 2^128.
@@ -65,7 +68,7 @@ interface ITaskMarket is IDisputeMarket {
     event Slashed(bytes32 indexed task, uint256 slashId, uint256 shares, address indexed caller);
     /// @notice What an answer got, its bond included, or (slot 0) what nobody had won yet and the caller of `slash` got.
     event Settled(bytes32 indexed task, uint256 slot, address indexed account, uint256 amount);
-    /// @notice The bond of a challenger whose game a conviction made idle.
+    /// @notice The bond of a challenger whose game a conviction made idle, or half of it.
     event BondReturned(bytes32 indexed task, uint256 indexed gameId, address indexed challenger, uint256 amount);
     /// @notice `collateral` left the executor's balance and is held for the task; `price` is fixed.
     event Accepted(bytes32 indexed task, address indexed executor, uint256 price, uint256 collateral);
@@ -110,6 +113,7 @@ interface ITaskMarket is IDisputeMarket {
     error AlreadyOpened(bytes32 task, uint256 slot);
     error WrongTask(bytes32 task, bytes32 given);
     error NotTheGame(address caller);
+    error NotTheServiceManager(address caller);
     error UnknownChallenge(bytes32 task, uint256 gameId);
     error NothingToSettle(bytes32 task, uint256 slot);
     error AlreadySlashed(bytes32 task);
@@ -172,7 +176,7 @@ interface ITaskMarket is IDisputeMarket {
     /// operator's balance, and locks the stake s until the end of everything that can happen to the task.
     function accept(address operator, Order calldata order, Admission calldata admission) external;
 
-    /// @notice `accept` for many; skips tasks that are not Open.
+    /// @notice `accept` for many; skips tasks that are not Open, or no more to be accepted.
     function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions) external;
 
     /// @notice Accepted → Committed, by the signer of the executor `operator`, until `exec` blocks after the acceptance.
@@ -180,7 +184,7 @@ interface ITaskMarket is IDisputeMarket {
     /// @param commitment keccak256(abi.encode(chainId, market, task, operator, slot, outputsRoot, salt)) with slot 0
     function commit(address operator, bytes32 task, bytes32 commitment) external;
 
-    /// @notice `commit` for many.
+    /// @notice `commit` for many; skips tasks that are past Accepted, or past their time.
     function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments) external;
 
     // ---- Checks ----
@@ -207,14 +211,16 @@ interface ITaskMarket is IDisputeMarket {
     /// executor is convicted already (an executor that did not reveal is convicted here).
     function reveal(Order calldata order, Opening calldata opening) external;
 
-    /// @notice `reveal` for many; skips what is opened already.
+    /// @notice `reveal` for many; skips what is opened already, and what comes too late.
     function revealMany(Order[] calldata orders, Opening[] calldata openings) external;
 
     // ---- Disputes ----
 
     /// @notice Claims that a revealed result is wrong, until `challengeBy`: opens a game between the executor and
     /// `challenger`. By the challenger (what its balance lacks of the bond B is taken from its tokens) or by its signer
-    /// (under its cap). Any number, in parallel.
+    /// (under its cap). Any number, in parallel. While four games are open against the task, a further one is crowded: if
+    /// the executor is convicted by its clock in a crowded game, half of the slash goes to nobody, and other crowded games
+    /// get back half of their bonds.
     function challenge(address challenger, Order calldata order) external returns (uint256 gameId);
 
     /// @notice The client wants to see up to 32 leaves of the revealed outputs, until `challengeBy`, once. Prepays
@@ -234,7 +240,8 @@ interface ITaskMarket is IDisputeMarket {
     /// escrow, less the fees of verifiers that agreed.
     function close(Order calldata order) external;
 
-    /// @notice `close` for many; skips tasks that are not Accepted, Committed or Revealed.
+    /// @notice `close` for many; skips tasks that are not Accepted, Committed or Revealed, whose time is not over, or
+    /// against which a game is open.
     function closeMany(Order[] calldata orders) external;
 
     /// @notice Pays what answer `index` gets of a Final task, or, after `answersBy`, of a Convicted one; by anybody, once.
@@ -242,14 +249,24 @@ interface ITaskMarket is IDisputeMarket {
     /// n lowest, and a part of W if the executor did not reveal, for whoever differed. Not revealed: the bond is burned.
     function settle(Order calldata order, uint256 index) external;
 
-    /// @notice Gives the bond of a challenge back whose game was open when its task became Convicted; by anybody.
+    /// @notice Gives the bond of a challenge back whose game was open when its task became Convicted; by anybody. Half of it
+    /// is burned if the game was crowded and the conviction came by the clock of a crowded game.
     function refund(Order calldata order, uint256 gameId) external;
 
     /// @notice Slashes the executor of a Convicted task after `answersBy`, by anybody. Half is burned, half goes to the
-    /// verifiers that differed, or to the winner of the deciding game. W goes to the caller if nobody else has earned
-    /// it. Whatever stops EigenLayer's core reverts: try again, until the lock ends; after it nothing is slashed, and
-    /// W is burned.
+    /// verifiers that differed, or to the winner of the deciding game unless it won a crowded one by the clock. W goes to
+    /// the caller if nobody else has earned it. Whatever stops EigenLayer's core reverts: try again, until the lock ends;
+    /// after it nothing is slashed, and W is burned.
     function slash(Order calldata order) external;
+
+    // ---- Seats ----
+
+    /// @notice Holds the deposits of `count` seats, G_CHK each, out of the operator's balance. Only by the service manager.
+    /// @param cap most that may be held of the operator's balance in all
+    function holdSeats(address operator, uint256 count, uint256 cap) external;
+
+    /// @notice Ends the hold of `count` seats' deposits, which go to the balance of `receiver`. Only by the service manager.
+    function releaseSeats(address operator, uint256 count, address receiver) external;
 
     // ---- Views ----
 
@@ -279,8 +296,8 @@ interface ITaskMarket is IDisputeMarket {
 
     function gameOf(bytes32 task, uint256 gameId) external view returns (Challenge memory);
 
-    /// @notice Why a Convicted task is, and who won the deciding game (zero: nobody).
-    function convictionOf(bytes32 task) external view returns (Cause cause, address winner, bool slashed);
+    /// @notice Why a Convicted task is; all zero for others.
+    function convictionOf(bytes32 task) external view returns (Conviction memory);
 
     function accountOf(address account) external view returns (Account memory);
 

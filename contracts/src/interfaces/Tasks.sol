@@ -90,6 +90,16 @@ struct Challenge {
     address challenger;
     uint8 slot;
     bool ended; // the game ended before the task did, or the bond was returned
+    bool crowded; // by a challenger's own bond, while as many games were open as an executor has to bear for nothing
+}
+
+/// @notice Why a Convicted task is.
+struct Conviction {
+    address winner; // of the deciding game; zero: nobody
+    Cause cause;
+    bool divided; // what no verifier will get is burned
+    bool slashed; // or too late for it
+    bool crowded; // by the executor's clock in a crowded game: that it had too many proves nothing of its result
 }
 
 /// @notice What an account has in the market.

@@ -3,7 +3,7 @@ pragma solidity ^0.8.30;
 
 import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
 import {IServiceManager} from "../interfaces/IServiceManager.sol";
-import {Account, Answer, ITaskMarket, Opening, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
+import {Account, Answer, Challenge, ITaskMarket, Opening, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Bits} from "./Bits.sol";
 import {Games} from "./Games.sol";
@@ -32,6 +32,8 @@ library Answers {
         Lives.checkUntil(l.checkBy());
         if (index >= Limits.DRAWS * order.verifiers) revert ITaskMarket.UnknownSlot(l.uuid, index + 1);
         _checkSeat(book, l, serviceManager, a.operator, index);
+        // INVARIANT 41: a seat without stake says nothing.
+        serviceManager.checkSeats(a.operator);
 
         book.answers[l.uuid][index] = a;
         book.draws[l.uuid].answered = l.draw.answered.with(index);
@@ -65,12 +67,21 @@ library Answers {
         emit ITaskMarket.Exposed(l.uuid, o.slot, msg.sender, reward);
     }
 
-    /// @notice See `ITaskMarket.reveal`, of a slot above zero; the task is Revealed or Convicted.
-    function reveal(Book storage book, Life memory l, Order calldata order, Opening calldata o, IDisputeGame game)
-        external
-    {
+    /// @notice See `ITaskMarket.reveal`, of a slot above zero; the task is Revealed or Convicted. `many`: what comes too late,
+    /// or is opened already, is left alone.
+    function reveal(
+        Book storage book,
+        Life memory l,
+        Order calldata order,
+        Opening calldata o,
+        IDisputeGame game,
+        bool many
+    ) external {
         if (l.step.state != State.Revealed) l.checkState(State.Convicted);
-        Lives.checkUntil(Lives.answersBy(book, l));
+        uint256 last = Lives.answersBy(book, l);
+        Stage stage = book.answers[l.uuid][o.slot - 1].stage;
+        if (many && (block.number > last || stage > Stage.Hidden)) return;
+        Lives.checkUntil(last);
         address operator = _hidden(book, l, o);
 
         bool agrees = Lives.isRevealed(book, l) && o.outputsRoot == book.claims[l.uuid];
@@ -81,7 +92,9 @@ library Answers {
         emit ITaskMarket.Revealed(l.uuid, o.slot, o.outputsRoot);
         if (agrees || l.step.state == State.Convicted) return;
         Bill memory b = l.bill(order);
-        Games.open(book, l, b, game, operator, o.slot);
+        // SAFETY: slots go up to 64.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        Games.open(book, l, b, game, Challenge(operator, uint8(o.slot), false, false));
     }
 
     function _checkSeat(

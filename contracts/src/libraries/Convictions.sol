@@ -3,10 +3,20 @@ pragma solidity ^0.8.30;
 
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IServiceManager} from "../interfaces/IServiceManager.sol";
-import {Account, Answer, Cause, Challenge, ITaskMarket, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
+import {
+    Account,
+    Answer,
+    Cause,
+    Challenge,
+    Conviction,
+    ITaskMarket,
+    Order,
+    Stage,
+    State
+} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Bits} from "./Bits.sol";
-import {Bill, Book, Conviction, Life, Lives} from "./Lives.sol";
+import {Bill, Book, Life, Lives} from "./Lives.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title Who gets what of a task that is over, beyond what its end paid at once
@@ -17,13 +27,15 @@ library Convictions {
 
     /// @notice Makes the task Convicted: the client gets its escrow, a winner W; the rest waits for `settle` and `slash`, or
     /// is burned.
-    function convict(Book storage book, Life memory l, Bill memory b, Cause cause, address winner) internal {
+    function convict(Book storage book, Life memory l, Bill memory b, Cause cause, address winner, bool crowded)
+        internal
+    {
         uint256 held = l.collateral(b);
         (uint256 won, uint256 prepaid) = Lives.gains(book, l, b);
         uint256 reward = Terms.reward(l.p, b.price);
         uint256 refunded = Lives.escrow(b) + prepaid;
         book.steps[l.uuid].state = State.Convicted;
-        book.convictions[l.uuid] = Conviction(winner, cause, false, false);
+        book.convictions[l.uuid] = Conviction(winner, cause, false, false, crowded);
         book.accounts.release(l.step.executor, held, 0);
         // INVARIANT 4: the client has its whole escrow back in the transaction that convicts.
         book.accounts.credit(b.client, refunded);
@@ -66,8 +78,11 @@ library Convictions {
 
         book.challenges[l.uuid][gameId].ended = true;
         uint256 bond = Terms.bond(l.p, l.priceOf(order));
-        book.accounts.release(c.challenger, bond, bond);
-        emit ITaskMarket.BondReturned(l.uuid, gameId, c.challenger, bond);
+        // INVARIANT 43: who helps to open more games than can be answered pays for it, where nothing was proven.
+        uint256 burned = c.crowded && book.convictions[l.uuid].crowded ? bond / 2 : 0;
+        book.accounts.release(c.challenger, bond, bond - burned);
+        if (burned != 0) book.accounts.credit(Lives.BURN, burned);
+        emit ITaskMarket.BondReturned(l.uuid, gameId, c.challenger, bond - burned);
     }
 
     /// @notice See `ITaskMarket.slash`.
@@ -80,15 +95,14 @@ library Convictions {
         c.slashed = true;
 
         bool late = block.number > l.step.acceptedAt + Terms.lifetime(l.p, l.step.exec);
-        address winner = c.winner;
-        if (winner == address(0) && (c.cause != Cause.Silence || l.draw.differed == 0)) {
+        if (c.winner == address(0) && (c.cause != Cause.Silence || l.draw.differed == 0)) {
             uint256 unearned = Terms.reward(l.p, b.price);
             address receiver = late ? Lives.BURN : msg.sender;
             book.accounts.credit(receiver, unearned);
             emit ITaskMarket.Settled(l.uuid, 0, receiver, unearned);
         }
         if (late) return;
-        address[] memory list = _beneficiaries(book, l, winner);
+        address[] memory list = _beneficiaries(book, l, c);
         // INVARIANT 15: what stops the core undoes this call, and nothing else waits for it.
         (uint256 slashId, uint256 shares) = serviceManager.slash(l.uuid, l.step.executor, list);
         emit ITaskMarket.Slashed(l.uuid, slashId, shares, msg.sender);
@@ -118,16 +132,17 @@ library Convictions {
         return Terms.reward(l.p, b.price) / l.draw.differed.count();
     }
 
-    /// @dev Who shares half of the slash: who differed, else the winner, else nobody.
-    function _beneficiaries(Book storage book, Life memory l, address winner)
+    /// @dev Who shares half of the slash: who differed, else the winner unless its game was crowded, else nobody.
+    function _beneficiaries(Book storage book, Life memory l, Conviction memory c)
         private
         view
         returns (address[] memory list)
     {
         uint64 differed = l.draw.differed;
         if (differed == 0) {
-            list = new address[](winner == address(0) ? 0 : 1);
-            if (winner != address(0)) list[0] = winner;
+            if (c.winner == address(0) || c.crowded) return list;
+            list = new address[](1);
+            list[0] = c.winner;
             return list;
         }
         list = new address[](differed.count());

@@ -15,8 +15,9 @@ library Demands {
     using Lives for Life;
     using SafeCast for uint256;
 
-    /// @notice See `ITaskMarket.demand`; the caller is the client.
-    function demand(Book storage book, Life memory l, Leaf[] calldata leaves) external {
+    /// @notice See `ITaskMarket.demand`.
+    function demand(Book storage book, Life memory l, address client, Leaf[] calldata leaves) external {
+        if (msg.sender != client) revert ITaskMarket.NotTheClient(msg.sender, client);
         l.checkState(State.Revealed);
         Lives.checkUntil(l.challengeBy());
         if (l.has(Lives.DEMANDED | Lives.SHOWN)) revert ITaskMarket.AlreadyDemanded(l.uuid);

@@ -17,28 +17,36 @@ library Ends {
     using Bits for uint64;
     using Lives for Life;
 
-    /// @notice See `ITaskMarket.close`.
+    /// @notice See `ITaskMarket.close`; `many`: a task that cannot be closed yet, or no more, is left alone.
     function close(
         Book storage book,
         Life memory l,
         Order calldata order,
         IDisputeGame game,
-        IServiceManager serviceManager
+        IServiceManager serviceManager,
+        bool many
     ) external {
         State state = l.step.state;
         if (state < State.Accepted || state > State.Revealed) {
+            if (many) return;
             revert ITaskMarket.WrongState(l.uuid, State.Revealed, state);
         }
-        Lives.checkAfter(Lives.deadline(book, l));
+        uint256 deadline = Lives.deadline(book, l);
+        if (many && block.number <= deadline) return;
+        Lives.checkAfter(deadline);
         Bill memory b = l.bill(order);
         if (state == State.Revealed) {
-            if (!l.has(Lives.DEMANDED)) return _finish(book, l, b, game, serviceManager);
-            return Convictions.convict(book, l, b, Cause.Demand, address(0));
+            if (l.has(Lives.DEMANDED)) return Convictions.convict(book, l, b, Cause.Demand, address(0), false);
+            // INVARIANT 3: nobody is paid while a game can still end in a conviction.
+            uint256 games = game.openGames(l.uuid);
+            if (games == 0) return _finish(book, l, b, serviceManager);
+            if (many) return;
+            revert ITaskMarket.GamesOpen(l.uuid, games);
         }
         bool seeded = state == State.Committed && Lives.mixOf(book, l) != 0;
         // INVARIANT 23: drawn and not revealed is a conviction; undrawn and not revealed is not.
         if (!seeded || !Lives.isDrawn(book, l, order.checkRate)) return _fail(book, l, b, serviceManager);
-        Convictions.convict(book, l, b, Cause.Silence, address(0));
+        Convictions.convict(book, l, b, Cause.Silence, address(0), false);
     }
 
     function _fail(Book storage book, Life memory l, Bill memory b, IServiceManager serviceManager) private {
@@ -54,12 +62,7 @@ library Ends {
         serviceManager.unlock(l.uuid, l.step.executor);
     }
 
-    function _finish(Book storage book, Life memory l, Bill memory b, IDisputeGame game, IServiceManager serviceManager)
-        private
-    {
-        // INVARIANT 3: nobody is paid while a game can still end in a conviction.
-        uint256 games = game.openGames(l.uuid);
-        if (games != 0) revert ITaskMarket.GamesOpen(l.uuid, games);
+    function _finish(Book storage book, Life memory l, Bill memory b, IServiceManager serviceManager) private {
         uint256 held = l.collateral(b);
         (uint256 won, uint256 prepaid) = Lives.gains(book, l, b);
         uint256 paid = b.price + won + prepaid;

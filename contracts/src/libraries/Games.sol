@@ -5,6 +5,7 @@ import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
 import {Account, Cause, Challenge, ITaskMarket, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Convictions} from "./Convictions.sol";
+import {Limits} from "./Limits.sol";
 import {Bill, Book, Life, Lives} from "./Lives.sol";
 import {Terms} from "./Terms.sol";
 
@@ -26,11 +27,12 @@ library Games {
         Lives.checkUntil(l.challengeBy());
         Bill memory b = l.bill(order);
         book.accounts.hold(challenger, Terms.bond(l.p, b.price), cap);
-        return open(book, l, b, game, challenger, 0);
+        bool crowded = game.openGames(l.uuid) >= Limits.FREE_GAMES;
+        return open(book, l, b, game, Challenge(challenger, 0, false, crowded));
     }
 
     /// @notice Opens a game whose bond is held already.
-    function open(Book storage book, Life memory l, Bill memory b, IDisputeGame game, address challenger, uint256 slot)
+    function open(Book storage book, Life memory l, Bill memory b, IDisputeGame game, Challenge memory c)
         internal
         returns (uint256 gameId)
     {
@@ -38,15 +40,13 @@ library Games {
             book.bills[l.uuid] = b;
             book.draws[l.uuid].flags = l.draw.flags | Lives.BILLED;
         }
-        gameId = game.open(l.uuid, challenger);
-        // SAFETY: slots go up to 64.
-        // forge-lint: disable-next-line(unsafe-typecast)
-        book.challenges[l.uuid][gameId] = Challenge(challenger, uint8(slot), false);
-        emit ITaskMarket.Challenged(l.uuid, gameId, challenger, Terms.bond(l.p, b.price));
+        gameId = game.open(l.uuid, c.challenger);
+        book.challenges[l.uuid][gameId] = c;
+        emit ITaskMarket.Challenged(l.uuid, gameId, c.challenger, Terms.bond(l.p, b.price));
     }
 
     /// @notice See `IDisputeMarket.onGameEnded`.
-    function end(Book storage book, Life memory l, uint256 gameId, bool executorLost) external {
+    function end(Book storage book, Life memory l, uint256 gameId, bool executorLost, bool byClock) external {
         // INVARIANT 2: the first conviction ends the task; what other games decide after it changes nothing.
         if (l.step.state != State.Revealed) return;
         Challenge memory c = book.challenges[l.uuid][gameId];
@@ -58,7 +58,7 @@ library Games {
         uint256 bond = Terms.bond(l.p, b.price);
         if (executorLost) {
             if (c.slot == 0) book.accounts.release(c.challenger, bond, bond);
-            Convictions.convict(book, l, b, Cause.Verdict, c.challenger);
+            Convictions.convict(book, l, b, Cause.Verdict, c.challenger, byClock && c.crowded);
         } else {
             // INVARIANT 9: a part of the bond is burned, whoever plays both sides.
             book.accounts.release(c.challenger, bond, 0);

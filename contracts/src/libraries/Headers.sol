@@ -2,6 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {ITaskMarket} from "../interfaces/ITaskMarket.sol";
+import {Lives} from "./Lives.sol";
 
 /// @title Block headers, proved by the chain's own memory of their hashes
 library Headers {
@@ -13,9 +14,26 @@ library Headers {
     uint256 private constant NUMBER = 8;
     uint256 private constant MIX = 13;
 
+    /// @notice See `ITaskMarket.seed`.
+    function seed(
+        mapping(uint256 blockNumber => bytes32) storage mixes,
+        uint256 grid,
+        uint256 record,
+        uint256 blockNumber,
+        bytes calldata header
+    ) external {
+        if (mixes[blockNumber] != 0) return;
+        if (blockNumber % grid != 0) revert ITaskMarket.NotASeedBlock(blockNumber);
+        Lives.checkAfter(blockNumber);
+        Lives.checkUntil(blockNumber + record);
+        bytes32 mix = mixOf(blockNumber, header);
+        mixes[blockNumber] = mix;
+        emit ITaskMarket.Seeded(blockNumber, mix);
+    }
+
     /// @notice The random value of block `blockNumber`, out of its header in RLP. Reverts for any other header, and for a
     /// block without randomness.
-    function mixOf(uint256 blockNumber, bytes calldata header) external view returns (bytes32 mix) {
+    function mixOf(uint256 blockNumber, bytes calldata header) internal view returns (bytes32 mix) {
         bytes32 expected = hashOf(blockNumber);
         bytes32 given = keccak256(header);
         // INVARIANT 20: only the header that the chain itself remembers.

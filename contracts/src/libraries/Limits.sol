@@ -14,6 +14,9 @@ library Limits {
     /// @dev Seats drawn for each verifier: enough that some of them are awake.
     uint256 internal constant DRAWS = 16;
     uint256 internal constant LEAVES = 32;
+    /// @dev Games that may be open against a task at once before challengers' further ones are crowded: half of what an
+    /// operator has to be able to play at once (README, attack 30).
+    uint256 internal constant FREE_GAMES = 4;
 
     /// @notice Reverts unless a market with these parameters keeps the protocol's promises on a core with this delay.
     function check(Parameters memory p, uint256 delay) internal pure {

@@ -6,6 +6,7 @@ import {
     Answer,
     Cause,
     Challenge,
+    Conviction,
     ITaskMarket,
     Opening,
     Order,
@@ -40,13 +41,6 @@ struct Bill {
     uint96 price;
     uint96 checkFee;
     uint8 verifiers;
-}
-
-struct Conviction {
-    address winner;
-    Cause cause;
-    bool divided; // what no verifier will get is burned
-    bool slashed; // or too late for it
 }
 
 struct Demand {

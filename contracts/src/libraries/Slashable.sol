@@ -5,7 +5,8 @@ import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {SlotDerivation} from "@openzeppelin/contracts/utils/SlotDerivation.sol";
 import {TransientSlot} from "@openzeppelin/contracts/utils/TransientSlot.sol";
-import {IAllocationManager, IDelegationManager, IStrategy, OperatorSet} from "../interfaces/IEigenLayer.sol";
+import {IAllocationManager, IDelegationManager, IPausable, IStrategy, OperatorSet} from "../interfaces/IEigenLayer.sol";
+import {IServiceManager} from "../interfaces/IServiceManager.sol";
 
 /// @dev Whom to ask about which operator set.
 struct Core {
@@ -24,6 +25,8 @@ library Slashable {
 
     /// @dev Shares kept back for the rounding of one slash where a unit of magnitude is worth little.
     uint256 private constant ROUNDING = 1_024;
+    /// @dev Bit of the core's AllocationManager that stops slashes.
+    uint8 private constant PAUSED_SLASHING = 1;
     /// @dev Where this transaction's answers are kept: the block, the rounding, the least.
     bytes32 private constant KNOWN = keccak256("eigentensor.Slashable.known");
 
@@ -59,8 +62,13 @@ library Slashable {
         rounding = Math.max(ROUNDING, 2 * unit + 4);
     }
 
+    /// @notice Whether the core slashes nobody now.
+    function isPaused(Core memory core) internal view returns (bool) {
+        return IPausable(address(core.allocationManager)).paused(PAUSED_SLASHING);
+    }
+
     /// @notice As `until`, both bounded by 2^96 - 1, and asked once in a transaction: whatever starts after the question
-    /// leaves the stake slashable until `end`. Who slashes must `forget`.
+    /// leaves the stake slashable until `end`. Who slashes must `forget`. Reverts while the core is paused.
     function untilOnce(Core memory core, address operator, uint256 end)
         internal
         returns (uint256 least, uint256 rounding)
@@ -68,6 +76,8 @@ library Slashable {
         TransientSlot.Uint256Slot slot = KNOWN.deriveMapping(operator).asUint256();
         uint256 known = slot.tload();
         if (known >> 192 >= end) return (known & type(uint96).max, known >> 96 & type(uint96).max);
+        // INVARIANT 44: nothing is accepted that could not be slashed for.
+        if (isPaused(core)) revert IServiceManager.SlashingPaused();
         (least, rounding) = until(core, operator, end);
         (least, rounding) = (Math.min(least, type(uint96).max), Math.min(rounding, type(uint96).max));
         slot.tstore(end << 192 | rounding << 96 | least);

@@ -79,6 +79,11 @@ library Terms {
         return Math.ceilDiv(11 * reward(p, price_), 10);
     }
 
+    /// @notice What each living seat holds of its operator's balance, for whoever prunes it.
+    function seatDeposit(Parameters memory p) internal pure returns (uint256) {
+        return p.gChk;
+    }
+
     /// @notice What the executor gets of a bond that was lost to it; the rest is burned.
     function bondShare(Parameters memory p, uint256 price_) internal pure returns (uint256) {
         return reward(p, price_);

@@ -11,8 +11,11 @@ import {Account, ITaskMarket, Order, Parameters} from "../interfaces/ITaskMarket
 import {Accounts} from "../libraries/Accounts.sol";
 import {Limits} from "../libraries/Limits.sol";
 import {Book, Life, Lives} from "../libraries/Lives.sol";
+import {Terms} from "../libraries/Terms.sol";
 
 /// @title What the market is made with, and its tokens
+/// @dev INVARIANT 42: tokens move in messages that are `nonReentrant`, and whoever they call can send none: all others
+/// that change anything are `nonReentrantView`, which suffices for them as they call nobody who is not trusted.
 abstract contract Ledger is ITaskMarket, EIP712, ReentrancyGuardTransient {
     using Accounts for mapping(address => Account);
     using SafeERC20 for IERC20;
@@ -133,8 +136,32 @@ abstract contract Ledger is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     function _checkSigner(address operator) internal view returns (uint256 cap) {
         address signer;
-        (signer, cap,) = serviceManager.signerOf(operator);
+        (signer, cap) = _signerOf(operator);
         if (msg.sender != signer) revert NotTheSigner(msg.sender, signer);
+    }
+
+    function _signerOf(address operator) internal view returns (address signer, uint256 cap) {
+        (signer, cap,) = serviceManager.signerOf(operator);
+    }
+
+    // ---- Seats ----
+
+    /// @inheritdoc ITaskMarket
+    function holdSeats(address operator, uint256 count, uint256 cap) external nonReentrantView {
+        _book.accounts.hold(operator, _depositOf(count), cap);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function releaseSeats(address operator, uint256 count, address receiver) external nonReentrantView {
+        uint256 amount = _depositOf(count);
+        _book.accounts.release(operator, amount, 0);
+        _book.accounts.credit(receiver, amount);
+    }
+
+    /// @dev Only the service manager asks.
+    function _depositOf(uint256 seats) private view returns (uint256) {
+        if (msg.sender != address(serviceManager)) revert NotTheServiceManager(msg.sender);
+        return Terms.seatDeposit(parameters()) * seats;
     }
 
     // ---- Tokens ----

@@ -3,12 +3,13 @@ pragma solidity 0.8.30;
 
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {Membership} from "../interfaces/IServiceManager.sol";
 import {Account, Admission, ITaskMarket, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "../libraries/Accounts.sol";
 import {Limits} from "../libraries/Limits.sol";
 import {Draw, Lives, Step} from "../libraries/Lives.sol";
-import {Merkle} from "../libraries/Merkle.sol";
 import {Terms} from "../libraries/Terms.sol";
+import {Views} from "../libraries/Views.sol";
 import {Ledger} from "./Ledger.sol";
 
 /// @title Money in and out, and a task up to its commit
@@ -62,13 +63,13 @@ abstract contract Orders is Ledger {
     }
 
     /// @inheritdoc ITaskMarket
-    function cancel(Order calldata order) external {
+    function cancel(Order calldata order) external nonReentrantView {
         if (msg.sender != order.client) revert NotTheClient(msg.sender, order.client);
         emit Cancelled(_takeBack(order, State.Cancelled));
     }
 
     /// @inheritdoc ITaskMarket
-    function expire(Order calldata order) external {
+    function expire(Order calldata order) external nonReentrantView {
         Lives.checkAfter(order.acceptBy);
         emit Expired(_takeBack(order, State.Expired));
     }
@@ -76,7 +77,7 @@ abstract contract Orders is Ledger {
     // ---- Execution ----
 
     /// @inheritdoc ITaskMarket
-    function accept(address operator, Order calldata order, Admission calldata admission) external {
+    function accept(address operator, Order calldata order, Admission calldata admission) external nonReentrantView {
         Parameters memory p = parameters();
         Acceptor memory acceptor = _acceptor(p, operator);
         bytes32 uuid = taskOf(order);
@@ -85,29 +86,36 @@ abstract contract Orders is Ledger {
     }
 
     /// @inheritdoc ITaskMarket
-    function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions) external {
+    function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions)
+        external
+        nonReentrantView
+    {
         if (orders.length != admissions.length) revert LengthMismatch(orders.length, admissions.length);
         Parameters memory p = parameters();
         Acceptor memory acceptor = _acceptor(p, operator);
         for (uint256 i; i < orders.length; ++i) {
             bytes32 uuid = taskOf(orders[i]);
-            if (_book.steps[uuid].state == State.Open) _accept(p, acceptor, uuid, orders[i], admissions[i]);
+            bool isOpen = _book.steps[uuid].state == State.Open && block.number <= orders[i].acceptBy;
+            if (isOpen) _accept(p, acceptor, uuid, orders[i], admissions[i]);
         }
     }
 
     /// @inheritdoc ITaskMarket
-    function commit(address operator, bytes32 task, bytes32 commitment) external {
-        _checkSigner(operator);
-        _commit(operator, serviceManager.seatCount(), task, commitment);
+    function commit(address operator, bytes32 task, bytes32 commitment) external nonReentrantView {
+        _commit(operator, _seatsFor(operator), task, _book.steps[task], commitment);
     }
 
     /// @inheritdoc ITaskMarket
-    function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments) external {
+    function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments)
+        external
+        nonReentrantView
+    {
         if (tasks.length != commitments.length) revert LengthMismatch(tasks.length, commitments.length);
-        _checkSigner(operator);
-        uint256 seats = serviceManager.seatCount();
+        uint256 seats = _seatsFor(operator);
         for (uint256 i; i < tasks.length; ++i) {
-            _commit(operator, seats, tasks[i], commitments[i]);
+            Step memory step = _book.steps[tasks[i]];
+            bool isLate = step.state == State.Accepted && block.number > uint256(step.since) + step.exec;
+            if (step.state <= State.Accepted && !isLate) _commit(operator, seats, tasks[i], step, commitments[i]);
         }
     }
 
@@ -144,10 +152,7 @@ abstract contract Orders is Ledger {
     ) private {
         Lives.checkUntil(order.acceptBy);
         address operator = acceptor.operator;
-        if (order.operators != 0) {
-            bool admitted = Merkle.admits(order.operators, operator, admission.index, admission.count, admission.path);
-            if (!admitted) revert NotAdmitted(operator, order.operators);
-        }
+        if (order.operators != 0) Views.checkAdmission(order.operators, operator, admission);
         // INVARIANT 38: what the task could still do to the stake ends before the stake can leave.
         uint256 lifetime = Terms.lifetime(p, order.exec);
         if (lifetime > acceptor.delay) revert OutlivesStake(lifetime, acceptor.delay);
@@ -164,8 +169,7 @@ abstract contract Orders is Ledger {
         serviceManager.lock(uuid, operator, stake, block.number + lifetime);
     }
 
-    function _commit(address operator, uint256 seats, bytes32 uuid, bytes32 commitment) private {
-        Step memory step = _book.steps[uuid];
+    function _commit(address operator, uint256 seats, bytes32 uuid, Step memory step, bytes32 commitment) private {
         if (step.state != State.Accepted) revert WrongState(uuid, State.Accepted, step.state);
         if (step.executor != operator) revert NotTheExecutor(operator, step.executor);
         Lives.checkUntil(uint256(step.since) + step.exec);
@@ -180,15 +184,23 @@ abstract contract Orders is Ledger {
 
     // ---- Checks ----
 
+    /// @dev The seats that the operator's signer, the caller, commits to.
+    function _seatsFor(address operator) private view returns (uint256) {
+        _checkSigner(operator);
+        return serviceManager.seatCount();
+    }
+
     function _checkOpen(bytes32 uuid) private view {
         State state = _book.steps[uuid].state;
         if (state != State.Open) revert WrongState(uuid, State.Open, state);
     }
 
     function _acceptor(Parameters memory p, address operator) private view returns (Acceptor memory acceptor) {
-        acceptor = Acceptor(operator, _checkSigner(operator), serviceManager.stakeDelay());
-        if (!serviceManager.isMember(operator)) revert NotAMember(operator);
-        uint256 others = serviceManager.otherSeats(operator);
+        Membership memory membership = serviceManager.membershipOf(operator);
+        if (msg.sender != membership.signer) revert NotTheSigner(msg.sender, membership.signer);
+        if (!membership.isMember) revert NotAMember(operator);
+        acceptor = Acceptor(operator, membership.collateralCap, membership.stakeDelay);
+        uint256 others = membership.otherSeats;
         if (others < p.otherSeats) revert NotEnoughSeats(others, p.otherSeats);
     }
 }

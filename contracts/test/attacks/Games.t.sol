@@ -2,7 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IDisputeGame, Position} from "../../src/interfaces/IDisputeGame.sol";
-import {Cause, ITaskMarket, Leaf, Order, State} from "../../src/interfaces/ITaskMarket.sol";
+import {Cause, Conviction, ITaskMarket, Leaf, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Moves} from "../../src/libraries/Moves.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {GameFixture} from "../GameFixture.sol";
@@ -238,6 +238,7 @@ contract GameAttacksTest is GameFixture {
     }
 
     function _conviction(bytes32 task) private view returns (Cause cause, address winner, bool slashed) {
-        (cause, winner, slashed) = market.convictionOf(task);
+        Conviction memory c = market.convictionOf(task);
+        return (c.cause, c.winner, c.slashed);
     }
 }

@@ -64,7 +64,7 @@ contract MarketAttacksTest is MarketFixture {
         (, Position memory first) = _challenge(order, rival);
         _challenge(order, verifier);
         _executorLoses(1, first);
-        (, address winner,) = market.convictionOf(task);
+        address winner = market.convictionOf(task).winner;
         assertEq(winner, rival, "each plays its own game");
         market.refund(order, 2);
         assertEq(_balance(verifier), 10 ether, "the other loses nothing");

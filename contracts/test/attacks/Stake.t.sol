@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
 import {StakeFixture} from "../StakeFixture.sol";
 import {Withdrawal} from "../core/Types.sol";
@@ -115,6 +116,44 @@ contract StakeAttacks is StakeFixture {
             (, uint256 since) = manager.seatAt(i);
             assertGe(since, committedAt, "new seats are younger than the commit");
         }
+    }
+
+    /// @dev Attack 29. One token goes round six accounts, and takes a seat with each. Only where it is does a seat answer, and
+    /// whoever prunes the others is paid for it.
+    function test_Attack29_OneTokenGoesRoundSixAccounts() public {
+        address carrier;
+        for (uint256 i; i < 6; ++i) {
+            address next = vm.addr(i + 1);
+            if (i == 0) _join(next, next, p.gChk);
+            else _take(carrier, next);
+            _enlist(next, 1);
+            carrier = next;
+        }
+        assertEq(manager.seatsOf(carrier), 1, "the last has its stake");
+        manager.checkSeats(carrier);
+        uint256 living = manager.otherSeats(anybody);
+        for (uint256 i = 1; i < 6; ++i) {
+            address empty = vm.addr(i);
+            vm.expectRevert(abi.encodeWithSelector(IServiceManager.SeatsNotCovered.selector, empty, 0, 1 ether));
+            manager.checkSeats(empty);
+            vm.prank(anybody);
+            manager.prune(empty);
+        }
+        assertEq(living - manager.otherSeats(anybody), 5, "five seats without stake are gone");
+        assertEq(_balance(anybody), 5 * p.gChk, "and paid for it");
+    }
+
+    /// @dev The stake of one account becomes that of another, which joins with it.
+    function _take(address from, address to) private {
+        Withdrawal memory queued = _queue(from, core.delegationManager.operatorShares(from, core.strategy));
+        vm.roll(block.number + DELAY + 1);
+        IERC20[] memory tokens = _tokens();
+        vm.prank(from);
+        core.delegationManager.completeQueuedWithdrawal(queued, tokens, true);
+        vm.prank(from);
+        assertTrue(token.transfer(to, 1 ether));
+        vm.mockCall(address(token), abi.encodeWithSignature("mint(address,uint256)", to, 1 ether), "");
+        _join(to, to, p.gChk);
     }
 
     /// @dev Seats that come and go would bury the living among tombstones, until draws hit nobody.

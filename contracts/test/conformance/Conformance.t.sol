@@ -47,6 +47,7 @@ contract ConformanceTest is Test {
             _name(actors[i], makeAddr(actors[i]));
         }
         TestToken token = new TestToken();
+        _name("another token", address(new TestToken()));
         LocalCore.Core memory core = LocalCore.deploy(address(this), token, Delays(50, 75, 50, 50_400));
         _deployed("Token", address(token));
         _deployed("PermissionController", address(core.permissionController));

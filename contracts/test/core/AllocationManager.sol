@@ -149,16 +149,13 @@ contract AllocationManager is Allocations {
         if (allocation.currentMagnitude == 0) return 0;
         magnitude = Slashing.mulWadUp(allocation.currentMagnitude, wadToSlash).toUint64();
         allocation.currentMagnitude -= magnitude;
-        bool deallocating = allocation.pendingDiff < 0;
-        if (deallocating) {
+        if (allocation.pendingDiff < 0) {
             uint256 pending = Slashing.mulWadUp(uint128(-allocation.pendingDiff), wadToSlash);
             allocation.pendingDiff += int128(uint128(pending));
-        }
-        _book(operator, key, strategy, allocation, encumbered - magnitude);
-        if (deallocating) {
             uint64 later = _plus(allocation.currentMagnitude, allocation.pendingDiff);
             emit AllocationUpdated(operator, operatorSet, strategy, later, allocation.effectBlock);
         }
+        _book(operator, key, strategy, allocation, encumbered - magnitude);
         emit AllocationUpdated(operator, operatorSet, strategy, allocation.currentMagnitude, uint32(block.number));
     }
 

@@ -48,13 +48,13 @@ abstract contract Allocations is Memberships {
     mapping(address operator => mapping(bytes32 set => EnumerableSet.AddressSet)) private _allocatedStrategies;
 
     /// @notice The DelegationManager sets a new operator's delay at once; later changes take the configuration delay.
-    function setAllocationDelay(address operator, uint32 delay) external onlyWhenNotPaused(PAUSED_MODIFY_ALLOCATIONS) {
+    function setAllocationDelay(address operator, uint32 delay) external {
         AllocationDelay storage own = _delays[operator];
         uint32 effectBlock = uint32(block.number);
         if (msg.sender == address(delegation)) {
             (own.current, own.isSet) = (delay, true);
         } else {
-            if (!_canCall(operator)) revert InvalidCaller();
+            if (!_canCall(operator)) revert InvalidPermissions();
             if (!delegation.isOperator(operator)) revert InvalidOperator();
             (own.isSet, own.current) = getAllocationDelay(operator);
             effectBlock += ALLOCATION_CONFIGURATION_DELAY + 1;
@@ -181,8 +181,10 @@ abstract contract Allocations is Memberships {
     function _book(address operator, bytes32 key, address strategy, Allocation memory allocation, uint64 encumbered)
         internal
     {
-        _encumbered[operator][strategy] = encumbered;
-        emit EncumberedMagnitudeUpdated(operator, strategy, encumbered);
+        if (_encumbered[operator][strategy] != encumbered) {
+            _encumbered[operator][strategy] = encumbered;
+            emit EncumberedMagnitudeUpdated(operator, strategy, encumbered);
+        }
         _allocations[operator][key][strategy] = allocation;
         EnumerableSet.AddressSet storage strategies = _allocatedStrategies[operator][key];
         if (allocation.currentMagnitude != 0 || allocation.pendingDiff != 0) {

@@ -229,6 +229,7 @@ contract DelegationManager is Delegations {
         }
         if (strategyManager.removeDepositShares(staker, strategy, shares) == 0) {
             delete _scalingFactors[staker][strategy];
+            emit DepositScalingFactorUpdated(staker, address(strategy), depositScalingFactor(staker, strategy));
         }
     }
 

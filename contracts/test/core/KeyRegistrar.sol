@@ -9,8 +9,7 @@ import {PermissionController, Permissioned} from "./PermissionController.sol";
 import {keyOf} from "./Types.sol";
 
 /// @title Stand-in for EigenLayer's KeyRegistrar on a local chain
-/// @notice An operator's signing key for each set; no key serves twice. Absent: BN254, which `configureOperatorSet`
-/// refuses as an invalid curve.
+/// @notice An operator's signing key for each set; no key serves twice. Absent: keys of BN254 (`BN254KeysAreAbsent`).
 contract KeyRegistrar is EIP712, Permissioned {
     enum CurveType {
         NONE,
@@ -22,6 +21,7 @@ contract KeyRegistrar is EIP712, Permissioned {
     event KeyRegistered(OperatorSet operatorSet, address indexed operator, CurveType curveType, bytes pubkey);
     event KeyDeregistered(OperatorSet operatorSet, address indexed operator, CurveType curveType);
 
+    error BN254KeysAreAbsent();
     error ConfigurationAlreadySet();
     error InvalidCurveType();
     error InvalidKeyFormat();
@@ -54,7 +54,7 @@ contract KeyRegistrar is EIP712, Permissioned {
         external
         checkCanCall(operatorSet.avs)
     {
-        if (curveType != CurveType.ECDSA) revert InvalidCurveType();
+        if (curveType == CurveType.NONE) revert InvalidCurveType();
         if (_curves[keyOf(operatorSet)] != CurveType.NONE) revert ConfigurationAlreadySet();
         _curves[keyOf(operatorSet)] = curveType;
         emit OperatorSetConfigured(operatorSet, curveType);
@@ -70,6 +70,7 @@ contract KeyRegistrar is EIP712, Permissioned {
     ) external checkCanCall(operator) {
         bytes32 set = keyOf(operatorSet);
         if (_curves[set] == CurveType.NONE) revert OperatorSetNotConfigured();
+        if (_curves[set] == CurveType.BN254) revert BN254KeysAreAbsent();
         if (_keys[set][operator] != address(0)) revert OperatorAlreadyRegistered();
         if (pubkey.length != 20) revert InvalidKeyFormat();
         address key = address(bytes20(pubkey));

@@ -67,6 +67,7 @@ abstract contract SlashedShares is IStrategyManager, Pausable {
     /// @notice Pays the slash out by plain transfers; one that is unknown or cleared pays nothing.
     function clearBurnOrRedistributableShares(OperatorSet calldata operatorSet, uint256 slashId)
         external
+        onlyWhenNotPaused(PAUSED_BURNING_AND_REDISTRIBUTION)
         returns (uint256[] memory amounts)
     {
         (address[] memory strategies,) = getBurnOrRedistributableShares(operatorSet, slashId);

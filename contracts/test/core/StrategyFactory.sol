@@ -3,6 +3,7 @@ pragma solidity 0.8.30;
 
 import {Clones} from "@openzeppelin/contracts/proxy/Clones.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {IERC20Metadata} from "@openzeppelin/contracts/token/ERC20/extensions/IERC20Metadata.sol";
 import {IStrategy} from "../../src/interfaces/IEigenLayer.sol";
 import {Strategy} from "./Strategy.sol";
 import {StrategyManager} from "./StrategyManager.sol";
@@ -26,6 +27,8 @@ contract StrategyFactory {
 
     function deployNewStrategy(IERC20 token) external returns (IStrategy strategy) {
         if (address(deployedStrategies[token]) != address(0)) revert StrategyAlreadyExists();
+        // A strategy's initialization announces its token's decimals: there is none of what has no code.
+        IERC20Metadata(address(token)).decimals();
         strategy = IStrategy(Clones.cloneWithImmutableArgs(_IMPLEMENTATION, abi.encode(token)));
         deployedStrategies[token] = strategy;
         emit StrategySetForToken(token, strategy);

@@ -16,7 +16,7 @@ import {Layer} from "./Layer.sol";
 
 /// @dev Remembers no ends: that is the market's to pay for.
 contract QuietMarket is ToyMarket {
-    function onGameEnded(bytes32, uint256, address, bool) external override {}
+    function onGameEnded(bytes32, uint256, address, bool, bool) external override {}
 }
 
 /// @title Gas of disputes with the referee, whole transactions of both sides

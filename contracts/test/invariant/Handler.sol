@@ -3,7 +3,18 @@ pragma solidity 0.8.30;
 
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {Phase, Position} from "../../src/interfaces/IDisputeGame.sol";
-import {Answer, Cause, Leaf, LeafProof, Opening, Order, Stage, State, Task} from "../../src/interfaces/ITaskMarket.sol";
+import {
+    Answer,
+    Cause,
+    Conviction,
+    Leaf,
+    LeafProof,
+    Opening,
+    Order,
+    Stage,
+    State,
+    Task
+} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -90,7 +101,7 @@ contract Handler is MarketFixture {
         uint256 collateral = Terms.collateral(p, price, order.verifiers, order.checkFee);
         uint256 end = block.number + Terms.lifetime(p, order.exec);
         uint256 stake = Terms.stake(p, price, 0, order.checkRate, order.verifiers);
-        if (_balance(executor) < collateral || _held(executor) + collateral > capOf[executor]) return;
+        if (_balance(executor) < collateral || _tied(executor) + collateral > capOf[executor]) return;
         if (manager.freeStake(executor, end) <= stake) return;
         vm.prank(_signerOf(executor));
         market.accept(executor, order, _nobodyElse());
@@ -125,7 +136,7 @@ contract Handler is MarketFixture {
         if (!found || !drawn || block.number > _checkBy(task)) return;
         address by = accounts[4 + who % 2];
         uint256 bond = Terms.bond(p, _ghosts[task].price);
-        if (_balance(by) < bond || _held(by) + bond > capOf[by]) return;
+        if (_balance(by) < bond || _tied(by) + bond > capOf[by]) return;
         for (uint256 i; i < 16; ++i) {
             (address holder,) = manager.seatAt(market.seatOf(task, i));
             if (holder != by) continue;
@@ -303,7 +314,7 @@ contract Handler is MarketFixture {
     /// @dev Never below what is held: then the cap must hold at all times.
     function setCap(uint256 who, uint96 cap) public {
         address account = accounts[2 + who % 4];
-        capOf[account] = uint96(bound(cap, _held(account), CAP));
+        capOf[account] = uint96(bound(cap, _tied(account), CAP));
         address hot = _signerOf(account);
         vm.prank(account);
         manager.setSigner(hot, capOf[account], CAP);
@@ -381,6 +392,10 @@ contract Handler is MarketFixture {
         return _held(account);
     }
 
+    function depositsOf(address account) external view returns (uint256) {
+        return _depositsOf(account);
+    }
+
     function tokensOfMarket() external view returns (uint256) {
         return token.balanceOf(address(market));
     }
@@ -406,13 +421,13 @@ contract Handler is MarketFixture {
         }
         if (t.state == State.Final) return v * _unpaid(task, t.agreed, g.order.verifiers);
         if (t.state != State.Convicted) return 0;
-        (Cause cause, address winner, bool slashed) = market.convictionOf(task);
+        Conviction memory c = market.convictionOf(task);
         uint256 w = Terms.reward(p, g.price);
-        bool verifiers = cause == Cause.Silence && t.differed != 0;
-        if (!divided[task]) return g.order.verifiers * v + (winner == address(0) ? w : 0);
+        bool verifiers = c.cause == Cause.Silence && t.differed != 0;
+        if (!divided[task]) return g.order.verifiers * v + (c.winner == address(0) ? w : 0);
         owed = v * _unpaid(task, t.differed, g.order.verifiers);
         if (verifiers) owed += w / _count(t.differed) * _unpaid(task, t.differed, 64);
-        else if (winner == address(0) && !slashed) owed += w;
+        else if (c.winner == address(0) && !c.slashed) owed += w;
     }
 
     function penaltyOf(bytes32 task) external view returns (uint256) {
@@ -497,7 +512,7 @@ contract Handler is MarketFixture {
     function _slash(bytes32 task, address caller) private {
         bool late = block.number > manager.lockOf(task, market.taskAt(task).executor).end;
         if (!_run(task, caller, abi.encodeCall(market.slash, (_ghosts[task].order)))) {
-            (,, bool done) = market.convictionOf(task);
+            bool done = market.convictionOf(task).slashed;
             assertTrue(done || _paused || block.number <= market.answersBy(task), "invariant 15: retried until END");
             return;
         }

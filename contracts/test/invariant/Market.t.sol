@@ -121,7 +121,7 @@ contract MarketInvariants is Test {
         }
         uint256 balances;
         for (uint256 i; i < 9; ++i) {
-            balances += handler.balanceOf(handler.accounts(i));
+            balances += handler.balanceOf(handler.accounts(i)) + handler.depositsOf(handler.accounts(i));
             assertEq(handler.heldOf(handler.accounts(i)), 0, "nothing is held");
         }
         assertEq(handler.tokensOfMarket(), balances, "all of it is somebody's");
@@ -185,7 +185,8 @@ contract MarketInvariants is Test {
 
     function _credits() private view returns (uint256 sum) {
         for (uint256 i; i < 9; ++i) {
-            sum += handler.balanceOf(handler.accounts(i)) + handler.heldOf(handler.accounts(i));
+            address account = handler.accounts(i);
+            sum += handler.balanceOf(account) + handler.heldOf(account) + handler.depositsOf(account);
         }
     }
 

@@ -24,7 +24,7 @@ contract GameSymbolic {
     }
 
     /// @dev The market's part.
-    function onGameEnded(bytes32, uint256, address, bool lost) external {
+    function onGameEnded(bytes32, uint256, address, bool lost, bool) external {
         (ended, executorLost) = (true, lost);
     }
 

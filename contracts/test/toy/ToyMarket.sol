@@ -39,7 +39,7 @@ contract ToyMarket is IDisputeMarket {
         return game.open(task, challenger);
     }
 
-    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost) external virtual {
+    function onGameEnded(bytes32 task, uint256 gameId, address challenger, bool executorLost, bool) external virtual {
         require(msg.sender == address(game), "not the game");
         ends.push(End(task, gameId, challenger, executorLost));
     }

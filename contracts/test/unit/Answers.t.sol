@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
+import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
 import {Answer, ITaskMarket, Opening, Order, Stage, State, Task} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -115,10 +116,22 @@ contract AnswersTest is MarketFixture {
 
     /// @dev Invariant 17 for bonds.
     function test_RevertWhen_TheBondExceedsTheOwnersCap() public {
+        uint256 tied = _tied(rival);
+        uint256 cap = tied + bond - 1;
         vm.prank(rival);
-        manager.setSigner(rivalSigner, uint96(bond - 1), CAP);
+        manager.setSigner(rivalSigner, uint96(cap), CAP);
         _assertRefused(
-            rival, abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, rival, 0, bond, bond - 1)
+            rival, abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, rival, tied, bond, cap)
+        );
+    }
+
+    /// @dev Invariant 41: stake that left, or is leaving, answers nothing, however many seats it still has.
+    function test_RevertWhen_TheStakeDoesNotCoverTheSeats() public {
+        vm.startPrank(rival);
+        _allocate(rival, address(manager), 0.5e18);
+        vm.stopPrank();
+        _assertRefused(
+            rival, abi.encodeWithSelector(IServiceManager.SeatsNotCovered.selector, rival, 0.5 ether, 1 ether)
         );
     }
 

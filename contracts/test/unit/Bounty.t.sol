@@ -2,7 +2,9 @@
 pragma solidity 0.8.30;
 
 import {IBounty} from "../../src/interfaces/IBounty.sol";
+import {IStrategyManager} from "../../src/interfaces/IEigenLayer.sol";
 import {StakeFixture} from "../StakeFixture.sol";
+import {Pausable} from "../core/Pausable.sol";
 import {SlashedShares} from "../core/SlashedShares.sol";
 
 /// @title How slashed stake is shared out when the core releases it, here 20 blocks after the slash
@@ -61,6 +63,42 @@ contract BountyTest is StakeFixture {
         bounty.pay(2);
         assertEq(_balance(another), first / 4 + 2 * (second / 4), "named twice, paid twice");
         assertEq(_balance(market.BURN()), first + second - first / 4 - _balance(another), "burned");
+    }
+
+    /// @dev The core releases nothing while it is paused, but what is here already is the finders'.
+    function test_Pay_WhileTheCoreIsPausedIfItWasReleased() public {
+        uint256 slashed = _convict(TASK, 0.1 ether, finder, another);
+        _convict("second", 0.1 ether, finder, another);
+        vm.roll(block.number + 21);
+        core.strategyManager.clearBurnOrRedistributableShares(_set(), 1);
+        core.strategyManager.pause(2);
+        bounty.pay(1);
+        assertEq(_balance(finder), slashed / 4, "paid");
+        vm.expectRevert(Pausable.CurrentlyPaused.selector);
+        bounty.pay(2);
+    }
+
+    /// @dev From that block on and not before.
+    function test_PayableFrom_IsTheFirstBlockOfPay() public {
+        assertEq(bounty.payableFrom(1), 0, "nothing is owed");
+        _convict(TASK, 0.1 ether, finder, another);
+        uint256 first = bounty.payableFrom(1);
+        assertEq(first, block.number + 21, "the core's delay, and a block");
+        vm.roll(first - 1);
+        vm.expectRevert(SlashedShares.SlashResolutionDelayNotElapsed.selector);
+        bounty.pay(1);
+        vm.roll(first);
+        bounty.pay(1);
+        assertEq(bounty.payableFrom(1), 0, "nothing waits");
+    }
+
+    /// @dev A core before 1.13 has no such block.
+    function test_PayableFrom_IsAtOnceWhereTheCoreDoesNotWait() public {
+        _convict(TASK, 0.1 ether, finder, another);
+        vm.mockCallRevert(
+            address(core.strategyManager), abi.encodeWithSelector(IStrategyManager.getSlashResolutionBlock.selector), ""
+        );
+        assertEq(bounty.payableFrom(1), 0, "at once");
     }
 
     /// @dev A donation to the strategy after the slash: beneficiaries get what was noted, nothing stays behind.

@@ -2,7 +2,7 @@
 pragma solidity 0.8.30;
 
 import {Position} from "../../src/interfaces/IDisputeGame.sol";
-import {Cause, ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
+import {Cause, Conviction, ITaskMarket, Order, State} from "../../src/interfaces/ITaskMarket.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
 
@@ -44,11 +44,10 @@ contract ChallengesTest is MarketFixture {
         vm.prank(verifierSigner);
         market.challenge(verifier, order);
         assertEq(_held(verifier), bond, "bond");
+        (uint256 tied, uint256 cap) = (_tied(verifier), _tied(verifier) + bond - 1);
         vm.prank(verifier);
-        manager.setSigner(verifierSigner, uint96(2 * bond - 1), CAP);
-        vm.expectRevert(
-            abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, verifier, bond, bond, 2 * bond - 1)
-        );
+        manager.setSigner(verifierSigner, uint96(cap), CAP);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, verifier, tied, bond, cap));
         vm.prank(verifierSigner);
         market.challenge(verifier, order);
         vm.prank(verifier);
@@ -84,10 +83,10 @@ contract ChallengesTest is MarketFixture {
         _challenge(order, rival);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheGame.selector, anybody));
         vm.prank(anybody);
-        market.onGameEnded(task, 1, rival, true);
+        market.onGameEnded(task, 1, rival, true, false);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.UnknownChallenge.selector, task, 2));
         vm.prank(address(game));
-        market.onGameEnded(task, 2, rival, true);
+        market.onGameEnded(task, 2, rival, true, false);
     }
 
     /// @dev Invariants 4, 5 and 8.
@@ -100,10 +99,10 @@ contract ChallengesTest is MarketFixture {
         emit ITaskMarket.Convicted(task, Cause.Verdict, rival, _escrow(order));
         _executorLoses(gameId, position);
         _assertState(task, State.Convicted);
-        (Cause cause, address winner, bool slashed) = market.convictionOf(task);
-        assertEq(uint8(cause), uint8(Cause.Verdict), "cause");
-        assertEq(winner, rival, "winner");
-        assertFalse(slashed, "not yet");
+        Conviction memory c = market.convictionOf(task);
+        assertEq(uint8(c.cause), uint8(Cause.Verdict), "cause");
+        assertEq(c.winner, rival, "winner");
+        assertFalse(c.slashed, "not yet");
         assertEq(_balance(client), 10 ether, "the whole escrow");
         assertEq(_held(operator), 0, "the whole collateral");
         assertEq(_balance(operator), 10 ether - collateral, "nothing comes back");
@@ -161,7 +160,7 @@ contract ChallengesTest is MarketFixture {
         uint256 burned = _balance(market.BURN());
         uint256 collateral = _held(operator);
         vm.prank(address(game));
-        market.onGameEnded(task, gameId, rival, true);
+        market.onGameEnded(task, gameId, rival, true, false);
         assertEq(_balance(market.BURN()) - burned, collateral - order.checkFee, "K less W and fees, and the share");
     }
 

@@ -89,7 +89,7 @@ contract ConvictionsTest is MarketFixture {
         Position memory position = _opened(task, rival);
         _reveal(order, second + 1, WRONG);
         _executorLoses(1, position);
-        (, address winner,) = market.convictionOf(task);
+        address winner = market.convictionOf(task).winner;
         assertEq(winner, rival, "winner");
         assertEq(_balance(rival), 10 ether - bond + reward, "W at once, the bond by settle");
         _passReveals();
@@ -117,8 +117,8 @@ contract ConvictionsTest is MarketFixture {
         (uint256 gameId,) = _challenge(order, anybody);
         _reveal(order, first + 1, ROOT);
         vm.startPrank(address(game));
-        market.onGameEnded(task, gameId + 1, rival, false); // rival played badly
-        market.onGameEnded(task, gameId, anybody, true);
+        market.onGameEnded(task, gameId + 1, rival, false, false); // rival played badly
+        market.onGameEnded(task, gameId, anybody, true, false);
         vm.stopPrank();
         _reveal(order, second + 1, ROOT);
         assertEq(game.openGames(task), 2, "no third game against a convicted executor");
@@ -148,7 +148,7 @@ contract ConvictionsTest is MarketFixture {
         assertEq(_balance(market.BURN()), collateral - reward, "what no verifier will get is burned");
         assertEq(_beneficiaries()[0], rival, "winner");
         assertEq(manager.lockedStake(operator), 0, "the lock is over");
-        (,, bool slashed) = market.convictionOf(task);
+        bool slashed = market.convictionOf(task).slashed;
         assertTrue(slashed, "slashed");
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AlreadySlashed.selector, task));
         market.slash(order);
@@ -180,7 +180,7 @@ contract ConvictionsTest is MarketFixture {
         market.slash(order);
         (uint256 gameId,) = _challenge(order, rival);
         vm.prank(address(game));
-        market.onGameEnded(task, gameId, rival, true);
+        market.onGameEnded(task, gameId, rival, true, false);
         uint256 last = market.answersBy(task);
         vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, last));
         market.slash(order);

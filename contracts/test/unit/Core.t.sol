@@ -5,7 +5,7 @@ import {IStrategy, OperatorSet} from "../../src/interfaces/IEigenLayer.sol";
 import {DelegationManager} from "../core/DelegationManager.sol";
 import {Delegations} from "../core/Delegations.sol";
 import {LocalCore} from "../core/LocalCore.sol";
-import {Memberships} from "../core/Memberships.sol";
+import {Permissioned} from "../core/PermissionController.sol";
 import {
     EarnerTreeMerkleLeaf,
     RewardsCoordinator,
@@ -77,7 +77,7 @@ contract CoreTest is Fixture {
         core.strategyManager.withdrawSharesAsTokens(anybody, core.strategy, token, 1);
         vm.expectRevert(SlashedShares.OnlyDelegationManager.selector);
         core.strategyManager.increaseBurnOrRedistributableShares(set, 1, core.strategy, 1);
-        vm.expectRevert(Memberships.InvalidCaller.selector);
+        vm.expectRevert(Permissioned.InvalidPermissions.selector);
         core.allocationManager.setAllocationDelay(operator, 1);
     }
 

@@ -66,9 +66,37 @@ contract DeployTest is Test {
 
     function test_RevertWhen_TheTestnetsDelayIsShort() public {
         _stand("sepolia", 25);
-        string memory advice = "shorten clock from 11 to 1, and maxExec from 3 to 2";
+        string memory advice = "shorten clock from 11 to 1, and reveal from 3 to 1, and challenge from 2 to 0";
         vm.expectRevert(abi.encodeWithSelector(Checks.WindowsOutliveStake.selector, 49, 25, advice));
         script.run();
+    }
+
+    function test_RevertWhen_NoOperatorHasTimeToExecute() public {
+        _stand("sepolia", 50);
+        Parameters memory p = script.parametersOf(network);
+        p.maxExec = 2;
+        vm.expectRevert(abi.encodeWithSelector(Checks.ExecTooShort.selector, 2, 3));
+        this.checkCore(p);
+        p.maxExec = 3;
+        this.checkCore(p);
+    }
+
+    function checkCore(Parameters memory p) external view {
+        Checks.core(at, token, p);
+    }
+
+    function test_Outage_NamesTheShortestThatConvicts() public view {
+        string[4] memory names = ["local", "sepolia", "hoodi", "mainnet"];
+        uint256[4] memory blocks = [uint256(20), 3, 3, 1_800];
+        for (uint256 i; i < names.length; ++i) {
+            assertEq(Windows.outage(script.parametersOf(script.networkOf(names[i]))), blocks[i], names[i]);
+        }
+        Parameters memory p = script.parametersOf(script.networkOf("sepolia"));
+        assertEq(
+            script.outageOf(p, 12), "an operator that is away for 3 blocks, about 36 s, may be convicted", "in words"
+        );
+        p.clock = 1;
+        assertEq(Windows.outage(p), 2, "the clock of a task of one block");
     }
 
     function test_Advice_NamesEachWindowThatSufficesAlone() public view {
@@ -82,13 +110,13 @@ contract DeployTest is Test {
             ),
             "five do"
         );
-        assertEq(Windows.advice(p, 5), "no windows are short enough: at their least a task lives 10", "none do");
+        assertEq(Windows.advice(p, 5), "no windows are short enough: at their least a task lives 20", "none do");
     }
 
     /// @dev What is advised fits, and one block more does not.
     function testFuzz_Advice_Fits(uint256 delay) public view {
         Parameters memory p = script.parametersOf(script.networkOf("local"));
-        delay = bound(delay, 12, 502);
+        delay = bound(delay, 20, 522);
         string memory advice = Windows.advice(p, delay);
         assertTrue(vm.indexOf(advice, "shorten") == 0, "always some");
         bool together = vm.indexOf(advice, ", and ") != type(uint256).max;

@@ -2,7 +2,8 @@
 pragma solidity 0.8.30;
 
 import {DeregisterParams} from "../../src/interfaces/IEigenLayer.sol";
-import {Admission, ITaskMarket, Opening, Order, State, Task} from "../../src/interfaces/ITaskMarket.sol";
+import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {Admission, ITaskMarket, Leaf, Opening, Order, State, Task} from "../../src/interfaces/ITaskMarket.sol";
 import {Merkle} from "../../src/libraries/Merkle.sol";
 import {Terms} from "../../src/libraries/Terms.sol";
 import {MarketFixture} from "../MarketFixture.sol";
@@ -95,18 +96,19 @@ contract ExecutionTest is MarketFixture {
         second.nonce = 2;
         _post(first);
         _post(second);
-        uint256 collateral = _collateral(first);
+        (uint256 collateral, uint256 tied) = (_collateral(first), _tied(operator));
+        uint256 cap = tied + 2 * collateral;
         vm.prank(operator);
-        manager.setSigner(signer, uint96(2 * collateral - 1), CAP);
+        manager.setSigner(signer, uint96(cap - 1), CAP);
         _accept(first);
         _assertNotAccepted(
             second,
             abi.encodeWithSelector(
-                ITaskMarket.CollateralCapExceeded.selector, operator, collateral, collateral, 2 * collateral - 1
+                ITaskMarket.CollateralCapExceeded.selector, operator, tied + collateral, collateral, cap - 1
             )
         );
         vm.prank(operator);
-        manager.setSigner(signer, uint96(2 * collateral), CAP);
+        manager.setSigner(signer, uint96(cap), CAP);
         _accept(second);
         assertEq(_held(operator), 2 * collateral, "collateral");
     }
@@ -168,6 +170,116 @@ contract ExecutionTest is MarketFixture {
         assertEq(market.taskAt(tasks[1]).executor, rival, "second");
         assertEq(market.taskAt(tasks[2]).executor, operator, "third");
         assertEq(_held(operator), 2 * _collateral(orders[0]), "collateral");
+    }
+
+    /// @dev What time or somebody else has moved on, or holds up, does not stop the others.
+    function test_ManyForms_SkipWhatCannotBeDoneAnyMore() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(4);
+        bytes32[] memory commitments = new bytes32[](4);
+        Opening[] memory openings = new Opening[](4);
+        for (uint256 i; i < 4; ++i) {
+            commitments[i] = _commitment(tasks[i], SALT);
+            openings[i] = Opening(tasks[i], 0, ROOT, SALT);
+        }
+        vm.roll(orders[0].acceptBy + 1); // too late for all but one
+        orders[3].acceptBy += 10;
+        orders[3].nonce = 99;
+        tasks[3] = _post(orders[3]);
+        commitments[3] = _commitment(tasks[3], SALT);
+        openings[3].task = tasks[3];
+        vm.startPrank(signer);
+        market.acceptMany(operator, orders, new Admission[](4));
+        vm.stopPrank();
+        _assertState(tasks[0], State.Open);
+        _assertState(tasks[3], State.Accepted);
+    }
+
+    function test_CommitMany_SkipsWhatIsTooLateOrOver() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(3);
+        bytes32[] memory commitments = new bytes32[](3);
+        for (uint256 i; i < 3; ++i) {
+            commitments[i] = _commitment(tasks[i], SALT);
+        }
+        vm.prank(signer);
+        market.accept(operator, orders[0], _nobodyElse());
+        vm.prank(signer);
+        market.accept(operator, orders[1], _nobodyElse());
+        _pass(tasks[0]);
+        market.close(orders[0]);
+        vm.startPrank(signer);
+        market.accept(operator, orders[2], _nobodyElse());
+        market.commitMany(operator, tasks, commitments);
+        vm.stopPrank();
+        _assertState(tasks[0], State.Failed);
+        _assertState(tasks[1], State.Accepted);
+        _assertState(tasks[2], State.Committed);
+        vm.prank(rivalSigner);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.WrongState.selector, 0, State.Accepted, State.None));
+        market.commitMany(rival, new bytes32[](1), _listOf(commitments[0]));
+    }
+
+    /// @dev One of each that cannot be closed: not yet, no more, held up by a game, and held up by a demand.
+    function test_CloseMany_SkipsWhatCannotBeClosed() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(5);
+        for (uint256 i; i < 4; ++i) {
+            vm.prank(signer);
+            market.accept(operator, orders[i], _nobodyElse());
+            _commit(tasks[i]);
+        }
+        _seedWith(market.seedBlockOf(tasks[0]), _mixForNone(orders));
+        for (uint256 i; i < 4; ++i) {
+            _reveal(orders[i]);
+        }
+        vm.roll(market.deadlineOf(tasks[0]));
+        _challenge(orders[0], rival);
+        vm.prank(client);
+        market.demand(orders[1], new Leaf[](1));
+        vm.roll(block.number + 1);
+        market.close(orders[2]);
+        vm.prank(anybody);
+        market.closeMany(orders);
+        _assertState(tasks[0], State.Revealed);
+        _assertState(tasks[1], State.Revealed);
+        _assertState(tasks[2], State.Final);
+        _assertState(tasks[3], State.Final);
+        _assertState(tasks[4], State.Open);
+    }
+
+    function _listOf(bytes32 one) private pure returns (bytes32[] memory list) {
+        list = new bytes32[](1);
+        list[0] = one;
+    }
+
+    function test_RevealMany_SkipsWhatIsTooLate() public {
+        (Order[] memory orders, bytes32[] memory tasks) = _many(2);
+        Opening[] memory openings = new Opening[](2);
+        for (uint256 i; i < 2; ++i) {
+            openings[i] = Opening(tasks[i], 0, ROOT, SALT);
+        }
+        vm.prank(signer);
+        market.accept(operator, orders[0], _nobodyElse());
+        _commit(tasks[0]);
+        _seed(orders[0], false);
+        vm.roll(market.deadlineOf(tasks[0]) + 1);
+        vm.prank(signer);
+        market.accept(operator, orders[1], _nobodyElse());
+        _commit(tasks[1]);
+        _seed(orders[1], false);
+        market.revealMany(orders, openings);
+        _assertState(tasks[0], State.Committed);
+        _assertState(tasks[1], State.Revealed);
+    }
+
+    /// @dev Invariant 44.
+    function test_RevertWhen_EigenLayersSlashingIsPaused() public {
+        Order memory order = _order();
+        _post(order);
+        core.allocationManager.pause(2);
+        assertEq(manager.freeStake(operator, block.number + 1), 0, "nothing can be promised");
+        _assertNotAccepted(order, abi.encodeWithSelector(IServiceManager.SlashingPaused.selector));
+        core.allocationManager.unpause(0);
+        core.allocationManager.pause(1); // allocations: nothing that a slash needs
+        _accept(order);
     }
 
     function test_Commit_StoresTheCommitment() public {

@@ -19,7 +19,7 @@ contract ParametersTest is MarketFixture {
 
     /// @dev The columns of the protocol's table live exactly as long as the core's delays allow.
     function test_Constructor_TakesEveryColumnOfTheTable() public {
-        assertEq(Terms.lifetime(p, p.maxExec), 503, "local");
+        assertEq(Terms.lifetime(p, p.maxExec), 523, "local");
         p = _testnet();
         assertEq(Terms.lifetime(p, p.maxExec), 49, "testnet");
         p = _mainnet();
@@ -38,9 +38,9 @@ contract ParametersTest is MarketFixture {
 
     function test_RevertWhen_OneOfTheCoresDelaysIsTooShort() public {
         vm.mockCall(
-            address(core.delegationManager), abi.encodeWithSignature("minWithdrawalDelayBlocks()"), abi.encode(502)
+            address(core.delegationManager), abi.encodeWithSignature("minWithdrawalDelayBlocks()"), abi.encode(522)
         );
-        _assertRefused(abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, 503, 502));
+        _assertRefused(abi.encodeWithSelector(ITaskMarket.OutlivesStake.selector, 523, 522));
     }
 
     function test_RevertWhen_NothingCanBeExecuted() public {

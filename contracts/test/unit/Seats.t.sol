@@ -2,6 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IServiceManager} from "../../src/interfaces/IServiceManager.sol";
+import {ITaskMarket} from "../../src/interfaces/ITaskMarket.sol";
 import {StakeFixture} from "../StakeFixture.sol";
 
 /// @title Who has which seat, and since when. A seat takes one token of stake.
@@ -122,6 +123,57 @@ contract SeatsTest is StakeFixture {
         assertEq(manager.seatsOf(operator), 0, "none");
         vm.expectRevert(abi.encodeWithSelector(IServiceManager.SeatsNotCovered.selector, operator, 0, 1 ether));
         _enlist(operator, 1);
+    }
+
+    /// @dev Invariant 41: a deposit for each living seat, back with it.
+    function testFuzz_DepositsFollowTheSeats(uint8 more, uint8 left) public {
+        uint256 seats = 1 + more % 5;
+        _enlist(operator, seats);
+        assertEq(_tied(operator), seats * p.gChk, "held");
+        assertEq(_balance(operator), 10 ether - seats * p.gChk, "out of its balance");
+        uint256 kept = left % seats;
+        _queue(operator, 5 ether - kept * 1 ether);
+        vm.prank(anybody);
+        manager.prune(operator);
+        assertEq(_tied(operator), kept * p.gChk, "of what is left");
+        assertEq(_balance(anybody), (seats - kept) * p.gChk, "whoever prunes is paid");
+        vm.prank(operator);
+        manager.leave(operator);
+        assertEq(_tied(operator), 0, "nothing is held");
+        assertEq(_balance(operator) + _balance(anybody), 10 ether, "and nothing is lost");
+    }
+
+    function test_Deregistration_ReturnsTheDeposits() public {
+        _enlist(operator, 5);
+        _deregister(operator);
+        assertEq(_balance(operator), 10 ether, "back");
+    }
+
+    /// @dev Invariant 17.
+    function test_RevertWhen_DepositsExceedTheBalanceOrTheOwnersCap() public {
+        vm.startPrank(operator);
+        manager.setSigner(signer, uint96(2 * p.gChk - 1), CAP);
+        vm.stopPrank();
+        vm.expectRevert(
+            abi.encodeWithSelector(ITaskMarket.CollateralCapExceeded.selector, operator, 0, 2 * p.gChk, 2 * p.gChk - 1)
+        );
+        vm.prank(signer);
+        manager.enlist(operator, 2);
+        _enlist(operator, 2);
+        vm.startPrank(rival);
+        market.withdraw(rival, 10 ether);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.InsufficientBalance.selector, rival, 0, p.gChk));
+        manager.enlist(rival, 1);
+        vm.stopPrank();
+    }
+
+    function test_RevertWhen_SomebodyElseMovesDeposits() public {
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheServiceManager.selector, anybody));
+        vm.prank(anybody);
+        market.holdSeats(operator, 1, 1 ether);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.NotTheServiceManager.selector, anybody));
+        vm.prank(anybody);
+        market.releaseSeats(operator, 0, anybody);
     }
 
     /// @dev The book of runs against a plain array, under any order of messages.

@@ -2,30 +2,33 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock, current_thread, main_thread
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import tinygrad
 import tinygrad.tensor as tensor_module
-from tinygrad import Tensor
+from tinygrad import Device, Tensor
+from tinygrad.device import Buffer
 from tinygrad.engine import realize
 from tinygrad.engine.jit import _TinyJit
 from tinygrad.helpers import CACHELEVEL, Context, Metadata
 from tinygrad.tensor import all_tensors
-from tinygrad.uop.ops import GroupOp, Ops, all_metadata
+from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, all_metadata, buffers, graph_rewrite, python_alu
 
-from eigentensor.errors import CaptureError
+from eigentensor.capture import relocation
+from eigentensor.capture.relocation import Relocation, is_host
+from eigentensor.errors import CaptureError, EigenTensorError
 
 TINYGRAD = "0.14.0"
-DEVICE = "CPU"  # where placeholders live; nothing is ever run there
+DEVICE = relocation.DEVICE
 #: Held by whoever computes with tinygrad, whose state is global, while other threads may record.
 LOCK = RLock()
 os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
-_HOST = ("PYTHON", "NPY", "DISK")
 _SETTINGS: dict[str, Any] = {
     "DEV": DEVICE, "SPLIT_REDUCEOP": 0, "SCACHE": 0, "CAPTURING": 1, "TRACEMETA": 1,
     "BEAM": 0, "NOOPT": 0, "IMAGE": 0, "FLOAT16": 0, "OPENPILOT_HACKS": 0, "WINO": 0, "TRANSCENDENTAL": 1, "PCONTIG": 0,
@@ -44,6 +47,14 @@ def require_release(installed: str) -> None:
 require_release(version("tinygrad"))
 
 
+def _quotient(a: float, b: float) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.divide(np.float64(a), np.float64(b)))
+
+
+python_alu.setdefault(Ops.FDIV, _quotient)  # tinygrad computes what is constant, and does not know this one
+
+
 class Step(NamedTuple):
     """Something that tinygrad would have run: a kernel (SINK) or a copy, and the buffers that it names, target first.
 
@@ -55,16 +66,49 @@ class Step(NamedTuple):
     line: str
 
 
-class _Recorder:
+class Recording:
+    """What tinygrad would have run: `steps` over buffers of one device, and what these stand for: `relocation`."""
+
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self.relocation = Relocation()
         self.assigned: dict[Any, str] = {}
+        self.stood_in: dict[Any, Any] = {}
+        self.maps: list[dict[Any, Any]] = []  # buffers by what they hold, as tinygrad tells all tensors
+
+    def written(self) -> set[Any]:
+        """The buffers that steps write; where another one stands for a buffer, both."""
+        targets = {storage_of(step.buffers[0]) for step in self.steps if step.buffers}
+        return targets | {self.relocation.origins[u] for u in targets if u in self.relocation.origins}
 
     def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
         for call in linear.src:
             buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
             line = next((found for b in buffers[:1] if (found := self.assigned.get(b))), "")
             self.steps.append(Step(call.src[0], buffers, line))
+
+    def map(self, original: Any) -> Any:
+        """_apply_map_to_tensors, noted."""
+
+        def noted(applied: dict[Any, Any], name: str) -> None:
+            if name == "buffers":
+                self.maps.append(applied)
+            original(applied, name=name)
+
+        return noted
+
+    def stand_in(self, tensor: Tensor, other: Tensor) -> None:
+        """Lets another tensor be used for one as long as this is recorded."""
+        self.stood_in[buffer_of(other)] = tensor.uop
+        tensor.uop = other.uop
+
+    def forgotten(self, uops: Sequence[Any]) -> tuple[Any, ...]:
+        """Graphs made while this was recorded, with what buffers would hold in their place, and nothing assigned."""
+        changes = [{storage_of(new): old for old, new in applied.items()} for applied in self.maps[::-1]]
+        for change in (*changes, self.stood_in, self.relocation.origins):
+            same = {buffer: u.reshape(buffer.shape) for buffer, u in change.items() if u.numel() == buffer.numel()}
+            uops = UOp.sink(*uops).substitute(same, walk=True).src
+        return tuple(graph_rewrite(UOp.sink(*uops), _UNASSIGNED).src)
 
     def assign(self, original: Any) -> Any:
         """Tensor.assign, noting which line assigns to which buffer.
@@ -86,10 +130,11 @@ class _Recorder:
 
 
 @contextmanager
-def recording() -> Iterator[list[Step]]:
+def recording() -> Iterator[Recording]:
     """Within it tinygrad records steps instead of running them; random numbers start anew from the user's seed.
 
-    Afterwards all tensors that existed before are what they were. One thread at a time: tinygrad's state is global.
+    All tensors are on one device then: neither the default device nor where data lie decides anything. Afterwards all
+    that existed before are what they were. One thread at a time: tinygrad's state is global.
     """
     with LOCK:
         if is_recording():
@@ -109,8 +154,8 @@ def is_recording() -> bool:
     return bool(realize.capturing)
 
 
-def _recorded() -> Iterator[list[Step]]:
-    recorder = _Recorder()
+def _recorded() -> Iterator[Recording]:
+    recorder = Recording()
     before = [(t, t.uop, t.grad) for reference in list(all_tensors) if (t := reference()) is not None]
     replaced = [(owner, name, getattr(owner, name)) for owner, name in _REPLACED]
     for owner, name, original in replaced:
@@ -118,7 +163,9 @@ def _recorded() -> Iterator[list[Step]]:
     realize.capturing.append(recorder)
     try:
         with Context(**_SETTINGS):
-            yield recorder.steps
+            for (tensor, _, _), uop in zip(before, recorder.relocation([u for _, u, _ in before]), strict=True):
+                tensor.uop = uop
+            yield recorder
     finally:
         realize.capturing.remove(recorder)
         for owner, name, value in replaced:
@@ -126,6 +173,16 @@ def _recorded() -> Iterator[list[Step]]:
         tensor_module._METADATA.set(None)  # a Tensor method that raises leaves its name behind
         for tensor, uop, grad in before:
             tensor.uop, tensor.grad = uop, grad
+        old = {id(tensor) for tensor, _, _ in before}
+        new = [t for reference in list(all_tensors) if (t := reference()) is not None and id(t) not in old]
+        for tensor, uop in zip(new, recorder.forgotten([t.uop for t in new]), strict=True):
+            tensor.uop = uop
+
+
+#: What was assigned to a tensor after it was made: nothing is run.
+_UNASSIGNED = PatternMatcher(
+    [(UPat(Ops.AFTER, name="u"), lambda u: u.src[0] if u.src[0].base.op is Ops.AFTER and not u.is_bound_var else None)]
+)
 
 
 def _located(name: str) -> Any:
@@ -137,17 +194,29 @@ def without_jit(function: Any) -> Any:
     return function.fxn if isinstance(function, _TinyJit) else function
 
 
+def _canonical(original: Any) -> Any:
+    """Device.canonicalize where all devices that compute are one."""
+
+    def canonical(devices: Any, device: str | None) -> str:
+        name = str(original(devices, device))
+        return name if is_host(name) else DEVICE
+
+    return canonical
+
+
 def _call_plainly(jit: Any, *args: Any, **kwargs: Any) -> Any:
     return jit.fxn(*args, **kwargs)
 
 
 #: What stands in for parts of tinygrad while it is recorded, from the recorder and the original.
-_REPLACED: dict[tuple[Any, str], Callable[[_Recorder, Any], Any]] = {
+_REPLACED: dict[tuple[Any, str], Callable[[Recording, Any], Any]] = {
     (Tensor, "_seed"): lambda _, seed: seed,
     (Tensor, "_device_seeds"): lambda *_: {},
     (Tensor, "_device_rng_counters"): lambda *_: {},
-    (Tensor, "assign"): _Recorder.assign,
+    (Tensor, "assign"): Recording.assign,
+    (tensor_module, "_apply_map_to_tensors"): Recording.map,
     (tensor_module, "Metadata"): lambda *_: _located,
+    (type(Device), "canonicalize"): lambda _, original: _canonical(original),
     (_TinyJit, "__call__"): lambda *_: _call_plainly,
 }
 
@@ -181,14 +250,44 @@ def raised_at(error: BaseException) -> str:
     return line
 
 
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Whatever fails within it, and says not itself why, is a CaptureError: in tinygrad, or a fault of this package."""
+    try:
+        yield
+    except (EigenTensorError, MemoryError):
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        fix = "write it with other Tensor methods, or capture its parts apart"
+        raise CaptureError(f"{what}: {said}", fix=fix, line=raised_at(error) or user_line()) from error
+
+
 def origin(u: Any) -> str:
     """Which Tensor method on which line of the user's code made this node, as far as known."""
     return next((str(m[0]) for n in (u, *u.src) if (m := all_metadata.get(n))), "")
 
 
-def placeholder(shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """A tensor over a buffer of its own that is never allocated."""
-    return Tensor.empty(*shape, dtype=dtype, device=DEVICE)
+class _Unwritten(Buffer):  # type: ignore[misc]
+    """A buffer that never has contents: whoever reads it is told so, instead of given what memory has there."""
+
+    def __init__(self, u: Any, what: str) -> None:
+        super().__init__(u.device, u.max_numel(), u.dtype)
+        self.what = what
+
+    def refusal(self) -> CaptureError:
+        return CaptureError(f"{self.what} is read where it has no value", fix="read it only in the graph that it is of")
+
+    def allocate(self, *_: Any, **__: Any) -> Any:
+        raise self.refusal()
+
+
+def placeholder(what: str, shape: tuple[int, ...], dtype: Any, device: str | None = DEVICE) -> Tensor:
+    """A tensor over a buffer of its own that has no contents; `what` says in errors what it stands for."""
+    tensor = Tensor.empty(*shape, dtype=dtype, device=device)
+    buffer = buffer_of(tensor)
+    buffers[buffer] = _Unwritten(buffer, what).ref(1)
+    return tensor
 
 
 def buffer_of(tensor: Tensor) -> Any:
@@ -229,32 +328,71 @@ def window(u: Any) -> Window:
     return Window(u, offset, dtype)
 
 
-def is_host(buffer: Any) -> bool:
-    """Whether a buffer or tensor is a file's or Python's: it has contents, but nothing computes there."""
-    return str(buffer.device).startswith(_HOST)
+def storage_of(u: Any) -> Any:
+    """The buffer, or the parameter of a function, that a node is a view of, whatever is written to it."""
+    while u.op is not Ops.BUFFER and u.src:
+        u = u.src[0]
+    return u
 
 
-def host_bytes(buffer: Any) -> bytes:
-    """The contents of a realized buffer of any device."""
-    storage = buffer.buffer.ensure_allocated()
-    return bytes(storage.as_memoryview())
+def known(u: Any) -> bytes | None:
+    """The contents of a node on any device that has them; None for what `Tensor.empty` made, which nobody wrote.
+
+    Raises CaptureError for what a program will be given, or would compute.
+    """
+    if u.op is not Ops.BUFFER or isinstance(u.device, tuple):
+        return contents(Tensor(u))
+    _refuse_unwritten(u)
+    is_there = u.is_realized or str(u.device).startswith("DISK")
+    return bytes(u.buffer.ensure_allocated().as_memoryview()) if is_there else None
 
 
 def contents(tensor: Tensor) -> bytes:
-    """The elements of a tensor, which is computed if it is not yet."""
+    """The elements of a tensor, which is computed if it is not yet; zeros for `Tensor.empty`.
+
+    Raises CaptureError if that fails.
+    """
     if not tensor.numel():
         return b""
+    _refuse_unwritten(tensor.uop)
     u = tensor.uop
-    while u.op in (Ops.RESHAPE, Ops.BITCAST):  # the same bytes, and not every compiler knows bfloat16
-        u = u.src[0]
+    while u.op in (Ops.RESHAPE, Ops.BITCAST) and not is_host(u.device):
+        u = u.src[0]  # the same bytes, and not every compiler knows bfloat16
     tensor = Tensor(u)
-    if is_host(tensor) or isinstance(tensor.device, tuple):
+    if is_host(tensor.device) or isinstance(tensor.device, tuple):
         tensor = tensor.to(DEVICE)
-    with computing():
-        tensor.realize()
-        whole = tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
-    return host_bytes(buffer_of(whole))
+    buffer = buffer_of(_computed(tensor))
+    found = known(buffer)
+    return bytes(buffer.max_numel() * buffer.dtype.itemsize) if found is None else found
 
 
-def is_realized(buffer: Any) -> bool:
-    return bool(buffer.is_realized)
+def _computed(tensor: Tensor) -> Tensor:
+    """The tensor in a buffer of its own."""
+    if tensor.uop.has_buffer_identity():
+        return tensor
+    before = [(t, t.uop) for reference in list(all_tensors) if (t := reference()) is not None]
+    try:
+        with computing():
+            tensor.realize()
+            return tensor if tensor.uop.has_buffer_identity() else tensor.clone().realize()
+    except Exception as error:  # of a compiler, of a driver, of memory
+        for t, uop in before:  # tinygrad takes what it could not compute for computed
+            t.uop = uop
+        what = f"tinygrad cannot compute a tensor of {str(tensor.dtype)[7:]} on {tensor.device}"
+        fix = "give the tensor contents, or compute it on another device"
+        raise CaptureError(f"{what}: {type(error).__name__}", fix=fix) from error
+
+
+def has_value(tensor: Tensor) -> bool:
+    """Whether nothing that a program will be given, or would compute, is needed for a tensor."""
+    return bool(tensor.uop.is_realized) or _unwritten(tensor.uop) is None
+
+
+def _refuse_unwritten(root: Any) -> None:
+    if (storage := _unwritten(root)) is not None:
+        raise storage.refusal()
+
+
+def _unwritten(root: Any) -> _Unwritten | None:
+    stored = (buffers.get(u) for u in root.toposort() if u.op is Ops.BUFFER)
+    return next((storage for storage in stored if isinstance(storage, _Unwritten)), None)

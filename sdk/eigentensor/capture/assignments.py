@@ -1,10 +1,11 @@
 """Assignments of tinygrad as values: what a tensor is after a part of it, or all, was written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tinygrad.uop.ops import Ops
+from tinygrad.uop.ops import Ops, UOp
 
+from eigentensor.capture.adapter import storage_of
 from eigentensor.capture.moves import MOVES, Number, largest, moved, negative, shifted, varies, zeros
 from eigentensor.errors import CaptureError
 from eigentensor.graph.moves import broadcast
@@ -23,10 +24,29 @@ def stores(effects: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
             raise CaptureError(f"{effect.op.name} cannot be in a graph", fix="use Tensor methods only")
 
 
+def last_stored(roots: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
+    """What each of these buffers, by name, is after all that is stored to it on the way to the roots.
+
+    Raises CaptureError where that depends on an order that the graph does not have.
+    """
+    names = {buffer: name for name, buffer in buffers.items()}
+    after: dict[str, list[Any]] = {}
+    for u in UOp.sink(*roots).toposort():
+        is_stored_to = u.op is Ops.AFTER and not u.is_bound_var and u.has_buffer_identity(after_ok=True)
+        if is_stored_to and (base := storage_of(u)) in names:
+            after.setdefault(names[base], []).append(u)
+    for name, found in after.items():
+        if not set(found) <= set(found[-1].toposort()):
+            raise CaptureError(f"{name!r} is stored to twice, in no order", fix="assign it, one time after the other")
+    return {name: found[-1] for name, found in after.items()}
+
+
 def written(target: Any, base: Any, before: Node, value: Node, number: Number) -> Node:
     """The value of `base`, which was `before`, once `value` is written to `target`, a view of it."""
     if target is base:
         return value
+    if not target.src:
+        raise CaptureError("a store to one tensor is waited for with another", fix="assign it, or use capture")
     view = target.src[0]
     return written(view, base, before, _put(target, _seen(view, base, before, number), value, number), number)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops
 
-from eigentensor.capture.transcendental import Meant, short
+from eigentensor.capture.transcendental import Meant, is_number, short
 
 Values = NDArray[np.float64]
 
@@ -29,6 +29,8 @@ POINTS = np.array([0.0, 0.02, 0.3, 0.7, 1.1, 1.9, 2.7, 4.1, 7.0, 12.0, 25.0, 60.
 POINTS = np.concatenate([POINTS, -POINTS, [math.nan]])
 #: From here on formulas overflow or cancel.
 BEYOND = 1e8
+#: No operand of a step is larger where its function has a value that float32 has.
+HUGE = 1e100
 #: Neighbours from which factor and offset of an argument follow, also where the formula has bends.
 PROBES = np.array([0.5, -0.5, 40.0, 39.0, -39.0, -40.0])
 #: Coarser than constants that are rounded to float32 and tinygrad's own erf, finer than all other functions of a kind.
@@ -139,7 +141,7 @@ class Compositions:
         for n in u.toposort():
             if n not in self.number:
                 self.number[n] = len(self.number)
-                if n.op is Ops.CONST or (n.src and _is_step(n) and all(s in self.constant for s in n.src)):
+                if is_number(n) or (n.src and _is_step(n) and all(s in self.constant for s in n.src)):
                     self.constant.add(n)
                 elif _is_step(n) and (n.op in _CURVED or any(s in self.curved for s in n.src)):
                     self.curved.add(n)
@@ -203,8 +205,8 @@ def _changes(known: Known, operands: list[Values]) -> list[tuple[float, float]]:
     natural = math.log(2) if known.step is Ops.EXP2 else 1.0
     for operand in operands:
         for first in (0, 2, 4):
-            if np.all(np.isfinite(operand[first : first + 2])):
-                here, there = (known.arguments(float(operand[i]) * natural) for i in (first, first + 1))
+            if np.all(np.abs(operand[first : first + 2]) < HUGE):
+                here, there = (known.arguments(np.float64(operand[i] * natural)) for i in (first, first + 1))
                 for a, b in product(here, there):
                     offset = float(a - (a - b) * PROBES[first])
                     plain = abs(offset) < 1e-9 * max(1, abs(a))
@@ -219,7 +221,7 @@ def _is_step(n: Any) -> bool:
 
 
 def _constant(n: Any) -> float:
-    return float(n.val) if n.op is Ops.CONST else float(_STEPS[n.op](*map(_constant, n.src)))
+    return float(n.val) if is_number(n) else float(_STEPS[n.op](*map(_constant, n.src)))
 
 
 def _evaluated(argument: Any, steps: list[Any], points: Values) -> dict[Any, Any]:

@@ -10,7 +10,6 @@ from tinygrad.uop.ops import UOp
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
-from eigentensor.capture.relocation import relocated
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
@@ -28,10 +27,12 @@ class TensorContext:
         self._states: dict[str, tuple[Tensor, Any]] = {}
         self._variables: dict[str, Variable] = {}
 
+    @adapter.refusing("it cannot be captured")
     def add_graph_input(self, name: str, shape: Sequence[int], dtype: DTypeLike = dtypes.float32) -> Tensor:
         """A placeholder for a tensor that each order brings along."""
         return self._placeholder(Role.INPUT, name, tuple(shape), dtype)
 
+    @adapter.refusing("it cannot be captured")
     def add_weight(self, name: str, tensor: Tensor) -> Tensor:
         """Names a tensor that has data: in the program it is a name, a shape and a type. Returns the same tensor."""
         if not tensor.uop.has_buffer_identity():
@@ -41,6 +42,7 @@ class TensorContext:
         self._add(adapter.buffer_of(tensor), part)
         return tensor
 
+    @adapter.refusing("it cannot be captured")
     def add_state(
         self, name: str, shape: Sequence[int] = (), dtype: DTypeLike = dtypes.float32, *, initial: Tensor | None = None
     ) -> Tensor:
@@ -51,6 +53,7 @@ class TensorContext:
         self._states[name] = (state, state.uop)
         return state
 
+    @adapter.refusing("it cannot be captured")
     def variable(self, name: str, minimum: int, maximum: int, stride: int = 0) -> UOp:
         """An integer that the order binds, for slices, indices and arithmetic; grows by `stride` in each iteration."""
         if name in self._variables:
@@ -58,6 +61,7 @@ class TensorContext:
         self._variables[name] = Variable(name, minimum, maximum, stride)
         return UOp.variable(name, minimum, maximum).bind(minimum)
 
+    @adapter.refusing("it cannot be captured")
     def compile_to_graph(self, *outputs: Tensor | Mapping[str, Tensor], fingerprint: bool = True) -> GraphProgram:
         """The program that computes the outputs, and the new values of all states, from what was named.
 
@@ -65,25 +69,31 @@ class TensorContext:
         an output `fingerprint` beside them, a checksum over the large intermediates, unless `fingerprint` is False.
         """
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(outputs).items()}
-        results |= {(Kind.STATE, name): self._assigned(name) for name in self._states}
-        with adapter.recording() as steps:
-            moved: dict[Any, Any] = {}
-            uops = relocated([tensor.uop for tensor in results.values()], moved)
-            clones = cloned({key: Tensor(uop) for key, uop in zip(results, uops, strict=True)})
-        outside = {moved.get(buffer, buffer): part for buffer, part in self._outside.items()}
+        states = {
+            (Kind.STATE, name): state for name, (state, before) in self._states.items() if state.uop is not before
+        }
+        stored = {(Kind.STATE, name): state for name, (state, before) in self._states.items() if state.uop is before}
         with located(adapter.user_line()):
-            return compiled(steps, clones, outside, list(self._variables.values()), fingerprint)
+            with adapter.recording() as recording:
+                clones = cloned(results | states)
+                self._require_written(recording.written(), [name for _, name in stored])
+                clones |= cloned(stored)  # by `uop.store` and `after`, without an assignment
+            return compiled(recording, clones, self._outside, list(self._variables.values()), fingerprint)
 
-    def _assigned(self, name: str) -> Tensor:
-        state, before = self._states[name]
-        if state.uop is before:
-            raise CaptureError(f"the state {name!r} is never assigned", fix="assign its new value, or make it a weight")
-        return state
+    def _require_written(self, written: set[Any], unassigned: Sequence[str]) -> None:
+        """Raises CaptureError unless all states have new values, and no weight has one."""
+        for buffer, part in self._outside.items():
+            if part.role is Role.STATE and part.name in unassigned and buffer not in written:
+                what = f"the state {part.name!r} is never assigned"
+                raise CaptureError(what, fix="assign its new value, or make it a weight")
+            if part.role is Role.WEIGHT and buffer in written:
+                raise CaptureError(f"the weight {part.name!r} is assigned", fix="name it with add_state")
 
     def _placeholder(
         self, role: Role, name: str, shape: tuple[int, ...], dtype: DTypeLike, data: bytes | None = None
     ) -> Tensor:
-        tensor = Tensor.empty(*shape, dtype=to_dtype(dtype))
+        what = f"the {role.name.lower()} {name!r} of a TensorContext"
+        tensor = adapter.placeholder(what, shape, to_dtype(dtype), device=None)
         self._add(adapter.buffer_of(tensor), Outside(role, name, shape, dtype_of(tensor.dtype), data))
         return tensor
 
@@ -108,6 +118,8 @@ def named_outputs(outputs: Any) -> dict[str, Tensor]:
     else:
         named = {"output": outputs}
     for name, tensor in named.items():
+        if not isinstance(name, str):
+            raise CaptureError(f"an output is named {name!r}, which is no word", fix="give outputs words as names")
         if not isinstance(tensor, Tensor):
             raise CaptureError(
                 f"the output {name!r} is a {type(tensor).__name__}, not a Tensor", fix="return Tensors only"

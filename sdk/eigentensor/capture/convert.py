@@ -1,6 +1,7 @@
 """tinygrad's scheduled kernels → expressions. Weak types become what their user demands."""
 
 from collections.abc import Mapping
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from tinygrad.uop.ops import Ops
 
 from eigentensor.capture.adapter import origin
 from eigentensor.capture.compositions import Compositions
+from eigentensor.capture.products import quotient
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.lowering import functions
@@ -35,14 +37,25 @@ BINARY = {
 }  # fmt: skip
 ON_BOOL = {Op.ADD: Op.OR, Op.MUL: Op.AND, Op.MAX: Op.OR}
 UNARY = {Ops.SQRT: Op.SQRT, Ops.RECIPROCAL: Op.RECIPROCAL, Ops.TRUNC: Op.TRUNC}
+#: Of shifts of indices by so many places nothing is left that a tensor has elements for.
+WIDTH = 32
 REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MAX}
+
+
+CAST = 'compute it in float32: cast="float32" in Python, --cast float32 on the command line'
 
 
 def dtype_of(dtype: Any) -> DType:
     """The format's type of a concrete tinygrad type."""
     if dtype not in DTYPES:
         name = "float64" if dtype is dtypes.float64 else str(dtype).removeprefix("dtypes.")
-        fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "cast to a type of sdk/README.md"
+        fix = (
+            CAST
+            if dtype is dtypes.float64
+            else "cast to float32 or float16"
+            if dtypes.is_float(dtype)
+            else "cast to a type of sdk/README.md"
+        )
         raise CaptureError(f"{name} cannot be in a program", fix=fix)
     return DTYPES[dtype]
 
@@ -77,6 +90,7 @@ class Conversion:
     def __init__(self, sources: Mapping[int, Source]) -> None:
         self.sources = sources
         self.compositions = Compositions()
+        self.is_function = cache(lambda u: (self.compositions.meant(u) or meant(u)) is not None)
         self.done: dict[tuple[Any, DType | None], Node] = {}
         self.extents: dict[Node, Node] = {}  # of counters; they may depend on variables
 
@@ -122,6 +136,8 @@ class Conversion:
             return where(self(u.src[0], DType.BOOL), self._branch(u.src[1], dtype), self._branch(u.src[2], dtype))
         if dtype.is_float and (call := self.compositions.meant(u) or meant(u)):
             return self._function(call, dtype)
+        if dtype.is_float and (over := quotient(u, self.is_function)) is not None:
+            return self._operation(over, dtype)
         if u.op in UNARY:
             value = self(u.src[0], dtype)
             return node(UNARY[u.op], dtype, value) if dtype.is_float or u.op is not Ops.TRUNC else value
@@ -189,10 +205,20 @@ class Conversion:
         a, b = (self(s, dtype) for s in u.src)
         if dtype is DType.BOOL:
             return binary(ON_BOOL.get(op, op), a, b)
-        if dtype is DType.INDEX and op in (Op.SHL, Op.SHR):
-            factor = constant(DType.INDEX, 1 << u.src[1].val)
-            return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, factor)
-        if dtype is DType.INDEX and op in (Op.FLOORDIV, Op.FLOORMOD) and b.op is not Op.CONST:
+        return self._of_indices(op, a, b) if dtype is DType.INDEX else binary(op, a, b)
+
+    def _of_indices(self, op: Op, a: Node, b: Node) -> Node:
+        """By operations that the format has on indices, which are integers without a width."""
+        if op is Op.XOR:
+            for x, minus_one in ((a, b), (b, a)):
+                if minus_one is index(-1):
+                    return binary(Op.SUB, minus_one, x)
+            return binary(Op.SUB, binary(Op.OR, a, b), binary(Op.AND, a, b))
+        if op in (Op.SHL, Op.SHR):
+            if b.op is not Op.CONST or not 0 <= b.arg < WIDTH:
+                raise CaptureError("an index is shifted by another", fix="shift a tensor of integers")
+            return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, index(1 << b.arg))
+        if op in (Op.FLOORDIV, Op.FLOORMOD) and b.op is not Op.CONST:
             found = divided(a, b, self.extents)
             if found is not None:
                 return found[op is Op.FLOORMOD]

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from tinygrad import Tensor
-from tinygrad.tensor import _apply_map_to_tensors
+from tinygrad import tensor as tensor_module
 from tinygrad.uop.ops import Ops, UOp
 
-from eigentensor.capture.adapter import DEVICE
+from eigentensor.capture.adapter import DEVICE, storage_of
 
 Contents = dict[Any, Any]  # of buffers: the node whose elements each would hold
 
@@ -37,7 +37,7 @@ def _store(tensors: Sequence[Tensor], contents: Contents) -> None:
     order = UOp.sink(*(t.uop for t in tensors)).toposort()
     for u in order:
         if u.op is Ops.AFTER and not u.is_bound_var and u.has_buffer_identity(after_ok=True):
-            assigned.setdefault(_buffer(u), []).append(u)
+            assigned.setdefault(storage_of(u), []).append(u)
     changes: dict[Any, Any] = {}
     for buffer, states in assigned.items():
         new = _new(buffer, states[-1], contents)
@@ -45,13 +45,7 @@ def _store(tensors: Sequence[Tensor], contents: Contents) -> None:
     for u in (t.uop for t in tensors):
         if u.base not in changes and u not in changes:
             changes[u] = _new(u, u.contiguous(), contents).reshape(u.shape)
-    _apply_map_to_tensors(changes, name="deferred")
-
-
-def _buffer(u: Any) -> Any:
-    while u.op is not Ops.BUFFER:
-        u = u.src[0]
-    return u
+    tensor_module._apply_map_to_tensors(changes, name="buffers")
 
 
 def _new(like: Any, content: Any, contents: Contents) -> Any:

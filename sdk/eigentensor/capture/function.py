@@ -1,9 +1,10 @@
 """A Python function of Tensors → a program: its arguments become inputs, the tensors of its model weights."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tinygrad import Tensor, dtypes, nn
@@ -20,6 +21,7 @@ from eigentensor.lowering.kernel import located
 from eigentensor.program.model import Kind, Role, Variable
 
 
+@adapter.refusing("it cannot be captured")
 def capture(
     function: Callable[..., Any],
     example_inputs: Sequence[Any] | Mapping[str, Any],
@@ -27,46 +29,81 @@ def capture(
     *,
     variables: Mapping[str, tuple[int, ...]] | None = None,
     max_repeat: int = 1,
+    cast: Literal["float32"] | None = None,
     fingerprint: bool = True,
 ) -> GraphProgram:
     """The program of a function of Tensors that returns a Tensor, several, or a dict of them.
 
     Example inputs (Tensors or arrays, by position or by parameter name) give names, shapes and types; nothing is run.
     Tensors of `model` (an object or a state dict), or else of what the function refers to, become weights; those that
-    it assigns to become states. `variables` bind parameters to (minimum, maximum) or (minimum, maximum, stride).
-    An order may repeat the program up to `max_repeat` times: states are fed back, variables move by their stride.
+    it assigns to become states, also where it makes them on its first call. `variables` bind parameters to (minimum,
+    maximum) or (minimum, maximum, stride). `cast="float32"` takes inputs, weights and states of float64 as float32:
+    which, is in the program's `cast`. An order may repeat the program up to `max_repeat` times: states are fed back,
+    variables move by their stride.
     Raises CaptureError, with the line of the function where it is known.
     """
     function = adapter.without_jit(function)
     inputs = inputs_of(function, example_inputs)
     bounds = [Variable(name, *limits) for name, limits in (variables or {}).items()]
     tensors = tensors_of(function if model is None else model, has_model=model is not None)
-    data = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
-    with adapter.recording() as steps:
+    graph = _captured(function, inputs, tensors, bounds, cast, fingerprint)
+    if len(now := tensors_of(function if model is None else model, has_model=model is not None)) > len(tensors):
+        # made on the first call, and there on each other
+        graph = _captured(function, inputs, now, bounds, cast, fingerprint)
+    return graph.repeatable(max_repeat)
+
+
+def _captured(
+    function: Callable[..., Any],
+    inputs: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    bounds: Sequence[Variable],
+    cast: str | None,
+    fingerprint: bool,
+) -> GraphProgram:
+    examples = {name: _taken(e, cast) for name, e in inputs.items()}
+    given = {name: _taken(t, cast) for name, t in tensors.items()}
+    casts = [n for n, t in {**inputs, **tensors}.items() if _taken(t, cast) is not t]
+    data = {name: adapter.contents(tensor) for name, tensor in given.items() if tensor.dtype not in dtypes.weaks}
+    with adapter.recording() as recording:
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
-        arguments |= {name: adapter.placeholder(static_shape(e, name), e.dtype) for name, e in inputs.items()}
-        outside = {adapter.buffer_of(arguments[name]): _outside(Role.INPUT, name, e) for name, e in inputs.items()}
+        arguments |= {name: placeholder(name, e) for name, e in examples.items()}
+        outside = {adapter.buffer_of(arguments[name]): _outside(Role.INPUT, name, e) for name, e in examples.items()}
         for name in data:
-            tensors[name].uop = adapter.placeholder(static_shape(tensors[name], name), tensors[name].dtype).uop
+            recording.stand_in(tensors[name], placeholder(name, given[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
-        written = {buffer for step in steps for buffer in step.buffers[:1]}
-        for name, (uop, buffer) in held.items():
-            is_state = tensors[name].uop is not uop or buffer in written
-            if is_state and name not in data:
-                raise CaptureError(f"{name!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
-            if is_state:
-                results[Kind.STATE, name] = tensors[name]
-            if name in data:
-                role = Role.STATE if is_state else Role.WEIGHT
-                outside[buffer] = _outside(role, name, tensors[name], data[name])
-        clones = cloned(results)
+        changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]
+        if weak := [name for name in changed if name not in data]:
+            raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
+        clones = cloned(results | _new(changed, tensors))
+        # What is stored to without an assignment, by `uop.store` and `after`, is known once all is scheduled.
+        written = recording.written()
+        stored = [name for name in data if name not in changed and held[name][1] in written]
+        clones |= cloned(_new(stored, tensors))
+        for name in data:
+            role = Role.STATE if name in (*changed, *stored) else Role.WEIGHT
+            outside[held[name][1]] = _outside(role, name, tensors[name], data[name])
     with located(adapter.defined_at(function)):
-        return compiled(steps, clones, outside, bounds, fingerprint).repeatable(max_repeat)
+        found = compiled(recording, clones, outside, bounds, fingerprint)
+    return replace(found, cast=tuple(f"the tensor {name!r}" for name in casts))
+
+
+def _taken(tensor: Tensor, cast: str | None) -> Tensor:
+    return tensor.cast(dtypes.float32) if cast == "float32" and tensor.dtype is dtypes.float64 else tensor
+
+
+def _new(names: Iterable[str], tensors: Mapping[str, Tensor]) -> dict[tuple[Kind, str], Tensor]:
+    return {(Kind.STATE, name): tensors[name] for name in names}
 
 
 def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -> Outside:
     return Outside(role, name, static_shape(tensor, name), dtype_of(tensor.dtype), data)
+
+
+def placeholder(name: str, tensor: Tensor) -> Tensor:
+    """What stands for a tensor while a function is captured."""
+    return adapter.placeholder(f"{name!r} of a captured function", static_shape(tensor, name), tensor.dtype)
 
 
 def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -100,7 +137,7 @@ def tensors_of(source: Any, *, has_model: bool) -> dict[str, Tensor]:
     """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
     found = _state(source) if has_model else _of_function(source)
     named: dict[int, str] = {}
-    return {name: t for name, t in found.items() if named.setdefault(id(t), name) == name}
+    return {name: t for name, t in found.items() if named.setdefault(id(t), name) == name and adapter.has_value(t)}
 
 
 def _of_function(function: Any) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from tinygrad import Tensor
@@ -48,34 +49,41 @@ def static_shape(tensor: Tensor, name: str) -> tuple[int, ...]:
     return tuple(int(extent) for extent in tensor.shape)
 
 
-def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str], Tensor]:
+class Clone(NamedTuple):
+    """The buffer that a result is recorded into."""
+
+    buffer: Any
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str], Clone]:
     """Each result in a buffer of its own. To be called while recording; what is not computed yet is recorded."""
-    try:
-        for (_, name), tensor in results.items():
-            static_shape(tensor, name)
-            refuse_unsupported(tensor.uop)
+    for (_, name), tensor in results.items():
+        static_shape(tensor, name)
+        refuse_unsupported(tensor.uop)
+    with adapter.refusing("tinygrad cannot schedule this"):
         clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
         computed = [tensor for tensor in clones.values() if tensor.numel()]
         if computed:
             Tensor.realize(*computed)
-    except (RuntimeError, AssertionError, IndexError, ValueError) as error:
-        raise CaptureError(f"tinygrad cannot schedule this: {error}", fix="try it with .realize() first") from error
-    return clones
+    return {key: Clone(adapter.buffer_of(t), static_shape(t, key[1]), dtype_of(t.dtype)) for key, t in clones.items()}
 
 
 def compiled(
-    steps: Sequence[adapter.Step],
-    results: Mapping[tuple[Kind, str], Tensor],
+    recording: adapter.Recording,
+    results: Mapping[tuple[Kind, str], Clone],
     outside: Mapping[Any, Outside],
     variables: Sequence[Variable],
     fingerprint: bool,
 ) -> GraphProgram:
-    """The program of the recorded steps. `results` are clones; `outside` says what buffers mean."""
-    schedule = Schedule()
-    named = {schedule.external(buffer): part for buffer, part in outside.items()}
-    for step in steps:
+    """The program of what was recorded. `results` are clones; `outside` says what buffers mean."""
+    schedule = Schedule(recording.relocation.origins)
+    moved = recording.relocation.moved
+    named = {schedule.external(moved.get(buffer, buffer)): part for buffer, part in outside.items()}
+    for step in recording.steps:
         schedule.add(step)
-    arrays = {key: (_result(schedule, tensor, key[1]), static_shape(tensor, key[1])) for key, tensor in results.items()}
+    arrays = {key: (_result(schedule, clone, key[1]), clone.shape) for key, clone in results.items()}
     parts = named | _unnamed(schedule, {part.name for part in named.values()})
     externals = {array: part.buffer for array, part in parts.items()}
     program = build(Draft(schedule.kernels, externals, arrays, variables, fingerprint))
@@ -84,18 +92,17 @@ def compiled(
     return GraphProgram(program, weights, states)
 
 
-def _result(schedule: Schedule, tensor: Tensor, name: str) -> Array:
+def _result(schedule: Schedule, clone: Clone, name: str) -> Array:
     """The array that a result is computed into."""
-    if not tensor.numel():
-        array = fresh_array(dtype_of(tensor.dtype), 0)
+    if not prod(clone.shape):
+        array = fresh_array(clone.dtype, 0)
         schedule.kernels.append(Kernel(array, (fresh_axis(0),), constant(array.dtype, 0)))
         return array
-    buffer = adapter.buffer_of(tensor)
-    if buffer not in schedule.written:
+    if clone.buffer not in schedule.written:
         raise CaptureError(
             f"nothing that tinygrad schedules writes {name!r}", fix="build the tensor anew, without assigning"
         )
-    array = schedule.current[buffer]
+    array = schedule.current[clone.buffer]
     if array not in schedule.data:
         return array
     axis, copy = fresh_axis(array.elements), fresh_array(array.dtype, array.elements)

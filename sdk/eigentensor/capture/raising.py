@@ -1,6 +1,7 @@
 """A tinygrad function as a graph of whole tensors, before anything is scheduled: what the planner looks at."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -11,20 +12,22 @@ from tinygrad.dtype import least_upper_dtype
 from tinygrad.uop.ops import Ops, UOp
 
 from eigentensor.capture import adapter
-from eigentensor.capture.assignments import stores, written
+from eigentensor.capture.assignments import last_stored, stores, written
 from eigentensor.capture.compositions import Compositions
 from eigentensor.capture.context import named_outputs
-from eigentensor.capture.convert import BINARY, DTYPES, ON_BOOL, REDUCE, UNARY, dtype_of, refuse_unsupported
+from eigentensor.capture.convert import BINARY, DTYPES, ON_BOOL, REDUCE, UNARY, Conversion, dtype_of, refuse_unsupported
 from eigentensor.capture.deferred import Contents, deferred
-from eigentensor.capture.function import called, inputs_of, tensors_of
+from eigentensor.capture.function import called, inputs_of, placeholder, tensors_of
 from eigentensor.capture.graph import static_shape
 from eigentensor.capture.moves import MOVES, moved, varies
+from eigentensor.capture.products import quotient
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.graph.moves import broadcast, common_shape, concat, reshape
 from eigentensor.graph.node import Form, Graph, Node, constant, data, leaf, node, rewrite, variable
 from eigentensor.graph.selection import selected
 from eigentensor.graph.simplify import simplified
+from eigentensor.lowering.build import require_known
 from eigentensor.lowering.constants import argument
 from eigentensor.lowering.graph_program import CONSTANT_BYTES, Values
 from eigentensor.lowering.kernel import located
@@ -35,6 +38,7 @@ from eigentensor.program.ops import COMPARISONS, Op
 _SAME = (Ops.COPY, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
 
 
+@adapter.refusing("it cannot be captured as a graph")
 def capture_graph(
     function: Callable[..., Any],
     example_inputs: Sequence[Any] | Mapping[str, Any],
@@ -51,24 +55,42 @@ def capture_graph(
     inputs = inputs_of(function, example_inputs)
     bounds = {name: Variable(name, *limits) for name, limits in (variables or {}).items()}
     tensors = tensors_of(function if model is None else model, has_model=model is not None)
+    graph = _raised(function, inputs, tensors, bounds)
+    if len(now := tensors_of(function if model is None else model, has_model=model is not None)) > len(tensors):
+        graph = _raised(function, inputs, now, bounds)  # made on the first call, and there on each other
+    return graph
+
+
+def _raised(
+    function: Callable[..., Any],
+    inputs: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    bounds: Mapping[str, Variable],
+) -> Graph:
     contents = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
-    with adapter.recording(), deferred() as realized, located(adapter.defined_at(function)):
-        given = {name: adapter.placeholder(static_shape(e, name), e.dtype) for name, e in inputs.items()}
+    with adapter.recording() as recording, deferred() as realized, located(adapter.defined_at(function)):
+        given = {name: placeholder(name, e) for name, e in inputs.items()}
         for name in contents:
-            tensors[name].uop = adapter.placeholder(static_shape(tensors[name], name), tensors[name].dtype).uop
+            recording.stand_in(tensors[name], placeholder(name, tensors[name]))
         held = {name: tensor.uop for name, tensor in tensors.items()}
         buffers = {name: adapter.buffer_of(tensors[name]) for name in contents}
         bound = {name: UOp.variable(name, v.minimum, v.maximum).bind(v.minimum) for name, v in bounds.items()}
         results = named_outputs(called(function, {**bound, **given}))
         assigned = {name for name, uop in held.items() if tensors[name].uop is not uop}
+        stored = last_stored([*(t.uop for t in results.values()), *realized.values()], buffers)
+        stored = {name: uop for name, uop in stored.items() if name not in assigned}
         if weak := sorted(assigned - contents.keys()):
             raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
         leaves = {adapter.buffer_of(t): _leaf(Form.INPUT, name, t) for name, t in given.items()}
         for name, buffer in buffers.items():
-            leaves[buffer] = _leaf(Form.STATE if name in assigned else Form.WEIGHT, name, tensors[name])
-        raising = _Raising(leaves, realized, bounds)
-        outputs = {name: raising.output(tensor, name) for name, tensor in results.items()}
-        states = {name: raising.output(tensors[name], name) for name in contents if name in assigned}
+            form = Form.STATE if name in assigned or name in stored else Form.WEIGHT
+            leaves[buffer] = _leaf(form, name, tensors[name])
+        ends = {name: tensor.uop for name, tensor in results.items()}
+        new = {name: tensors[name].uop for name in contents if name in assigned} | stored
+    with located(adapter.defined_at(function)):
+        raising = _Raising(leaves, realized, bounds, recording.relocation.origins)
+        outputs = {name: raising.output(Tensor(uop), name) for name, uop in ends.items()}
+        states = {name: raising.output(Tensor(uop), name) for name, uop in new.items()}
     known = {name: _values(contents[name], tensors[name]) for name in contents}
     graph = simplified(Graph(outputs, states, known | raising.data))
     roots = rewrite(graph.roots, selected)
@@ -88,11 +110,18 @@ def _values(content: bytes, tensor: Tensor) -> Values:
 class _Raising:
     """Converts tinygrad's nodes; weak types become what their user demands. `data` are weights that had no name."""
 
-    def __init__(self, leaves: dict[Any, Node], realized: Contents, variables: Mapping[str, Variable]) -> None:
-        self.leaves, self.realized, self.variables = leaves, realized, variables
+    def __init__(
+        self,
+        leaves: dict[Any, Node],
+        realized: Contents,
+        variables: Mapping[str, Variable],
+        origins: Mapping[Any, Any],
+    ) -> None:
+        self.leaves, self.realized, self.variables, self.origins = leaves, realized, variables, origins
         self.data: dict[str, Values] = {}
         self.names = (name for i in count() if (name := f"data_{i}") not in {x.src[0].arg for x in leaves.values()})
         self.compositions = Compositions()
+        self.is_function = cache(lambda u: (self.compositions.meant(u) or meant(u)) is not None)
         self.done: dict[tuple[Any, DType | None], Node] = {}
 
     def output(self, tensor: Tensor, name: str) -> Node:
@@ -142,6 +171,8 @@ class _Raising:
             return _joined(Op.WHERE, self(u.src[0], DType.BOOL), *branches)
         if dtype.is_float and (call := self.compositions.meant(u) or meant(u)):
             return self._function(call, dtype)
+        if dtype.is_float and (divided := quotient(u, self.is_function)) is not None:
+            return self._of(divided, dtype)
         return self._arithmetic(u, dtype)
 
     def _arithmetic(self, u: Any, dtype: DType) -> Node:
@@ -173,16 +204,15 @@ class _Raising:
 
     def _buffer(self, u: Any) -> Node:
         if u.is_variable:
+            require_known([Conversion.variable(u)], self.variables.values())
             return variable(self.variables[u.expr])
         if u in self.realized:
             return reshape(self._bottom_up(self.realized[u]), (int(u.max_numel()),))
         if u not in self.leaves:
-            if not (adapter.is_host(u) or adapter.is_realized(u)):
-                raise CaptureError(
-                    "a tensor is read that nobody ever wrote", fix="give it contents, or make it an input"
-                )
-            content, dtype, shape = adapter.host_bytes(u), dtype_of(u.dtype), (int(u.max_numel()),)
-            if len(content) <= CONSTANT_BYTES:
+            content, dtype, shape = adapter.known(self.origins.get(u, u)), dtype_of(u.dtype), (int(u.max_numel()),)
+            if content is None:
+                self.leaves[u] = constant(dtype, argument(dtype, 0), shape)
+            elif len(content) <= CONSTANT_BYTES:
                 self.leaves[u] = data(dtype, shape, content)
             else:
                 name = next(self.names)

@@ -1,6 +1,6 @@
 """Recorded steps → kernels in single assignment: a buffer that is written again becomes a new array."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from tinygrad.codegen.simplify import pm_load_collapse
 from tinygrad.schedule.rangeify import pm_mops
 from tinygrad.uop.ops import Ops, graph_rewrite
 
-from eigentensor.capture.adapter import Step, Window, host_bytes, is_host, is_realized, window
+from eigentensor.capture.adapter import Step, Window, known, window
 from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
@@ -19,8 +19,12 @@ from eigentensor.program.ops import DType
 
 @dataclass
 class Schedule:
-    """What a function does, as kernels; `current` is the array that a tinygrad buffer holds now."""
+    """What a function does, as kernels; `current` is the array that a tinygrad buffer holds now.
 
+    `origins` has the node whose contents a buffer stands for, where that is another one.
+    """
+
+    origins: Mapping[Any, Any]
     current: dict[Any, Array] = field(default_factory=dict)
     data: dict[Array, bytes] = field(default_factory=dict)  # arrays whose contents are known at capture
     kernels: list[Kernel] = field(default_factory=list)
@@ -33,9 +37,9 @@ class Schedule:
         return array
 
     def read(self, buffer: Any) -> Array | None:
-        """The array that a buffer holds; None if nobody ever wrote it."""
-        if buffer not in self.current and (is_host(buffer) or is_realized(buffer)):
-            self.data[self.external(buffer)] = host_bytes(buffer)
+        """The array that a buffer holds; None for `Tensor.empty`, which is zeros in a program."""
+        if buffer not in self.current and (content := known(self.origins.get(buffer, buffer))) is not None:
+            self.data[self.external(buffer)] = content
         return self.current.get(buffer)
 
     def add(self, step: Step) -> None:

@@ -107,8 +107,12 @@ class Signatures:
                     fix=f"Call {self.name}(…) there: it becomes a part of the program.",
                 )
             tensors = self.tensors()
-            looked: dict[Captured, Values] = {}
-            return [self._use(*call, tensors, looked) for call in calls]
+            known, looked = len(self.programs.by_kind), dict[Captured, Values]()
+            uses = [self._use(*call, tensors, looked) for call in calls]
+            if len(self.programs.by_kind) > known and len(now := self.tensors()) > len(tensors):
+                looked.clear()
+                uses = [self._use(*call, now, looked) for call in calls]  # the first call made what others find
+            return uses
 
     def _use(
         self,

@@ -1,6 +1,6 @@
 """Which function is meant: tinygrad writes exp, log, cos, tanh, sigmoid with exp2, log2 and sin, less accurately."""
 
-from math import e, log, log2, pi
+from math import e, isfinite, log, log2, pi
 from typing import Any, NamedTuple
 
 from tinygrad.uop.ops import Ops
@@ -73,25 +73,32 @@ def _cosine(u: Any) -> Meant | None:
     if u.op is not Ops.ADD:
         return None
     for shift, rest in (u.src, u.src[::-1]):
-        if shift.op is Ops.CONST and abs(shift.val - pi / 2) < 1e-7:
+        if is_number(shift) and abs(shift.val - pi / 2) < 1e-7:
             argument, factor = _pop_factor(rest)
             return Meant("cos", argument if factor == -1 else rest)
     return None
 
 
+def is_number(u: Any) -> bool:
+    """Whether a node is a constant, and has a value."""
+    return u.op is Ops.CONST and not u.is_invalid
+
+
 def _is(u: Any, value: int) -> bool:
-    return u.op is Ops.CONST and bool(u.val == value)
+    return is_number(u) and bool(u.val == value)
 
 
 def _pop_factor(u: Any) -> tuple[Any, float]:
     if u.op is Ops.MUL:
         for a, b in (u.src, u.src[::-1]):
-            if b.op is Ops.CONST:
+            if is_number(b):
                 return a, float(b.val)
     return u, 1.0
 
 
 def short(k: float, tolerance: float = 1e-7) -> float | None:
     """k if it is a short number up to the rounding of a constant, so that nothing is lost by multiplying with it."""
+    if not isfinite(k * 4096):
+        return None
     found = round(k * 4096) / 4096
     return found if found and abs(k / found - 1) < tolerance else None

@@ -12,6 +12,9 @@ from eigentensor.chain.keys import check_account
 from eigentensor.chain.network import Network, state_folder
 from eigentensor.chain.sender import Message, Mined, Sender
 from eigentensor.chain.survey import Survey
+from eigentensor.errors import Reverted
+
+_ALLOWANCE = "ERC20InsufficientAllowance"
 
 
 class Account(Survey):
@@ -61,8 +64,8 @@ class Account(Survey):
 
     def deposit(self, account: str, amount: int, *, once: str | None = None) -> Mined:
         """Pays tokens into the market for `account`; approves what the market may not take yet."""
-        self.ensure_allowance(self.deployment.task_market, amount)
-        return self._send(self.market, "deposit", self._address(account), amount, once=once)
+        message = self._message(self.market, "deposit", self._address(account), amount, takes=amount)
+        return self._pay(message, once or uuid.uuid4().hex, of_balance=False)
 
     def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
         return self._send(self.market, "withdraw", self._address(to), amount, once=once)
@@ -71,14 +74,53 @@ class Account(Survey):
         if self.allowance(self.address, spender) < amount:
             self.approve(spender, amount)
 
+    def _pay(self, message: Message, key: str | None = None, *, of_balance: bool = True) -> Mined:
+        """Sends a message that takes tokens, once; approves before what the market may not take yet.
+
+        An allowance is for all that is on its way, of whatever process of this user with this account: one at a time
+        sees to it and sends, and none waits for the others' transactions. `of_balance`: it takes what the balance in
+        the market has first.
+        """
+        if not message.takes:
+            return self.sender.send(message, key)
+        for again in (False, True):
+            try:
+                with self.journal.in_turn():
+                    if not self.sender.is_sent(message, key):
+                        self._allow(message, of_balance=of_balance, again=again)
+                    sent = self.sender.submit(message, key)
+                return self.sender.wait(sent)
+            except Reverted as error:  # somebody with the same key on another machine took it
+                if again or error.name != _ALLOWANCE:
+                    raise
+        raise AssertionError
+
+    def _allow(self, message: Message, *, of_balance: bool, again: bool) -> None:
+        """Lets the market take what a message takes, beside what is on its way. Several at once approve ahead: each
+        time as much more as is on its way already. `again`: what the market may take is not there for this message.
+        Raises Reverted, before that costs gas, where it would be in vain.
+        """
+        amount, market, others = message.takes, self.deployment.task_market, self.sender.in_flight()
+        balance = self.balance_of(self.address).balance
+        missing = max(0, others + amount - balance) if of_balance else max(0, others - balance) + amount
+        if not again and missing <= self.allowance(self.address, market):
+            return
+        try:
+            self.sender.simulate(message)
+        except Reverted as error:
+            if error.name != _ALLOWANCE:
+                raise
+        self.approve(market, missing + others)
+
     def _send_once(self, contract: Contract, function: str, *arguments: Any) -> Mined:
         return self.sender.send(self._message(contract, function, *arguments))
 
     def _send(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Mined:
         return self.sender.send(self._message(contract, function, *arguments), once or uuid.uuid4().hex)
 
-    def _message(self, contract: Contract, function: str, *arguments: Any) -> Message:
-        return Message(function, contract.address, bytes.fromhex(contract.encode_abi(function, list(arguments))[2:]))
+    def _message(self, contract: Contract, function: str, *arguments: Any, takes: int = 0) -> Message:
+        data = bytes.fromhex(contract.encode_abi(function, list(arguments))[2:])
+        return Message(function, contract.address, data, takes)
 
     def _default_journal(self) -> Path:
         return state_folder() / "journals" / f"{self.genesis()[:8].hex()}-{self.account.address.lower()}.sqlite"

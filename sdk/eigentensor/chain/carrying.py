@@ -87,10 +87,10 @@ def rehearse(node: Node, sender: str, messages: Sequence[Message]) -> bool:
         if answer.get("error", {}).get("code") == _UNKNOWN_METHOD:
             node.web3.eth.call(calls[0])  # type: ignore[arg-type]
             return len(calls) < 2
-    if "result" not in answer:
-        raise ChainError(f"the node did not simulate: {answer.get('error')}")
-    for result in answer["result"][0]["calls"]:
-        if int(result["status"], 16) != 1:
-            data = result.get("returnData") or result.get("error", {}).get("data") or "0x"
-            raise reverted(bytes.fromhex(data[2:]))
+        if "result" not in answer:
+            raise ChainError(f"the node did not simulate: {answer.get('error')}")
+        for result in answer["result"][0]["calls"]:
+            if int(result["status"], 16) != 1:
+                data = result.get("returnData") or result.get("error", {}).get("data") or "0x"
+                raise reverted(bytes.fromhex(data[2:]))
     return True

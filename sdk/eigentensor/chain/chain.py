@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
+from eigentensor import economics
 from eigentensor.chain.order import Order
 from eigentensor.chain.sender import Mined
 from eigentensor.chain.stake import Staker
@@ -38,13 +39,20 @@ class Chain(Staker):
     def post(self, order: Order, signature: bytes = b"") -> Mined:
         """Makes the order a task.
 
-        The client itself needs no signature, and what its balance lacks is taken from its tokens.
+        The client itself needs no signature, and what its balance lacks is taken from its tokens; what the market may
+        not take yet is approved before.
         """
-        return self._send_once(self.market, "post", order.as_tuple(), signature)
+        return self._pay(self._message(self.market, "post", order.as_tuple(), signature, takes=self._escrow([order])))
 
     def post_many(self, orders: Sequence[Order], signatures: Sequence[bytes] = ()) -> Mined:
-        signatures = signatures or [b""] * len(orders)
-        return self._send_once(self.market, "postMany", [o.as_tuple() for o in orders], list(signatures))
+        """As `post`, in one transaction."""
+        arguments = [o.as_tuple() for o in orders], list(signatures or [b""] * len(orders))
+        return self._pay(self._message(self.market, "postMany", *arguments, takes=self._escrow(orders)))
+
+    def _escrow(self, orders: Sequence[Order]) -> int:
+        """What this account pays in for its own orders among these."""
+        own = [order for order in orders if order.client == self.address]
+        return sum(economics.escrow(o.max_price, o.verifiers, o.check_fee) for o in own)
 
     def cancel(self, order: Order) -> Mined:
         return self._send_once(self.market, "cancel", order.as_tuple())
@@ -93,10 +101,13 @@ class Chain(Staker):
         arguments = ([o.as_tuple() for o in orders], [_opening(o) for o in openings])
         return self._send_once(self.market, "revealMany", *arguments)
 
-    def challenge(self, challenger: str, order: Order, *, once: str | None = None) -> Mined:
-        """Claims that the revealed result is wrong; holds a bond and opens a game. `once` tells repeated ones apart."""
-        message = self._message(self.market, "challenge", self._address(challenger), order.as_tuple())
-        return self.sender.send(message, once)
+    def challenge(self, challenger: str, order: Order, *, once: str | None = None, bond: int = 0) -> Mined:
+        """Claims that the revealed result is wrong; holds a bond and opens a game. `once` tells repeated ones apart.
+
+        Of a `bond` that is named, in wei, what the market may not take yet is approved before.
+        """
+        arguments = self._address(challenger), order.as_tuple()
+        return self._pay(self._message(self.market, "challenge", *arguments, takes=bond), once)
 
     def demand(self, order: Order, leaves: Sequence[Leaf]) -> Mined:
         """The client, once: the executor must show these leaves of the outputs. Prepays for each."""

@@ -48,7 +48,8 @@ FIXES = {
     "OperatorNotSlashable": "The operator has left the set, and its time to answer is over.",
     "OutlivesStake": "Ask for fewer blocks of execution.",
     "SeatsCovered": "The operator's stake covers its seats: nothing is to be pruned.",
-    "SeatsNotCovered": "Deposit and allocate more stake, wait until an allocation is live, or ask for fewer seats.",
+    "SeatsNotCovered": "Deposit and allocate more stake, wait until an allocation is live, or have fewer seats.",
+    "SlashingPaused": "EigenLayer has paused slashing: no task is accepted until it goes on. Try again later.",
     "StakeCapExceeded": "Wait for open tasks, or let the operator's owner raise the cap.",
     "StrategyNotWhitelisted": "EigenLayer takes no deposits into this strategy.",
     "TooEarly": "Wait for the block that the error names.",
@@ -76,3 +77,10 @@ FIXES = {
 
 #: Of the game and its referee, where an error has no own: their messages are written by players.
 MOVE = "The move does not fit the game: read it again, and play from an account of the same execution."
+
+#: Where no message that an account sends here should meet the error.
+UNUSUAL = "Look at how things stand now; if the same command fails again, report it with this message."
+
+#: Where the contract's reason is unknown: what a transaction met is not there any more, or the contract is another.
+NO_REASON = "What it depends on has changed meanwhile, most likely: look at how it stands now, and run it again."
+UNKNOWN = "Check that the network file is of this deployment, and that this version knows it: update it."

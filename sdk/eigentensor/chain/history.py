@@ -82,4 +82,4 @@ class History(Node):
         contracts = (d.task_market, d.service_manager, d.dispute_game, d.bounty)
         with talking_to(self.network.rpc_url):
             logs = self.web3.eth.get_logs({**which, "address": [self._address(contract) for contract in contracts]})
-        return [event for log in logs if (event := decode_log(log)) is not None]
+            return [event for log in logs if (event := decode_log(log)) is not None]

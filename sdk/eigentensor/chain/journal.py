@@ -1,5 +1,6 @@
 """What an account meant to send: written before it is sent, so that a restarted process never sends it twice."""
 
+import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
+from threading import Lock
 
 from eigentensor.store.database import Database
 
@@ -28,6 +30,8 @@ _MIGRATIONS = (
         "INSERT INTO attempts SELECT key, hash, raw, fee, tip, sent_at FROM earlier",
         "DROP TABLE earlier",
     ),
+    # What an intent may take of the account's tokens in wei, which can be more than SQLite's numbers.
+    ("ALTER TABLE intents ADD COLUMN takes TEXT NOT NULL DEFAULT '0'",),
 )
 
 
@@ -51,13 +55,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Something to be done exactly once, named by its key."""
+    """Something to be done exactly once, named by its key. It may take so many wei of what the account has."""
 
     key: str
     name: str
     nonce: int
     status: Status
     attempts: tuple[Attempt, ...]
+    takes: int = 0
 
 
 class Journal:
@@ -66,6 +71,8 @@ class Journal:
     def __init__(self, path: Path | None) -> None:
         """None keeps it in memory: good for one process that is not to be restarted."""
         self._database = Database(path)
+        self._turns = path and path.with_name(f"{path.name}.turns")
+        self._here = Lock()
         with self.exclusive():
             ((version,),) = self._database.rows("PRAGMA user_version")
             for statement in chain.from_iterable(_MIGRATIONS[version:]):
@@ -81,14 +88,29 @@ class Journal:
         with self._database.together():
             yield
 
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """One of all threads and processes that share the journal at a time is inside, however long that takes; the
+        others go on with everything else."""
+        with self._here:
+            if self._turns is None:
+                yield
+                return
+            with self._turns.open("a") as turns:
+                fcntl.flock(turns, fcntl.LOCK_EX)  # ends with the process at the latest
+                try:
+                    yield
+                finally:
+                    fcntl.flock(turns, fcntl.LOCK_UN)  # also for who was forked meanwhile
+
     def get(self, key: str) -> Intent | None:
         with self._database.lock:
-            found = self._database.rows("SELECT name, nonce, status FROM intents WHERE key = ?", key)
+            found = self._database.rows("SELECT name, nonce, status, takes FROM intents WHERE key = ?", key)
             attempts = self._database.rows(
                 "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY sent_at", key
             )
-        for name, nonce, status in found:
-            return Intent(key, name, nonce, Status(status), tuple(Attempt(*a) for a in attempts))
+        for name, nonce, status, takes in found:
+            return Intent(key, name, nonce, Status(status), tuple(Attempt(*a) for a in attempts), int(takes))
         return None
 
     def pending(self) -> list[Intent]:
@@ -101,11 +123,12 @@ class Journal:
         taken = {nonce for (nonce,) in self._database.rows("SELECT nonce FROM intents WHERE status = 'pending'")}
         return next(nonce for nonce in count(least) if nonce not in taken)
 
-    def begin(self, key: str, name: str, nonce: int) -> None:
+    def begin(self, key: str, name: str, nonce: int, takes: int = 0) -> None:
         """Writes an intent as pending under a nonce, in place of an earlier one that came to nothing."""
         with self._database.lock:
             self._database.rows("DELETE FROM attempts WHERE key = ?", key)
-            self._database.rows("REPLACE INTO intents VALUES (?, ?, ?, ?)", key, name, nonce, Status.PENDING.value)
+            values = (key, name, nonce, Status.PENDING.value, str(takes))
+            self._database.rows("REPLACE INTO intents VALUES (?, ?, ?, ?, ?)", *values)
 
     def attempt(self, key: str, hash_: bytes, raw: bytes, fee: int, tip: int) -> None:
         values = (key, hash_, raw, fee, tip, time.time())

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_typing import ChecksumAddress
-from web3 import HTTPProvider, Web3
+from web3 import Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound, TransactionNotFound
 from web3.types import BlockIdentifier, TxParams, TxReceipt
 
+from eigentensor.chain.answers import NodeProvider
 from eigentensor.chain.contracts import abi, talking_to
 from eigentensor.chain.functions import Function, function_of
 from eigentensor.chain.header import encode_header
@@ -31,7 +32,7 @@ class Node:
     def __init__(self, network: Network, *, timeout: float = 10) -> None:
         self.network = network
         self.deployment = network.deployment
-        self.web3 = Web3(HTTPProvider(network.rpc_url, request_kwargs={"timeout": timeout}))
+        self.web3 = Web3(NodeProvider(network.rpc_url, timeout))
         # It asks for the chain's number twice before each view. `check` asks once, and what is signed names its chain.
         self.web3.middleware_onion.remove("validation")
         self._functions: dict[tuple[str, str], Function] = {}

@@ -65,14 +65,15 @@ def joining(s: Findings, goal: Goal, d: Deployment) -> tuple[Step, ...]:
     """What makes the owner an operator of the market that has what the goal says."""
     allocation = _allocation(s, goal, d)
     membership = _membership(s, d)
+    collateral = _collateral(s, goal, d)
     return (
         _operator(s, goal),
         _stake(s, goal, d),
         allocation,
         membership,
         _signer(s, goal, d),
-        _collateral(s, goal, d),
-        _seats(s, goal, (allocation, membership)),
+        collateral,
+        _seats(s, goal, (allocation, membership), collateral, d),
     )
 
 
@@ -161,13 +162,20 @@ def _collateral(s: Findings, goal: Goal, d: Deployment) -> Step:
     return _paying(s, Step(name, what, Status.TODO, calls), missing, d)
 
 
-def _seats(s: Findings, goal: Goal, before: tuple[Step, ...]) -> Step:
+def _seats(s: Findings, goal: Goal, before: tuple[Step, ...], collateral: Step, d: Deployment) -> Step:
     what = f"take {goal.seats} seats among the verifiers"
     if s.seats >= goal.seats:
         return Step("seats", what, Status.DONE)
     if s.lasting >= goal.seats * s.seat_stake:
-        call = Call("ServiceManager", "enlist", (s.owner, goal.seats - s.seats))
-        return Step("seats", what, Status.TODO, (call,))
+        deposits = (goal.seats - s.seats) * s.seat_deposit
+        if s.balance >= deposits:
+            return Step(
+                "seats", what, Status.TODO, (Call("ServiceManager", "enlist", (s.owner, goal.seats - s.seats)),)
+            )
+        if collateral.status is not Status.DONE:
+            return Step("seats", what, Status.WAITING, why="for the collateral")
+        why = f"their deposits take {_amount(d, deposits)} of its free balance in the market: have more collateral"
+        return Step("seats", what, Status.BLOCKED, why=why)
     first = next((step for step in before if step.status is not Status.DONE), None)
     if first is not None:
         return Step("seats", what, Status.WAITING, until=first.until, why=f"for the {first.name}")
@@ -195,9 +203,10 @@ def _departure(s: Findings, d: Deployment) -> Step:
 
 def _tasks(s: Findings, d: Deployment, unfinished: int) -> Step:
     name, what = "tasks", "end what was accepted and answered; its daemon must run until then"
-    if not s.locked and not s.collateral and not unfinished:
+    held = s.collateral - s.seats * s.seat_deposit
+    if not s.locked and not held and not unfinished:
         return Step(name, what, Status.DONE)
-    why = f"they hold {_amount(d, s.collateral)} of collateral and bonds, and {s.locked} shares of stake"
+    why = f"they hold {_amount(d, held)} of collateral and bonds, and {s.locked} shares of stake"
     return Step(name, what, Status.WAITING, until=s.locked_until, why=why)
 
 

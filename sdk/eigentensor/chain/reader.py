@@ -1,9 +1,10 @@
 """Reading a market: its tasks, checks, money and operators."""
 
+from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.games import Games
 from eigentensor.chain.order import Order
 from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
-from eigentensor.economics import Parameters
+from eigentensor.economics import Parameters, seat_deposit
 
 _SLASHING = 1  # EigenLayer's switch for slashes
 
@@ -19,7 +20,8 @@ class Reader(Games):
 
     def task_at(self, task: bytes) -> Task:
         executor, state, accepted_at, since, exec_, claim, *checks = self._call(self.market, "taskAt", task)
-        return Task(executor, State(state), accepted_at, since, exec_, bytes(claim), *checks)
+        with talking_to(self.network.rpc_url):
+            return Task(executor, State(state), accepted_at, since, exec_, bytes(claim), *checks)
 
     def deadline_of(self, task: bytes) -> int:
         """The last block of what the task waits for; anybody may `close` it afterwards. 0 if there is none."""
@@ -54,7 +56,8 @@ class Reader(Games):
 
     def answer_of(self, task: bytes, index: int) -> Answer:
         operator, stage, claim = self._call(self.market, "answerOf", task, index)
-        return Answer(str(operator), Stage(stage), bytes(claim))
+        with talking_to(self.network.rpc_url):
+            return Answer(str(operator), Stage(stage), bytes(claim))
 
     def answers_by(self, task: bytes) -> int:
         """The last block in which verifiers open their answers."""
@@ -78,8 +81,9 @@ class Reader(Games):
         return int(self._call(self.disputes, "openGames", task))
 
     def conviction_of(self, task: bytes) -> Conviction:
-        cause, winner, slashed = self._call(self.market, "convictionOf", task)
-        return Conviction(Cause(cause), str(winner), bool(slashed))
+        winner, cause, _, slashed, crowded = self._call(self.market, "convictionOf", task)
+        with talking_to(self.network.rpc_url):
+            return Conviction(Cause(cause), str(winner), bool(slashed), bool(crowded))
 
     # ---- Tokens, operators ----
 
@@ -196,6 +200,19 @@ class Reader(Games):
         """What the bounty of a slash will pay."""
         task, amount, beneficiaries = self._call(self.bounty, "noteOf", slash_id)
         return Note(bytes(task), int(amount), tuple(map(str, beneficiaries)))
+
+    def payable_from(self, slash_id: int) -> int:
+        """The first block in which the core lets the bounty of a slash be paid, unless it is paused; 0: at once."""
+        return int(self._call(self.bounty, "payableFrom", slash_id))
+
+    def covers_seats(self, operator: str) -> bool:
+        """Whether the operator's stake covers all its seats: otherwise none of them answers, and anybody may prune."""
+        return self.lasting_stake(operator) >= self.seats_of(operator) * self.seat_stake()
+
+    def held_of(self, account: str) -> int:
+        """Wei that tasks, answers and challenges hold of an account's balance: all but the deposits of its seats."""
+        deposits = self.seats_of(account) * seat_deposit(self.deployment.parameters)
+        return self.balance_of(account).collateral - deposits
 
     def operator_set(self) -> tuple[str, int]:
         """The market's operator set, as EigenLayer names it: service manager and number."""

@@ -23,17 +23,20 @@ from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825
 _GAS_OF_NOTHING = 21_000
+_RARELY = 4  # times the usual pause is the longest between two looks at the same head
 _LOOKS = 10  # for the receipt of what must be in the chain
 _HARMLESS = ("already", "known", "nonce too low", "underpriced", "less than block base fee")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A call of a contract: `name` for people, `data` for the contract."""
+    """A call of a contract: `name` for people, `data` for the contract. It takes at most `takes` wei of what the
+    account has in the market and in tokens."""
 
     name: str
     to: str
     data: bytes
+    takes: int = 0
 
     @property
     def key(self) -> str:
@@ -98,8 +101,7 @@ class Sender:
     def submit(self, message: Message, key: str | None = None) -> str:
         """Like `send`, but returns the intent's key when the transaction has left."""
         key = key or message.key
-        known = self._journal.get(key)
-        if known is not None and known.status in (Status.PENDING, Status.MINED) and self._settles(known):
+        if (known := self._sent(key)) is not None:
             self._offer(known)
             return key
         begun = self._begin(message, key)
@@ -113,10 +115,23 @@ class Sender:
             raise
         return key
 
+    def is_sent(self, message: Message, key: str | None = None) -> bool:
+        """Whether a message has left under this key, and can still get into the chain if it is not there."""
+        return self._sent(key or message.key) is not None
+
+    def in_flight(self) -> int:
+        """Wei that messages on their way may take, of all threads and processes that share the journal.
+
+        A message that gets into the chain while others are asked for more than this may be counted: never fewer.
+        """
+        waiting = [intent for intent in self._journal.pending() if intent.takes]
+        mined = self._reader.transaction_count(self.address)
+        return sum(intent.takes for intent in waiting if intent.nonce >= mined)
+
     def wait(self, key: str) -> Mined:
         """Waits for an intent that was submitted."""
         started = offered = time.monotonic()
-        looked = b""
+        looked, pause = b"", self._poll
         while True:
             intent = self._journal.get(key)
             if intent is None:
@@ -130,14 +145,15 @@ class Sender:
                     raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
                 self._fill(intent)
                 self._offer(intent)
-                looked, offered = head, now
+                looked, offered, pause = head, now, self._poll
             if now - started > self._deadline:
                 costly = "It may pay no more for gas than it offers: allow more in the settings. "
                 raise NotMined(
                     f"{intent.name} is not in the chain after {self._deadline:.0f} s",
                     fix=f"{costly if self.fees.capped else ''}The same command takes it up again.",
                 )
-            time.sleep(self._poll)
+            time.sleep(pause)
+            pause = min(_RARELY * self._poll, 1.3 * pause)  # several may wait for the same block on one machine
 
     def resume(self) -> None:
         """Offers everything that is pending to the chain again; to be called once after a start.
@@ -165,7 +181,7 @@ class Sender:
                 return begun  # another thread or process was faster
             # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
             nonce = self._journal.free_nonce(self._reader.transaction_count(self.address, "pending"))
-            self._journal.begin(key, message.name, nonce)
+            self._journal.begin(key, message.name, nonce, message.takes)
             self._sign(key, self._fields(nonce, message, min(int(gas * _GAS_MARGIN), _GAS_MOST)), fee)
         begun = self._journal.get(key)
         assert begun is not None
@@ -236,6 +252,12 @@ class Sender:
             if not any(text in str(error).lower() for text in _HARMLESS):
                 raise
 
+    def _sent(self, key: str) -> Intent | None:
+        known = self._journal.get(key)
+        if known is None or known.status not in (Status.PENDING, Status.MINED) or not self._settles(known):
+            return None
+        return known
+
     def _settles(self, intent: Intent) -> bool:
         """Whether one of the intent's transactions is, or can still get, into the chain; marks it lost if not."""
         if self._receipt(intent) is not None:
@@ -260,7 +282,8 @@ class Sender:
     def _conclude(self, intent: Intent, receipt: TxReceipt) -> Mined:
         if receipt["status"] == 1:
             self._journal.mark(intent.key, Status.MINED)
-            events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
+            with talking_to(self._reader.network.rpc_url):
+                events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
             return Mined(
                 bytes(receipt["transactionHash"]),
                 receipt["blockNumber"],

@@ -43,7 +43,8 @@ class Staker(Account):
         return self._send(self.manager, "setSigner", *arguments, once=once)
 
     def enlist(self, operator: str, count: int, *, once: str | None = None) -> Mined:
-        """Takes `count` more seats for the operator; its slashable stake must cover all that it has."""
+        """Takes `count` more seats for the operator; its slashable stake must cover all that it has, and its balance
+        in the market their deposits."""
         return self._send(self.manager, "enlist", self._address(operator), count, once=once)
 
     def leave(self, operator: str, *, once: str | None = None) -> Mined:
@@ -51,7 +52,7 @@ class Staker(Account):
         return self._send(self.manager, "leave", self._address(operator), once=once)
 
     def prune(self, operator: str, *, once: str | None = None) -> Mined:
-        """Takes the seats away that the operator's stake does not cover any more."""
+        """Takes the seats away that the operator's stake does not cover any more; their deposits are the account's."""
         return self._send(self.manager, "prune", self._address(operator), once=once)
 
     def unlock(self, task: bytes, operator: str) -> Mined:

@@ -7,6 +7,7 @@ from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.events import Event, Locked, OperatorLeft
 from eigentensor.chain.history import SPAN
 from eigentensor.chain.reader import Reader
+from eigentensor.economics import seat_deposit
 
 _NOBODY = "0x" + "00" * 20
 
@@ -54,6 +55,7 @@ class Findings:
     locked_until: int
     seats: int
     seat_stake: int
+    seat_deposit: int  # of its balance, for each seat
     lasting: int  # what stays slashable when all that was begun is through
 
 
@@ -107,6 +109,7 @@ class Survey(Reader):
             locked_until=self._locked_until(me, block) if locked else 0,
             seats=self.seats_of(me),
             seat_stake=self.seat_stake(),
+            seat_deposit=seat_deposit(d.parameters),
             lasting=self.lasting_stake(me) if is_member else 0,
         )
 
@@ -145,7 +148,7 @@ class Survey(Reader):
         """What an event of the allocation manager said; it has no topics to choose by."""
         with talking_to(self.network.rpc_url):
             logs = self.allocation_manager.events[event]().get_logs(from_block=start, to_block=stop)
-        return [log["args"] for log in logs]
+            return [log["args"] for log in logs]
 
     def _events_about(self, operator: str, first: int, last: int, *, second: bool) -> list[Event]:
         """Events of which the operator is the first argument that can be chosen by, or the second."""

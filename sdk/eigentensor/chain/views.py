@@ -74,21 +74,27 @@ class Answer:
 class Challenge:
     """A bond at stake in a game: the challenger's own (slot 0), or that of answer `slot - 1`.
 
-    `ended`: the game ended before the task did, or the bond was returned.
+    `ended`: the game ended before the task did, or the bond was returned. `crowded`: its challenger opened it while
+    others were open already that an executor has to bear for nothing.
     """
 
     challenger: str
     slot: int
     ended: bool
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Conviction:
-    """Why a task is Convicted, who won the deciding game (the zero address: nobody), and whether stake is slashed."""
+    """Why a task is Convicted, who won the deciding game (the zero address: nobody), and whether stake is slashed.
+
+    `crowded`: the executor let its clock run out in a crowded game, which proves nothing about its result.
+    """
 
     cause: Cause
     winner: str
     slashed: bool
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from collections import Counter
 
+from eigentensor.economics import GAMES
 from eigentensor.merkle import LEAF
 from eigentensor.program.codec import HEADER, split, to_bytes
-from eigentensor.program.cost import body_cost, depth, record_bytes
+from eigentensor.program.cost import body_cost, depth, game_work, record_bytes
 from eigentensor.program.model import Body, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, reductions
@@ -12,12 +13,17 @@ from eigentensor.program.structure import cone, reductions
 #: Evaluations of instructions that players make within their clocks by the reference: for an element, whose steps are
 #: taken one by one, and for all elements of a leaf.
 ELEMENT, WHOLE_LEAF = 1 << 23, 1 << 30
+#: Evaluations of ordinary instructions in a second that a player of games is expected to make, at least.
+RATE = 1 << 27
 #: Bytes of the largest witness: what fits a transaction beside the rest.
 MOST = 120_000
 
 
-def refuse(program: Program, repeat: int) -> str | None:
+def refuse(program: Program, repeat: int, clock: float | None = None) -> str | None:
     """Why a valid program, repeated so often, cannot be disputed; None if it can.
+
+    `clock` is what a player has for all its moves in one game, in seconds, if that is known: an executor must be able
+    to play `economics.GAMES` at once.
 
     Whoever posts or accepts it nevertheless raises NotDisputable: a client could not have a wrong result convicted, an
     operator could not defend a right one.
@@ -34,6 +40,8 @@ def refuse(program: Program, repeat: int) -> str | None:
         ):
             if count * each > most:
                 return f"{what} of body {number} takes {count * each:,} evaluations, at most {most:,} can be shown"
+    if clock is not None and (seconds := GAMES * game_work(program) / RATE) > clock:
+        return f"{GAMES} games at once take an executor {seconds:,.0f} s, its clock in each runs for {clock:,.0f} s"
     return None
 
 

@@ -1,11 +1,13 @@
 """What a task costs, what it puts at stake, and what that makes of everybody's wish to cheat.
 
-`terms` is what contracts compute, to the wei, and all that is offered here. `payoffs` are the predecessors' matrix,
-`situation` is one order in its world, `agents` who may take part in it, `expected` what each expects in closed form,
-`simulation` what happens to each in many tasks, `tuning` which terms give a wanted security.
+`terms` is what contracts compute, to the wei, `timing` what their windows leave to operators; both are offered here.
+`payoffs` are the predecessors' matrix, `situation` is one order in its world, `agents` who may take part in it,
+`expected` what each expects in closed form, `simulation` what happens to each in many tasks, `tuning` which terms give
+a wanted security.
 """
 
 from eigentensor.economics.terms import (
+    GAMES,
     WAD,
     Parameters,
     bond,
@@ -23,13 +25,15 @@ from eigentensor.economics.terms import (
     price,
     reveal_window,
     reward,
+    seat_deposit,
     seat_of,
     seed_block,
     stake,
 )
+from eigentensor.economics.timing import LEAST_EXEC, LEAST_RESERVE, RESERVE, outage, reserve
 
 __all__ = [
-    "WAD", "Parameters", "bond", "bond_share", "challenge_window", "check_fee_bound", "check_window", "clock",
-    "collateral", "detection", "escrow", "is_drawn", "lifetime", "penalty", "price", "reveal_window", "reward",
-    "seat_of", "seed_block", "stake",
+    "GAMES", "LEAST_EXEC", "LEAST_RESERVE", "RESERVE", "WAD", "Parameters", "bond", "bond_share", "challenge_window",
+    "check_fee_bound", "check_window", "clock", "collateral", "detection", "escrow", "is_drawn", "lifetime", "outage",
+    "penalty", "price", "reserve", "reveal_window", "reward", "seat_deposit", "seat_of", "seed_block", "stake",
 ]  # fmt: skip

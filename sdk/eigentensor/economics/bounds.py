@@ -33,11 +33,11 @@ def break_even(x: Situation, agent: Agent, of: Quantity, low: float, high: float
     return root(at, low, high)
 
 
-def break_even_fraud(x: Situation) -> float:
-    """Which part of all results must be wrong before watching pays by itself: (C) / (W + (1 − b)s − gas). Above 1: it
-    never does."""
+def break_even_fraud(x: Situation, laundered: float = 0.0) -> float:
+    """Which part of all results must be wrong before watching pays by itself: C / ((1 − q)(W + (1 − b)s) − gas). Above
+    1: it never does. `laundered`, q: the part of the liars that a friend's challenge convicts before the watcher's."""
     e = Expectation(x, 0.0)
-    won = e.m.W + e.half - GAS_CHALLENGE * x.gas_price
+    won = (1 - laundered) * (e.m.W + e.half) - GAS_CHALLENGE * x.gas_price
     return x.cost / won if won > 0 else float("inf")
 
 

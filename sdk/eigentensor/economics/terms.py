@@ -11,6 +11,8 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 WAD = 10**18
+#: Games about one result that its executor must be able to answer at the same time, each within its clock.
+GAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,11 @@ def collateral(p: Parameters, price_: int, verifiers: int, check_fee: int) -> in
 def bond(p: Parameters, price_: int) -> int:
     """B: what a challenger deposits, and a verifier with each answer."""
     return -(-11 * bond_share(p, price_) // 10)
+
+
+def seat_deposit(p: Parameters) -> int:
+    """What each living seat holds of its operator's balance, for whoever prunes it."""
+    return p.g_chk
 
 
 def bond_share(p: Parameters, price_: int) -> int:

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from eigentensor.graph.moves import axes_of, broadcast, common_shape, permute, reshape
-from eigentensor.graph.node import Form, Node, node
+from eigentensor.graph.node import Form, Node, counter, node
 from eigentensor.graph.types import literal, name, number, promoted, refused, scalar_type
 from eigentensor.program.ops import DType, Op
 from eigentensor.program.signatures import UNIFORM
@@ -49,6 +49,20 @@ def at_most(a: Any, b: Any) -> Node:
     if not first.dtype.is_float:
         return is_false(node(Op.CMPLT, second, first))
     return node(Op.OR, node(Op.CMPLT, first, second), node(Op.CMPEQ, first, second))
+
+
+def triangle(x: Node, lowest: int | None, highest: int | None) -> Node:
+    """x where the column less the row, of the last two axes, is within these bounds; zeros elsewhere."""
+    rank = len(x.shape)
+    if rank < 2:
+        raise refused(f"{x.shape} has no diagonals", "Give a tensor with at least two axes.")
+    rows, columns = counter(x.shape, rank - 2), counter(x.shape, rank - 1)
+    for bound, first, second in ((lowest, columns, rows), (highest, rows, columns)):
+        if bound is not None:
+            offset = bound if bound is lowest else -bound
+            is_out = binary(Op.CMPLT, binary(Op.SUB, first, second), offset)
+            x = node(Op.WHERE, is_out, number(0, x.dtype, x.shape), x)
+    return x
 
 
 def divide(a: Any, b: Any) -> Node:

@@ -75,6 +75,30 @@ def shrink(x: Node, bounds: Sequence[tuple[int, int]]) -> Node:
     return x if tuple(bounds) == whole else node(Form.SHRINK, x, arg=tuple(bounds))
 
 
+def repeat(x: Node, count: int, axis: int) -> Node:
+    """Each part along an axis so often in a row."""
+    before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    _refuse_negative(count)
+    several = broadcast(reshape(x, (*before, extent, 1, *after)), (*before, extent, count, *after))
+    return reshape(several, (*before, extent * count, *after))
+
+
+def tile(x: Node, counts: Sequence[int]) -> Node:
+    """The whole so often along each axis, counted from the last."""
+    _refuse_negative(*counts)
+    rank = max(len(counts), len(x.shape))
+    shape = (1,) * (rank - len(x.shape)) + x.shape
+    times = (1,) * (rank - len(counts)) + tuple(counts)
+    apart = reshape(x, [e for extent in shape for e in (1, extent)])
+    several = broadcast(apart, tuple(e for pair in zip(times, shape, strict=True) for e in pair))
+    return reshape(several, [count * extent for count, extent in zip(times, shape, strict=True)])
+
+
+def _refuse_negative(*counts: int) -> None:
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        raise refused(f"{', '.join(map(str, counts))} times", "Give numbers that are not negative.")
+
+
 def concat(parts: Sequence[Node], axis: int) -> Node:
     """The parts one after the other along an axis; they have one type already."""
     axis = axis_of(axis, len(parts[0].shape))

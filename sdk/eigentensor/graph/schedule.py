@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eigentensor.graph.node import Form, Node, is_bounded, is_single, walk
 from eigentensor.graph.places import Place, operands, own
 from eigentensor.lowering.kernel import fresh_axis
-from eigentensor.lowering.spans import is_long
+from eigentensor.lowering.spans import shape
 from eigentensor.program.expression import Axis
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 
@@ -103,7 +103,7 @@ def _is_fused(n: Node, place: Place) -> bool:
     """Whether a reduction is computed where it is used: once for each element, and cut into spans as it would be."""
     terms = n.src[0].elements // n.elements
     is_cut = n.dtype.is_float and not is_bounded(n)
-    alike = not is_cut or is_long(terms, place.evaluations) == is_long(terms, n.elements)
+    alike = not is_cut or shape(terms, place.evaluations) == shape(terms, n.elements)
     return place.whole and place.evaluations <= n.elements and alike
 
 

@@ -156,6 +156,28 @@ class Tensor:
         inside = Tensor(moves.pad(number(True, DType.BOOL, self.shape), widths))
         return where(inside, padded, value)
 
+    def repeat(self, count: int, axis: int | None = None) -> "Tensor":
+        """Each element, or each part along an axis, so often in a row; without an axis of the flat tensor."""
+        if axis is None:
+            return self.reshape(-1).repeat(count, 0)
+        return Tensor(moves.repeat(self.node, count, moves.axis_of(axis, self.ndim)))
+
+    def tile(self, *counts: int | Sequence[int]) -> "Tensor":
+        """The whole so often along each axis; the counts are those of the last axes, or new axes come first."""
+        return Tensor(moves.tile(self.node, _spread(counts)))
+
+    def tril(self, k: int = 0) -> "Tensor":
+        """Zeros above the k-th diagonal of the last two axes."""
+        return Tensor(of.triangle(self.node, None, k))
+
+    def triu(self, k: int = 0) -> "Tensor":
+        """Zeros below the k-th diagonal of the last two axes."""
+        return Tensor(of.triangle(self.node, k, None))
+
+    def fill(self, value: float) -> "Tensor":
+        """The value in this shape and type. NumPy's array is changed; a tensor never is."""
+        return Tensor(number(unwrapped(value), self.dtype, self.shape))
+
     def flip(self, axis: Axes = None) -> "Tensor":
         return Tensor(node(Form.FLIP, self.node, arg=moves.axes_of(axis, self.ndim)))
 
@@ -258,7 +280,7 @@ class Tensor:
 
     def softmax(self, axis: int = -1) -> "Tensor":
         power = (self - self.max(axis, keepdims=True)).exp()
-        return power * power.sum(axis, keepdims=True).reciprocal()
+        return power / power.sum(axis, keepdims=True)
 
     def log_softmax(self, axis: int = -1) -> "Tensor":
         below = self - self.max(axis, keepdims=True)
@@ -266,7 +288,7 @@ class Tensor:
 
     def layernorm(self, axis: Axes = -1, eps: float = 1e-5) -> "Tensor":
         centred = self - self.mean(axis, keepdims=True)
-        return centred * ((centred * centred).mean(axis, keepdims=True) + eps).rsqrt()
+        return centred / ((centred * centred).mean(axis, keepdims=True) + eps).sqrt()
 
 
 def _spread(values: tuple[Any, ...]) -> Sequence[int]:

@@ -1,7 +1,5 @@
 """What a node must be: the shapes, types and arguments that each operation takes."""
 
-from math import prod
-
 from eigentensor.graph.node import Form, Node, walk
 from eigentensor.lowering import functions
 from eigentensor.lowering.graph_program import CONSTANT_BYTES
@@ -22,7 +20,7 @@ def breach(n: Node) -> str:
     """What is wrong with a node whose operands are valid; empty if nothing is."""
     if not all(type(e) is int for e in n.shape):
         return "extents are whole numbers"
-    if len(n.shape) > AXES or min(n.shape, default=0) < 0 or prod(n.shape) > limits.ELEMENTS:
+    if len(n.shape) > AXES or min(n.shape, default=0) < 0 or limits.volume(n.shape) > limits.ELEMENTS:
         return f"shape {n.shape} has too many axes or elements"
     wanted = 2 if n.op is Form.GATHER or (n.op is Form.FUNCTION and n.arg == "power") else 1
     wanted = 0 if n.op in _LEAVES else wanted if isinstance(n.op, Form) else ARITY[n.op]

@@ -11,8 +11,8 @@ from eigentensor.lowering.limits import guard, lowered, split
 from eigentensor.lowering.passes import arrays, tidy, unnest
 from eigentensor.lowering.spans import cut
 from eigentensor.program.assemble import assemble
-from eigentensor.program.expression import Array
-from eigentensor.program.model import Buffer, Kind, Program, Variable
+from eigentensor.program.expression import Array, Named
+from eigentensor.program.model import Bounds, Buffer, Kind, Program, Variable
 from eigentensor.program.ops import Op
 
 
@@ -40,12 +40,23 @@ def build(draft: Draft) -> Program:
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
     calls = [(part.result.key, lowered(part)) for kernel in kernels for part in _admitted(kernel)]
+    require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
     try:
         return assemble(calls, externals, named, draft.variables)
     except RuleError as error:
-        raise CaptureError(f"no valid program: {error.what}", fix=error.fix) from error
+        fix = error.fix or "keep to the limits of the format, which sdk/README.md has"
+        raise CaptureError(f"no valid program: {error.what}", fix=fix) from error
+
+
+def require_known(used: Iterable[Named], variables: Iterable[Variable]) -> None:
+    """Raises CaptureError for a variable that is used and is none of the program's."""
+    own = {Named(v.name, Bounds(v.minimum, v.maximum)) for v in variables}
+    for name, bounds in used:
+        if (name, bounds) not in own:
+            what = f"the variable {name!r} from {bounds.minimum} to {bounds.maximum} is none of this graph"
+            raise CaptureError(what, fix="use variables that the graph's own context, or `variables`, made")
 
 
 def _admitted(kernel: Kernel) -> Iterable[Kernel]:

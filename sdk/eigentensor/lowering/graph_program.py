@@ -18,11 +18,15 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphProgram:
-    """A program with the data that its author already has: weights, and the first values of its states."""
+    """A program with the data that its author already has: weights, and the first values of its states.
+
+    `cast` says what was float64 and is float32, where its author asked for that.
+    """
 
     program: Program
     weights: Mapping[str, Values] = field(default_factory=dict)
     states: Mapping[str, Values] = field(default_factory=dict)
+    cast: tuple[str, ...] = ()
 
     @property
     def uuid(self) -> str:

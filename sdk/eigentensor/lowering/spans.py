@@ -1,9 +1,12 @@
-"""Long float reductions with few results, cut into spans: 16 lanes of at most 64 terms each, then the next level.
+"""Long float reductions, cut into spans whose partial results a second reduction takes up in order.
 
-The cut follows from shapes alone, never from a device, so that whoever owns a subtree of it gets the same bits.
+With many results a span is a run of consecutive terms, and the partial results of one span stand side by side, as the
+results do. With few there is nothing to fill vectors with, so a span is 16 lanes of at most 64 terms each. The cut
+follows from shapes alone, never from a device, so that whoever owns a subtree of it gets the same bits.
 """
 
 from math import prod
+from typing import NamedTuple
 
 from eigentensor.lowering.affine import simplify
 from eigentensor.lowering.constants import identity
@@ -12,67 +15,100 @@ from eigentensor.lowering.passes import free_axes, guarded, in_order, rename, re
 from eigentensor.program.expression import Axis, Node, binary, counter, factors, load, reduction, walk
 from eigentensor.program.ops import REDUCTIONS, Op
 
-LANES = 16
-TERMS = 64
+LANES = 16  # of a span, where results are few
+TERMS = 64  # of a lane of a span, at most
+RUN = 2048  # terms of a span without lanes, at most
 SHORT = 256  # fewer terms are one chain
 LONG = 4096  # more terms are always cut; fewer only if there are fewer results than this
 _CUT = (Op.REDUCE_ADD, Op.REDUCE_MUL, Op.REDUCE_MULACC)
 
 
-def is_long(terms: int, results: int) -> bool:
-    """Whether a float reduction of so many terms with so many results is cut."""
-    return terms > LONG or (terms >= SHORT and results < LONG)
+class Cut(NamedTuple):
+    """A power of two of spans; each has so many lanes, and each lane takes so many terms. The last ones are padded."""
+
+    spans: int
+    lanes: int
+    terms: int
 
 
-def shape(terms: int) -> tuple[int, int]:
-    """(spans per lane, terms of a span): a power of two of spans, of equal length, the last ones padded."""
-    spans = 1 << max(0, (-(-terms // (LANES * TERMS)) - 1).bit_length())
-    return spans, -(-terms // (LANES * spans))
+def shape(terms: int, results: int) -> Cut | None:
+    """How a float reduction of so many terms with so many results is cut; None if it is one chain."""
+    if terms <= (LONG if results >= LONG else SHORT - 1):
+        return None
+    lanes, most = (1, RUN) if results >= LONG else (LANES, TERMS)
+    spans = 1 << (-(-terms // (lanes * most)) - 1).bit_length()
+    return Cut(spans, lanes, -(-terms // (lanes * spans)))
 
 
 def cut(kernel: Kernel) -> list[Kernel]:
     """The kernels that compute the same with no long float reduction; partial results come first."""
     made: list[Kernel] = []
     while (found := _longest(kernel.value)) is not None:
-        inner = [n for n in walk(*factors(found)) if n.op in REDUCTIONS]
+        n, by = found
+        inner = [below for below in walk(*factors(n)) if below.op in REDUCTIONS]
         if inner:
             first, kernel = take_out(inner[-1], kernel)
         else:
-            first, combined = _level(found, kernel)
-            kernel = replace(kernel, found, combined)
+            first, combined = _level(n, by, kernel)
+            kernel = replace(kernel, n, combined)
         made.append(first)
     return [*made, kernel]
 
 
-def _longest(value: Node) -> Node | None:
+def _longest(value: Node) -> tuple[Node, Cut] | None:
     free = free_axes(value)
     for n in walk(value):
         if n.op in _CUT and n.dtype.is_float and all(s.op is Op.CONST for s in n.src[: len(n.arg)]):
-            results = prod(axis.extent for axis in free[n])
-            if is_long(prod(axis.extent for axis in n.arg), results):
-                return n
+            found = shape(prod(axis.extent for axis in n.arg), prod(axis.extent for axis in free[n]))
+            if found is not None:
+                return n, found
     return None
 
 
-def _level(n: Node, kernel: Kernel) -> tuple[Kernel, Node]:
+def _level(n: Node, by: Cut, kernel: Kernel) -> tuple[Kernel, Node]:
     """A kernel for the spans of a reduction, and the reduction over their results."""
-    axes: tuple[Axis, ...] = n.arg
-    terms = prod(axis.extent for axis in axes)
-    spans, length = shape(terms)
     outer = in_order(kernel, free_axes(n)[n])
-    span, lane, step = fresh_axis(spans), fresh_axis(LANES), fresh_axis(length, is_reduce=True)
-    term = add(scaled(add(scaled(counter(span), length), counter(step)), LANES), counter(lane))
-    inputs = [simplify(substitute(f, dict(_counters(axes, term)))) for f in factors(n)]
-    if spans * length * LANES > terms:
+    results = prod(axis.extent for axis in outer)
+    span = fresh_axis(by.spans)
+    array = fresh_array(n.dtype, results * by.spans * by.lanes)
+    own = {axis: fresh_axis(axis.extent) for axis in outer}
+    rest = fresh_axis(by.spans * by.lanes, is_reduce=True)
+    if by.lanes > 1:
+        lane = fresh_axis(by.lanes)
+        axes = (*own.values(), *((span,) if by.spans > 1 else ()), lane)
+        element = add(scaled(flat(outer), rest.extent), counter(rest))
+        value = _terms(n, by, counter(span), counter(lane))
+    else:
+        axes = (span, *own.values())
+        element = add(scaled(counter(rest), results), flat(outer))
+        value = _split(n, by, span) or _terms(n, by, counter(span), index(0))
+    combine = Op.REDUCE_MUL if n.op is Op.REDUCE_MUL else Op.REDUCE_ADD
+    return Kernel(array, axes, rename(value, own), kernel.origin), reduction(combine, (rest,), load(array, element))
+
+
+def _split(n: Node, by: Cut, span: Axis) -> Node | None:
+    """The reduction over one span, if spans are equal parts of the outermost axis."""
+    first, *inner = n.arg
+    if first.extent % by.spans:
+        return None
+    step = fresh_axis(first.extent // by.spans, is_reduce=True)
+    place = scaled(counter(span), step.extent)
+    is_one = step.extent == 1
+    changes = {counter(first): place if is_one else add(place, counter(step))}
+    inputs = [simplify(substitute(f, changes)) for f in factors(n)]
+    return reduction(n.op, (*(() if is_one else (step,)), *inner), *inputs)
+
+
+def _terms(n: Node, by: Cut, span: Node, lane: Node) -> Node:
+    """The reduction over one lane of one span: its axes as one."""
+    step = fresh_axis(by.terms, is_reduce=True)
+    term = add(scaled(add(scaled(span, by.terms), counter(step)), by.lanes), lane)
+    inputs = [simplify(substitute(f, dict(_counters(n.arg, term)))) for f in factors(n)]
+    terms = prod(axis.extent for axis in n.arg)
+    if by.spans * by.terms * by.lanes > terms:
         inside = less(term, index(terms))
         inputs = [_padded(f, inside, n.op) for f in inputs]
-    own = {axis: fresh_axis(axis.extent) for axis in outer}
-    value = rename(reduction(n.op, (step,), *inputs), own)
-    array = fresh_array(n.dtype, prod(a.extent for a in outer) * spans * LANES)
-    partial = Kernel(array, (*own.values(), *((span,) if spans > 1 else ()), lane), value, kernel.origin)
-    rest = fresh_axis(spans * LANES, is_reduce=True)
-    combine = Op.REDUCE_MUL if n.op is Op.REDUCE_MUL else Op.REDUCE_ADD
-    return partial, reduction(combine, (rest,), load(array, add(scaled(flat(outer), rest.extent), counter(rest))))
+    return reduction(n.op, (step,), *inputs)
 
 
 def _counters(axes: tuple[Axis, ...], term: Node) -> list[tuple[Node, Node]]:

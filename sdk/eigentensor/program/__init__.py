@@ -19,6 +19,7 @@ from eigentensor.program.model import (
 )
 from eigentensor.program.ops import DType, Op
 from eigentensor.program.validity import check
+from eigentensor.program.written import from_json, to_json
 
 __all__ = [
     "Body",
@@ -43,5 +44,7 @@ __all__ = [
     "costs",
     "decode",
     "encode",
+    "from_json",
     "iteration_values",
+    "to_json",
 ]

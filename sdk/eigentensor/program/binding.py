@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,25 @@ def bind(
     ]
 
 
+def shaped(
+    program: Program, found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Elements of some tensors, which are named by a root that has no shapes, in the program's shapes.
+
+    Raises BindingError for a name that the program does not have, another dtype, another number of elements.
+    """
+    expected = {b.name: (b.dtype, b.shape) for b in program.buffers if b.role is not Role.CONSTANT}
+    return _shaped(expected, found)
+
+
+def shaped_results(
+    program: Program, kind: Kind, found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The same of outputs, or of new states."""
+    results = [r for r in program.results if r.kind is kind]
+    return _shaped({r.name: (program.parameter(r.buffer).dtype, r.shape) for r in results}, found)
+
+
 def iteration_values(program: Program, variables: Mapping[str, int], iteration: int = 0) -> tuple[int, ...]:
     """The values of the program's variables, in order, in one iteration of a repeat."""
     return tuple(variables[v.name] + iteration * v.stride for v in program.variables)
@@ -55,6 +75,20 @@ def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]]) -> Result
         return {r.name: buffers[r.buffer].reshape(r.shape) for r in program.results if r.kind is kind}
 
     return Results(of(Kind.OUTPUT), of(Kind.STATE))
+
+
+def _shaped(
+    expected: Mapping[str, tuple[DType, tuple[int, ...]]], found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    _check_names("tensor", {name: expected[name] for name in found if name in expected}, found)
+    for name, (given, flat) in found.items():
+        dtype, shape = expected[name]
+        if (given, flat.size) != (dtype, prod(shape)):
+            raise BindingError(
+                f"tensor {name!r}: expected {prod(shape)} elements of {dtype.name.lower()}, "
+                f"given {flat.size} of {given.name.lower()}"
+            )
+    return {name: flat.reshape(expected[name][1]) for name, (_, flat) in found.items()}
 
 
 def _check_names(what: str, expected: Mapping[str, object], given: Mapping[str, object]) -> None:

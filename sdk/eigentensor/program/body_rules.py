@@ -59,6 +59,8 @@ def _limits(body: Body) -> Iterator[Breach]:
     for n, extent in enumerate(body.output_ranges):
         if not 0 <= extent < 1 << 32:
             yield f"output range {n}", f"extent {extent} does not fit 32 bits"
+    if limits.volume(body.output_ranges) > limits.ELEMENTS:
+        yield "", f"output ranges {body.output_ranges} exceed {limits.ELEMENTS} without their zeros"
 
 
 @rule(BODY_RULES, "operands", "An instruction takes values of instructions before it, and names only what there is.")

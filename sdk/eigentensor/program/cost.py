@@ -5,12 +5,21 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from eigentensor.numerics.dtypes import DType
 from eigentensor.program.bounds import prove
-from eigentensor.program.model import Body, Parameter, Program, Role
+from eigentensor.program.model import Body, Instruction, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, extents_of, reductions
 
 LEAF = 1024
+#: How many times a player computes an element from the start, to know its accumulators at 64 borders.
+BORDERS = 33
+#: What evaluations of some instructions are worth, in ordinary ones: processors do them lane by lane, or wait for them.
+DIVISION, ROOT, HALF, GATHER = 8, 2, 4, 128
+#: Bytes of a tensor that a core's own cache holds: elements of a larger one are waited for where others say which.
+NEAR = 1 << 20
+DIVISIONS = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
+HALVES, WIDE = frozenset({DType.FLOAT16, DType.BFLOAT16}), frozenset({DType.INT64, DType.UINT64})
 #: Levels charged for opening a record under the program root.
 RECORD_LEVELS = 24
 
@@ -26,10 +35,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BodyCost:
-    """`evaluations`: instructions evaluated to compute the whole result, at the largest values of the variables."""
+    """`evaluations`: instructions evaluated to compute the whole result, at the largest values of the variables.
+
+    `work` are the same in ordinary instructions.
+    """
 
     steps: tuple[Step, ...]
     evaluations: int
+    work: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +62,37 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one execution of a task takes: instruction evaluations and bytes of memory, repeats included."""
+    """What one execution of a task takes: ordinary instruction evaluations and bytes of memory, repeats included.
+
+    And what a game about its result takes: evaluations that a player makes beside executing it again, bytes that its
+    calls write.
+    """
 
     operations: int
     memory: int
+    game: int = 0
+    written: int = 0
 
 
 def needs_of(program: Program, repeat: int) -> Needs:
-    cost = costs(program)
-    return Needs(cost.evaluations * repeat, cost.all_bytes)
+    written = sum(_bytes(program.bodies[call.body].parameters[0]) for call in program.calls)
+    return Needs(work(program) * repeat, costs(program).all_bytes, game_work(program), written * repeat)
+
+
+def work(program: Program) -> int:
+    """The evaluations of one iteration in ordinary instructions."""
+    return sum(body_cost(program.bodies[call.body]).work for call in program.calls)
+
+
+def game_work(program: Program) -> int:
+    """What a player evaluates for one game at most, in ordinary instructions: the reductions of the elements of a leaf,
+    and the accumulators of one of them."""
+    return max((_shown(body) for body in program.bodies if body.reductions), default=0)
+
+
+def _shown(body: Body) -> int:
+    dtype, elements = body.parameters[0]
+    return body_cost(body).work // max(1, elements) * (min(elements, LEAF // dtype.size) + BORDERS)
 
 
 def costs(program: Program) -> Cost:
@@ -104,13 +139,39 @@ def body_cost(body: Body) -> BodyCost:
     most: dict[int, list[int]] = {}
     for r, (_, largest) in zip(body.reduce_ranges, prove(body).extents, strict=True):
         most.setdefault(r.reduction, []).append(largest)
-    steps, evaluations = [], 0
+    steps, evaluations, worth, weights = [], 0, 0, _weights(body)
     for k, values in roots:
         step = _judge(body, k, values)
         count = 1 if k is None else prod(most[k])
         steps.append(step)
         evaluations += count * step.instructions
-    return BodyCost(tuple(steps), body.parameters[0].elements * evaluations)
+        worth += count * (step.instructions + sum(weights[n] - 1 for n in cone(body, values)))
+    elements = body.parameters[0].elements
+    return BodyCost(tuple(steps), elements * evaluations, elements * worth)
+
+
+def _weights(body: Body) -> list[int]:
+    """What an evaluation of each instruction is worth."""
+    chosen, found = list[bool](), list[int]()  # whether a value depends on what was loaded
+    for i in body.instructions:
+        chosen.append(i.op is Op.LOAD or any(chosen[v] for v in i.values))
+        found.append(_weight(body, i, chosen))
+    return found
+
+
+def _weight(body: Body, i: Instruction, chosen: list[bool]) -> int:
+    if i.op in DIVISIONS:
+        return 1 if body.instructions[i.b].op is Op.CONST else DIVISION
+    if i.op is Op.LOAD:
+        return GATHER if chosen[i.b] and _bytes(body.parameters[i.a]) > NEAR else 1
+    if i.op is Op.CAST:
+        types = body.instructions[i.a].dtype, i.dtype
+        if DType.BFLOAT16 in types and WIDE & set(types):
+            return DIVISION
+        return HALF if HALVES & set(types) and not all(dtype.is_float for dtype in types) else 1
+    if i.op in (Op.MAX, Op.MIN):
+        return HALF if i.dtype in HALVES else 1
+    return ROOT if i.op is Op.SQRT else 1
 
 
 def _judge(body: Body, reduction: int | None, roots: tuple[int, ...]) -> Step:

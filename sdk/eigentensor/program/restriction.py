@@ -2,19 +2,35 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 from eigentensor.program.bounds import prove
 from eigentensor.program.boxes import Shape
 from eigentensor.program.cost import body_cost
-from eigentensor.program.expression import Array, Axis, Lowered, Named, Node, binary, const, counter, node, to_body
+from eigentensor.program.expression import (
+    Array,
+    Axis,
+    Lowered,
+    Named,
+    Node,
+    binary,
+    const,
+    counter,
+    factors,
+    node,
+    to_body,
+)
 from eigentensor.program.model import Body, Bounds, Buffer, Call, Kind, Program, Result, Role, Variable
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
-from eigentensor.program.structure import extents_of, operands
+from eigentensor.program.structure import extents_of, operands, reductions
+
+STEPS = "steps"
 
 
 class Restricted(NamedTuple):
-    """A valid program of one call, whose result is `output`.
+    """A program of one call, whose result is `output`, or of several calls of one body. It is valid, if its loads can
+    still be proven to stay inside.
 
     Its inputs are what `parameters` of the body that was restricted are called with. Its variables are, in order, those
     of that body by number, or where a loop begins: -1 - loop. `evaluations` are those of instructions.
@@ -32,6 +48,35 @@ def restrict(body: Body, extents: Shape) -> Restricted:
     loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
     value = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})[-1]
     return _alone(to_body(value, tuple(loop.axis for loop in loops)))
+
+
+@lru_cache(maxsize=1024)
+def reduced(body: Body, reduction: int, extents: Shape) -> Restricted:
+    """What a reduction of a valid body gives for the elements in a box of these extents, wherever it begins."""
+    loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
+    nodes = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})
+    return _alone(to_body(nodes[reductions(body)[reduction]], tuple(loop.axis for loop in loops)))
+
+
+@lru_cache(maxsize=1024)
+def prefixes(body: Body, reduction: int, trips: Shape, count: int) -> Restricted:
+    """The accumulators of a reduction of a valid body for one element, after up to 56 different numbers of steps.
+
+    Its loops make so many `trips`, at least one each. Output `00`, `01`, … is what it is after as many steps as the
+    program's variable `steps00`, `steps01`, … says.
+    """
+    outputs, length = len(body.output_ranges), prod(trips)
+    own = [outputs + n for n, r in enumerate(body.reduce_ranges) if r.reduction == reduction]
+    flat = Axis(own[0], length, is_reduce=True)
+    counters = {number: _Loop(number, 1, whole).counter for number, whole in enumerate(body.output_ranges)}
+    rest, inner = counter(flat), length
+    for number, extent in zip(own, trips, strict=True):
+        inner //= extent
+        counters[number] = binary(Op.FLOORDIV, rest, const(DType.INDEX, inner)) if inner > 1 else rest
+        rest = binary(Op.FLOORMOD, rest, const(DType.INDEX, inner)) if inner > 1 else const(DType.INDEX, 0)
+    value = _nodes(body, counters)[reductions(body)[reduction]]
+    steps = node(Op.VAR, DType.INDEX, arg=Named(STEPS, Bounds(0, length)))
+    return _alone(to_body(node(value.op, value.dtype, steps, *factors(value), arg=(flat,)), ()), count)
 
 
 class Product(NamedTuple):
@@ -121,15 +166,21 @@ def _nodes(body: Body, counters: Mapping[int, Node]) -> list[Node]:
     return found
 
 
-def _alone(lowered: Lowered) -> Restricted:
-    body = lowered.body
+def _alone(lowered: Lowered, copies: int | None = None) -> Restricted:
+    """One call of a body; or so many, each of which has the variable `steps` for itself."""
+    body, of = lowered.body, lowered.variables
     buffers = tuple(Buffer(Role.INPUT, a.dtype, (a.elements,), f"{n:02}") for n, a in enumerate(lowered.arrays))
-    variables = tuple(Variable(f"{n:02}", *v.bounds) for n, v in enumerate(lowered.variables))
-    call = Call(0, tuple(range(len(buffers))), tuple(range(len(variables))))
-    result = Result(Kind.OUTPUT, "output", len(buffers), body.output_ranges)
-    program = Program(variables, buffers, (body,), (call,), (result,))
+    shared = [v for v in of if v.name != STEPS]
+    variables = [Variable(f"{n:02}", *v.bounds) for n, v in enumerate(shared)]
+    variables += [Variable(f"{STEPS}{n:02}", *v.bounds) for n in range(copies or 0) for v in of if v.name == STEPS]
+    numbers = [[shared.index(v) if v.name != STEPS else len(shared) + n for v in of] for n in range(copies or 1)]
+    calls = tuple(Call(0, tuple(range(len(buffers))), tuple(bound)) for bound in numbers)
+    names = ["output"] if copies is None else [f"{n:02}" for n in range(copies)]
+    results = tuple(Result(Kind.OUTPUT, name, len(buffers) + n, body.output_ranges) for n, name in enumerate(names))
+    program = Program(tuple(variables), buffers, (body,), calls, results)
     parameters = tuple(int(str(array.key)) for array in lowered.arrays)
-    return Restricted(program, parameters, tuple(int(v.name) for v in lowered.variables), body_cost(body).evaluations)
+    evaluations = len(calls) * body_cost(body).evaluations
+    return Restricted(program, parameters, tuple(int(v.name) for v in shared), evaluations)
 
 
 def _below(body: Body, root: int) -> set[int]:

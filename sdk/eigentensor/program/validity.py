@@ -60,8 +60,8 @@ def _limits(program: Program) -> Iterator[Breach]:
     for where, shape in shapes:
         if len(shape) > limits.DIMENSIONS:
             yield where, f"{len(shape)} dimensions, at most {limits.DIMENSIONS} are allowed"
-        if not all(0 <= extent < 1 << 32 for extent in shape) or prod(shape) > limits.ELEMENTS:
-            yield where, f"shape {shape} has more than {limits.ELEMENTS} elements or an extent beyond 32 bits"
+        if not all(0 <= extent < 1 << 32 for extent in shape) or limits.volume(shape) > limits.ELEMENTS:
+            yield where, f"shape {shape}: an extent beyond 32 bits, or {limits.ELEMENTS} exceeded without its zeros"
     for n, b in enumerate(program.buffers):
         size = 4 + 4 * len(b.shape) + len(b.name.encode("utf-8", "replace")) + len(b.data)
         if size > limits.RECORD_BYTES:

@@ -8,9 +8,10 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -76,11 +77,18 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], sc
     return [*command, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-def run(front: Sequence[str], seconds: float, command: Sequence[str], text: bytes = b"") -> Ended:
-    """Runs a command to its end, or until the clock says so. Nothing of it stays."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(text)
-        given.seek(0)
+def run(front: Sequence[str], seconds: float, command: Sequence[str], text: bytes | None = None) -> Ended:
+    """Runs a command to its end, or until the clock says so. Nothing of it stays. Its standard input is the text, or
+    else a pipe that closes when this process ends, however it ends: `confine.tie` makes that the command's end."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, ExitStack() as held:
+        if text is None:
+            read, write = os.pipe()
+            given: IO[bytes] = held.enter_context(os.fdopen(read, "rb"))
+            held.enter_context(os.fdopen(write, "wb"))
+        else:
+            given = held.enter_context(tempfile.TemporaryFile())
+            given.write(text)
+            given.seek(0)
         process = subprocess.Popen([*front, *command], stdin=given, stdout=out, stderr=err, start_new_session=True)
         code: int | None = None
         try:

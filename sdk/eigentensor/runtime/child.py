@@ -7,12 +7,15 @@ FOLDER holds job.json, the program and its tensors; what is wanted is written in
 import json
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from eigentensor import hashing
 from eigentensor.cache import Cache
 from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.program.binding import shaped
 from eigentensor.program.codec import decode
 from eigentensor.runtime import confine
 from eigentensor.runtime import toolchain as toolchains
@@ -22,23 +25,19 @@ from eigentensor.runtime.gridded import Gridded
 from eigentensor.runtime.kernels import Compiler
 from eigentensor.runtime.returned import Wanted
 from eigentensor.runtime.toolchain import Toolchain
-from eigentensor.store.tensors import load_safetensors
+from eigentensor.store.tensors import load_flat, load_safetensors
 from eigentensor.threads import start
 
 FAILED = 3
 
 
 def main(folder: Path) -> None:
+    confine.tie()
     job = json.loads((folder / "job.json").read_text())
     limits = Limits(**job["limits"])
     confine.limit(limits, job["file_bytes"])
     program_bytes = (folder / "program").read_bytes()
-    tensors = {}
-    for name in job["tensors"]:
-        for key, array in load_safetensors(folder / name).items():
-            if key in tensors:
-                raise BindingError(f"tensor {key!r} is in two files")
-            tensors[key] = array
+    given = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
     processor = job["device"].partition(":")[0] == "CPU"
     if processor:
         start(limits.threads)
@@ -48,6 +47,7 @@ def main(folder: Path) -> None:
         if job["sealed"] and processor:
             confine.seal()
         program = decode(program_bytes)
+        tensors = shaped(program, given) if job["rooted"] else given
         compiled = CompiledGraph(
             program,
             device=job["device"],
@@ -59,8 +59,19 @@ def main(folder: Path) -> None:
         if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
             confine.seal()
         back = Wanted(program, job["repeat"], tuple(job["keep"]), job["roots"]).writer(out)
-        given = tensors, job["variables"], job["repeat"]
-        back.finish(compiled.run(*given, observe=back.observe, only=back.only))
+        bound = tensors, job["variables"], job["repeat"]
+        back.finish(compiled.run(*bound, observe=back.observe, only=back.only))
+
+
+def _read(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:
+    """What is in several files, mapped."""
+    found: dict[str, Any] = {}
+    for path in files:
+        tensors = load(path)
+        if twice := found.keys() & tensors.keys():
+            raise BindingError(f"tensor {min(twice)!r} is in two files")
+        found |= tensors
+    return found
 
 
 def _toolchain(device: str, text: str) -> Compiler:

@@ -20,22 +20,37 @@ struct desk {
   struct step *steps;
 };
 
+/* What the processor does with floats: a thread's register, and its value for "to nearest, no flush to zero". */
+#if defined(__SSE__)
+#define ORDINARY 0x1F80
+#define READ_MODE(mode) mode = __builtin_ia32_stmxcsr()
+#define WRITE_MODE(mode) __builtin_ia32_ldmxcsr(mode)
+#elif defined(__aarch64__)
+#define ORDINARY 0
+#define READ_MODE(mode) __asm__ volatile("mrs %0, fpcr" : "=r"(mode)::"memory")
+#define WRITE_MODE(mode) __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory")
+#elif defined(__riscv_flen) /* the rounding alone: nothing is ever flushed */
+#define ORDINARY 0
+#define READ_MODE(mode) __asm__ volatile("frrm %0" : "=r"(mode)::"memory")
+#define WRITE_MODE(mode) __asm__ volatile("fsrm %0" ::"r"(mode) : "memory")
+#else
+#error "it is not known how this processor is told to round to nearest and to keep subnormal numbers"
+#endif
+
 static void run(struct desk *, struct step *, int64_t, int64_t);
 static void help(struct desk *);
 
-/* The entry, first in the object: runs a table with so many helpers. Without a table it becomes one, for good. */
+/* The entry, first in the object: runs a table with so many helpers. Without a table it becomes one, for good. Kernels
+   see the ordinary mode, whatever the process does otherwise. */
 void drive(struct desk *desk, struct step *steps, int64_t count, int64_t helpers) {
-#ifdef __SSE__ /* to nearest, no flush to zero, whatever the process does otherwise */
-  const unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(0x1F80);
-#endif
+  uint64_t before;
+  READ_MODE(before);
+  WRITE_MODE((uint64_t)ORDINARY);
   if (steps)
     run(desk, steps, count, helpers);
   else
     help(desk);
-#ifdef __SSE__
-  __builtin_ia32_ldmxcsr(before);
-#endif
+  WRITE_MODE(before);
 }
 
 static void go_through(struct step *steps, int64_t count, void (*yield)(void)) {

@@ -1,9 +1,10 @@
 """The object code of a program's bodies: from the cache, or compiled and put there."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import sched_getaffinity
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Protocol
 
 from eigentensor.cache import Cache
@@ -64,12 +65,7 @@ def prepare(
             f"{len(missing)} kernels are not in the cache, and there is no compiler here",
             fix="The runtime has changed since it started: restart the process that uses it.",
         )
-    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
-        try:
-            new = dict(zip(missing, pool.map(compiled, missing), strict=True))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    new = _each(compiled, missing)
     if missing:
         cache.prune()
     codes = {key: code or new[key] for key, code in found.items()}
@@ -78,3 +74,35 @@ def prepare(
         b"" if driver is None else codes[driver],
         len(missing),
     )
+
+
+def _each(compiled: Callable[[str], bytes], keys: Sequence[str]) -> dict[str, bytes]:
+    """The code of each, made by as many threads as there are processors: a process that ends waits for none of them.
+    After the first error, which is raised, no other is begun."""
+    waiting, done, over = SimpleQueue[str](), SimpleQueue[tuple[str, bytes | BaseException]](), Event()
+    for key in keys:
+        waiting.put(key)
+
+    def work() -> None:
+        while not over.is_set():
+            try:
+                key = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put((key, compiled(key)))
+            except BaseException as error:
+                done.put((key, error))
+
+    for _ in range(min(len(keys), len(sched_getaffinity(0)))):
+        Thread(target=work, name="compiler", daemon=True).start()
+    found: dict[str, bytes] = {}
+    try:
+        for _ in keys:
+            key, made = done.get()
+            if isinstance(made, BaseException):
+                raise made
+            found[key] = made
+    finally:
+        over.set()
+    return found

@@ -15,11 +15,13 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 
 #: clang writes down what it read, with nothing done to it: also no inlining of what must be inlined.
 READ_ONLY = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+#: Releases 18 to 21 compile the vectors of AVX-512 for a processor that an older clang has named only if this is said.
+WIDE = ("-Xclang", "-target-feature", "-Xclang", "+evex512")
 PASSES = b"default<O2>"
 #: Release 19 makes vectors of scalars, and too narrow ones: (float)(uint64_t)x of several int32 x loses the sign before
 #: it is taken as unsigned. Our text has the vectors that it needs.
 SETTINGS = (b"llvm", b"-vectorize-slp=false")
-FAMILIES = {"x86_64": "X86", "amd64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
+FAMILIES = {"x86_64": "X86", "amd64": "X86", "aarch64": "AArch64", "arm64": "AArch64", "riscv64": "RISCV"}
 DEFAULT, PIC, OBJECT, RETURN_STATUS = 2, 2, 1, 2  # members of LLVM's enumerations
 
 
@@ -95,7 +97,8 @@ def main(what: str, path: str, clang: list[str]) -> bytes:
         return b"\n".join((f"LLVM {library.version()}".encode(), *library.processor(), PASSES, *SETTINGS[1:]))
     code = sys.stdin.buffer.read()
     if clang:
-        done = subprocess.run([*clang, *READ_ONLY], input=code, stdout=subprocess.PIPE, check=False)
+        wide = WIDE if b"+evex512" in library.processor()[1] else ()
+        done = subprocess.run([*clang, *READ_ONLY, *wide], input=code, stdout=subprocess.PIPE, check=False)
         if done.returncode:
             sys.exit(done.returncode)
         code = done.stdout

@@ -7,7 +7,6 @@ cache read-only. So no program can change the code that another one runs.
 
 import json
 import sys
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -34,6 +33,7 @@ from eigentensor.runtime.kernels import prepare
 from eigentensor.runtime.memory import parts, refuse_over
 from eigentensor.runtime.returned import Observed, Wanted
 from eigentensor.runtime.toolchain import SECONDS, Toolchain
+from eigentensor.scratch import scratch
 from eigentensor.store.tensors import save_safetensors
 
 __all__ = ["Limits", "Observed", "available", "compile_sandboxed", "observe_sandboxed", "run_sandboxed"]
@@ -57,6 +57,8 @@ def run_sandboxed(
     unsafe: bool = False,
 ) -> Results:
     """Results of an encoded program on tensors, given as arrays or as safetensors files.
+
+    `tensors` are arrays of the program's shapes, or files that are named by their bindings roots: those have none.
 
     Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
     if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
@@ -98,10 +100,9 @@ def observe_sandboxed(
     job = {
         "limits": asdict(limits), "file_bytes": max(wanted.size, written), "sealed": not unsafe,
         "device": device, "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
-        "keep": wanted.keep, "roots": roots,
+        "keep": wanted.keep, "roots": roots, "rooted": not isinstance(tensors, Mapping),
     }  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="eigentensor-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         files = _files(folder, decoded, tensors)
         (folder / "job.json").write_text(json.dumps(job | {"tensors": [f"tensors{i}" for i in range(len(files))]}))
         (folder / "program").write_bytes(program)

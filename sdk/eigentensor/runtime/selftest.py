@@ -1,7 +1,8 @@
 """What a device must pass before its operator accepts tasks: every operation on every type, at the values that matter.
 
 One program, the same on every device, is executed and held to the reference. Subnormal operands and results show a
-processor that flushes them to zero; sums that depend on their order show a compiler that changes it.
+processor that flushes them to zero; sums that depend on their order show a compiler that changes it; choices by what is
+compared or loaded show a bool whose bits are not all alike, which a result that is stored as a bool hides.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -38,6 +39,8 @@ from eigentensor.runtime.compiled import execute
 INDEX = DType.INDEX
 UNARY = frozenset({Op.SQRT, Op.RECIPROCAL, Op.TRUNC})
 ROWS, TERMS = 23, 37  #: of the matrices that are reduced
+WIDEST = 16  #: elements side by side: fewer than that would not be loaded as the widest vector
+MASK = "mask"
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -62,9 +65,10 @@ def answers(dtypes: frozenset[DType]) -> Tensors:
 def conformance(dtypes: Collection[DType] = STORED) -> tuple[Program, Tensors]:
     """The program and its inputs; outputs are named by type and kind of operation."""
     calls: list[tuple[Hashable, Lowered]] = []
-    inputs: dict[Hashable, Buffer] = {}
     results: dict[tuple[Kind, str], tuple[Hashable, tuple[int, ...]]] = {}
-    tensors: Tensors = {}
+    masks = np.random.default_rng(0).integers(0, 2, max(len(_edges(dtype)) for dtype in dtypes)).astype(bool)
+    tensors: Tensors = {MASK: masks}
+    inputs: dict[Hashable, Buffer] = {MASK: Buffer(Role.INPUT, DType.BOOL, masks.shape, MASK)}
     for dtype in sorted(dtypes):
         name = dtype.name.lower()
         matrix = np.resize(_edges(dtype), (ROWS, TERMS))
@@ -91,6 +95,10 @@ def _expressions(dtype: DType, inputs: Mapping[Hashable, Buffer]) -> Iterator[tu
         yield "product_and_sum", binary(Op.ADD, binary(Op.MUL, a, b), a), (left, right)
         yield "products", binary(Op.MUL, binary(Op.MUL, a, b), b), (left, right)
     yield "comparisons", *_stacked([binary(op, a, b) for op in sorted(COMPARISONS)], which, (left, right))
+    mask = load(Array(MASK, DType.BOOL, inputs[MASK].elements), counter(right))
+    conditions = [mask, *(binary(op, a, b) for op in sorted(COMPARISONS)), *(same if dtype is DType.BOOL else ())]
+    choices = [node(Op.WHERE, dtype, condition, a, b) for condition in conditions]
+    yield "choices", *_stacked([*choices, load(edges, counter(right), mask)], which, (left, right))
     yield "conversions", *_stacked([_bits(cast) for cast in _casts(a)], which, (left,))
     row, term = Axis(3, ROWS), Axis(4, TERMS, True)
     x = load(matrix, binary(Op.ADD, binary(Op.MUL, counter(row), const(INDEX, TERMS)), counter(term)))
@@ -163,4 +171,5 @@ def _edges(dtype: DType) -> NDArray[Any]:
             2 * sign - 3,
         ]
         patterns = [*near, *((1 << k) + d for k in (24, 53) if k < bits for d in (-1, 1, 3))]
-    return np.array(patterns, f"u{dtype.size}").view(STORAGE[dtype])
+    found = np.array(patterns, f"u{dtype.size}").view(STORAGE[dtype])
+    return np.resize(found, max(len(found), WIDEST))

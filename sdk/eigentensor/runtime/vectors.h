@@ -19,12 +19,13 @@ VECTOR(f32);
 FN u32v as_u32(f32v a) { return (u32v)a; }
 FN f32v as_f32(u32v a) { return (f32v)a; }
 
-/* M: the signed integers of the width of T. */
+/* M: the signed integers of the width of T. A comparison of bytes gives plain chars, which have no sign on ARM and RISC-V:
+   all bits of one would widen to 255. */
 #define ORDERED_VECTOR(T, M) \
   FN T##v choose(bv m, T##v a, T##v c) { return CONVERT(m, M##v) ? a : c; } \
-  FN bv lt(T##v a, T##v c) { return CONVERT(a < c, bv); } \
-  FN bv ne(T##v a, T##v c) { return CONVERT(a != c, bv); } \
-  FN bv eq(T##v a, T##v c) { return CONVERT(a == c, bv); }
+  FN bv lt(T##v a, T##v c) { return CONVERT((M##v)(a < c), bv); } \
+  FN bv ne(T##v a, T##v c) { return CONVERT((M##v)(a != c), bv); } \
+  FN bv eq(T##v a, T##v c) { return CONVERT((M##v)(a == c), bv); }
 /* A loop that stays one: code with branches for each lane would compile for minutes. */
 #define ROLLED _Pragma("clang loop unroll(disable) vectorize(disable)") for (int l = 0; l < LANES; l++)
 #define LANEWISE(T, NAME) \

@@ -191,9 +191,9 @@ class Upload(TypedDict):
 
 @documented
 class GatewayHealth(TypedDict):
-    """Whether a gateway follows its chain."""
+    """Whether a gateway can do its work."""
 
-    status: Literal["ok", "stale"]
-    """`stale`, with 503: the chain is silent."""
+    status: Literal["ok", "stale", "away"]
+    """With 503: `stale` if the chain is silent, `away` if the database or the folder of blobs does not answer."""
     block: Block
     """The block that it is at."""

@@ -362,6 +362,9 @@ class Explanation(TypedDict):
     """Operator by operator what it said."""
     helps: NotRequired[list[str]]
     """What would help with most operators first, in words; told by the command."""
+    payable_from: NotRequired[Block]
+    """The first block in which those who found the executor wrong can be paid of its stake; absent where nothing is
+    slashed, or it is paid. Told by the command and `eigentensor serve`."""
     now: NotRequired[Task]
     """The task as it stands; told by the command and `eigentensor serve`."""
 

@@ -14,6 +14,7 @@ class Database:
         """None keeps it in memory. `durable`: what is written outlives a power cut, too."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = path
         self.lock = threading.RLock()
         self._connection = sqlite3.connect(
             path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
@@ -25,6 +26,11 @@ class Database:
     def close(self) -> None:
         with self.lock:
             self._connection.close()
+
+    def is_well(self) -> bool:
+        """Whether it answers from its file. Raises sqlite3.Error."""
+        is_there = self._path is None or self._path.exists()  # one that was removed still answers
+        return is_there and bool(self.rows("SELECT 1"))
 
     def rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
         """Executes one statement; what it finds."""

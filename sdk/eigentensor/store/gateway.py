@@ -14,7 +14,7 @@ import stamina
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError
 from eigentensor.merkle import PIECE
-from eigentensor.store.http import Connection, error_of
+from eigentensor.store.http import Connection, answering, error_of
 from eigentensor.store.local import LocalStore, writing
 from eigentensor.store.names import Names, describe, parse_name
 from eigentensor.store.pieces import Pieces
@@ -104,30 +104,38 @@ class GatewayClient:
         pieces = Pieces.of(path)
         blob = pieces.blob.hex()
         if not self.has(blob):
-            done = 0
-            if len(pieces.roots) > 1:
-                done = int(
-                    self._connection.request_json("PUT", f"/v1/blobs/{blob}/pieces", json=pieces.to_json())["received"]
-                )
             with path.open("rb") as file:
-                self._send(blob, file, pieces, done, progress)
+                # Who needed the upload's place took it: begin anew.
+                for attempt in stamina.retry_context(
+                    on=BlobNotFound, attempts=self._connection.attempts, wait_initial=0.05, wait_max=2.0
+                ):
+                    with attempt:
+                        self._send(blob, file, pieces, progress)
         if progress:
             progress(pieces.size, pieces.size)
         return blob
 
-    def _send(self, blob: str, file: BinaryIO, pieces: Pieces, done: int, progress: Progress | None) -> None:
+    def _send(self, blob: str, file: BinaryIO, pieces: Pieces, progress: Progress | None) -> None:
+        done, is_one = 0, len(pieces.roots) <= 1
+        if not is_one:
+            answer = self._connection.request_json("PUT", f"/v1/blobs/{blob}/pieces", json=pieces.to_json())
+            done = _received(answer, pieces)
+            if answer.get("complete") is True:
+                return
         while True:
             stop = min(done + _REQUEST, pieces.size)
             headers = {"Content-Length": str(stop - done)}
-            if len(pieces.roots) > 1:
+            if not is_one:
                 headers["Content-Range"] = f"bytes {done}-{stop - 1}/{pieces.size}"
             content = _Sent(file, done, stop, pieces.size, progress)
             answer = self._connection.request_json("PUT", f"/v1/blobs/{blob}", content=content, headers=headers)
-            done = int(answer["received"])
+            before, done = done, _received(answer, pieces)
             if progress:
                 progress(done, pieces.size)
-            if answer["complete"]:
+            if answer.get("complete") is True:
                 return
+            if done <= before:
+                raise GatewayError(f"the gateway takes nothing more of blob {blob}", fix="Use another gateway.")
 
     def _pieces(self, name: str) -> tuple[Pieces, Names]:
         answer = self._connection.request_json("GET", f"/v1/blobs/{name}/pieces")
@@ -149,9 +157,11 @@ class GatewayClient:
         file.seek(first * PIECE)
         headers = {"Range": f"bytes={first * PIECE}-", "Accept-Encoding": "identity"}
         try:
-            with self._connection.http.stream("GET", f"/v1/blobs/{pieces.blob.hex()}", headers=headers) as response:
+            path = f"/v1/blobs/{pieces.blob.hex()}"
+            with self._connection.http.stream("GET", path, headers=headers) as response:
                 if response.status_code != 206:
-                    raise error_of(response)
+                    with answering(self._connection.url):
+                        raise error_of(response)
                 for data in _checked(_pieces_of(response.iter_raw(), pieces, first), pieces, first):
                     file.write(data)
                     have += 1
@@ -220,6 +230,14 @@ class _Sent:
             yield self._file.read(min(PIECE, self._range.stop - at))
             if self._progress:
                 self._progress(min(at + PIECE, self._range.stop), self._size)
+
+
+def _received(answer: Mapping[str, Any], pieces: Pieces) -> int:
+    """How many bytes of a blob the gateway says that it has. Raises GatewayError unless it can have so many."""
+    received = answer.get("received")
+    if type(received) is not int or not 0 <= received <= pieces.size:
+        raise GatewayError(f"the gateway says that it has {received!r:.80} of {pieces.size} bytes")
+    return received
 
 
 def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:

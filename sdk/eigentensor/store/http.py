@@ -1,7 +1,9 @@
 """Requests to a gateway: repeated when it is away or overloaded, refused in the words of the error tree."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -13,6 +15,8 @@ from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayE
 stamina.instrumentation.set_on_retry_hooks(())
 
 _ANSWER_LIMIT = 96 << 20  # the list of pieces of a blob of 1 TiB has 70 MiB
+_ANSWER_SECONDS = 300.0  # a connection that brings a byte now and then is none
+_WORDS = 2_000  # characters of a refusal that are passed on
 _ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge, 422: BlobCorrupt, 507: StoreFull}
 
 
@@ -38,20 +42,29 @@ class Connection:
         for attempt in stamina.retry_context(
             on=_is_passing, attempts=self.attempts, wait_initial=0.05, wait_max=2.0, timeout=None
         ):
-            with attempt:
-                try:
-                    with self.http.stream(method, path, **options) as response:
-                        if missing_ok and response.status_code == 404:
-                            return None
-                        if response.is_error:
-                            raise error_of(response)
-                        return _read(response)
-                except httpx.TransportError as error:
-                    raise GatewayError(
-                        f"no answer from the gateway at {self.url}: {error}",
-                        fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
-                    ) from error
+            with attempt, answering(self.url), self.http.stream(method, path, **options) as response:
+                if missing_ok and response.status_code == 404:
+                    return None
+                if not response.is_success:  # nor is it where another address says that it is
+                    raise error_of(response)
+                return _read(response)
         raise AssertionError("a retry ends with an answer or an error")
+
+
+@contextmanager
+def answering(url: str) -> Iterator[None]:
+    """Turns every way in which a gateway fails to answer, or answers what is no HTTP, into GatewayError."""
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise GatewayError(
+            f"no answer from the gateway at {url}: {error}",
+            fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
+        raise GatewayError(
+            f"the answer of the gateway at {url} cannot be read: {error}", fix="Use another gateway."
+        ) from error
 
 
 def _is_passing(error: Exception) -> bool:
@@ -62,16 +75,18 @@ def error_of(response: httpx.Response) -> StoreError:
     """The typed error of an RFC 9457 problem, or of any other refusal; reads the answer."""
     problem = _parse(_read(response)) or {}
     request = response.request
-    what = str(problem.get("detail") or f"{request.method} {request.url.path}: HTTP {response.status_code}")
-    fix = str(problem.get("fix") or "")
+    what = str(problem.get("detail") or f"{request.method} {request.url.path}: HTTP {response.status_code}")[:_WORDS]
+    fix = str(problem.get("fix") or "")[:_WORDS]
     kind = _ERRORS.get(response.status_code)
     return kind(what, fix=fix) if kind else GatewayError(what, status=response.status_code, fix=fix)
 
 
 def _read(response: httpx.Response) -> bytes:
-    content = bytearray()
+    content, end = bytearray(), monotonic() + _ANSWER_SECONDS
     for chunk in response.iter_bytes():
         content += chunk
+        if monotonic() > end:
+            raise GatewayError(f"{response.request.url.path}: no answer in {_ANSWER_SECONDS:.0f} s", status=200)
         if len(content) > _ANSWER_LIMIT:
             raise GatewayError(
                 f"{response.request.url.path}: the answer is larger than {_ANSWER_LIMIT} bytes", status=200

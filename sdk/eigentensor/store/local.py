@@ -80,7 +80,9 @@ class LocalStore:
             names = self.names(name)
             self._blob(names.blob).unlink(missing_ok=True)
             for known in filter(None, (names.blob, names.computed)):
-                self._record(known).unlink(missing_ok=True)
+                with suppress(BlobNotFound):
+                    if self.names(known).blob == names.blob:
+                        self._record(known).unlink(missing_ok=True)
 
     def __iter__(self) -> Iterator[Names]:
         """The blobs, in no particular order."""
@@ -97,7 +99,8 @@ class LocalStore:
         return path
 
     def adopt(self, path: Path, names: Names) -> Path:
-        """Moves a complete file, whose names were computed from its bytes, to its place, atomically."""
+        """Moves a complete file, whose names were computed from its bytes, to its place, atomically. What another blob
+        here computes, too, stays that one's name: both are as good."""
         with writing(path):
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -105,9 +108,15 @@ class LocalStore:
             final = self._blob(names.blob)
             final.parent.mkdir(parents=True, exist_ok=True)
             path.replace(final)
-            for name in filter(None, (names.computed, names.blob)):
-                self._write_record(name, names)
+            self._write_record(names.blob, names)
+            self.name(names.blob)
         return final
+
+    def name(self, blob: str) -> None:
+        """Lets a blob be found by what it computes, unless another one is. Raises BlobNotFound."""
+        names = self.names(blob)
+        if names.computed is not None and names.computed not in self:
+            self._write_record(names.computed, names)
 
     def _write_record(self, name: str, names: Names) -> None:
         record = self._record(name)

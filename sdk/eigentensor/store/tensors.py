@@ -24,6 +24,7 @@ TAGS = {
 _TAG_OF = {dtype: tag for tag, dtype in TAGS.items()}
 _DTYPES = {storage: dtype for dtype, storage in STORAGE.items() if dtype not in (DType.BFLOAT16, DType.INDEX)}
 _HEADER_LIMIT = 16 << 20
+_NAME_BYTES = 255  # that a name has in a bindings root
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,13 @@ def read_header(path: Path) -> dict[str, Entry]:
 def load_safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """The tensors of a file by name, shaped, read-only, mapped into memory instead of read where alignment allows."""
     entries, content = read_header(path), _map(path)
-    return {name: _array(entry, content) for name, entry in entries.items()}
+    return {name: _flat(entry, content).reshape(entry.shape) for name, entry in entries.items()}
+
+
+def load_flat(path: Path) -> dict[str, tuple[DType, np.ndarray[Any, Any]]]:
+    """The dtypes and the elements of a file's tensors by name, as `load_safetensors` gives them, without shapes."""
+    entries, content = read_header(path), _map(path)
+    return {name: (entry.dtype, _flat(entry, content)) for name, entry in entries.items()}
 
 
 def save_safetensors(
@@ -120,14 +127,14 @@ def _map(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _array(entry: Entry, content: memoryview) -> np.ndarray[Any, Any]:
+def _flat(entry: Entry, content: memoryview) -> np.ndarray[Any, Any]:
     storage = STORAGE[entry.dtype]
     if entry.start % storage.itemsize:
         array = np.frombuffer(bytearray(content[entry.start : entry.stop]), storage)
         array.flags.writeable = False
     else:
         array = np.frombuffer(content[entry.start : entry.stop], storage)
-    return array.reshape(entry.shape)
+    return array
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -138,6 +145,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entry(name: str, fields: Any, offset: int) -> Entry:
+    if len(name.encode()) > _NAME_BYTES:
+        raise ValueError(f"a name has more than {_NAME_BYTES} bytes")
     if not isinstance(fields, dict) or set(fields) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} is not described by dtype, shape and data_offsets")
     if not isinstance(fields["dtype"], str) or fields["dtype"] not in TAGS:

@@ -1,6 +1,6 @@
 """An execution with one wrong bit somewhere, and an executor that defends it. All else that it says is true."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -13,13 +13,13 @@ from eigentensor.dispute import ClaimBorders, Keep, Knowledge, Move, Position, P
 from eigentensor.dispute.encoding import packed
 from eigentensor.dispute.entries import elements_of, reduction_types
 from eigentensor.dispute.rules import borders_of
-from eigentensor.numerics.dtypes import DType
+from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program, Role
-from eigentensor.reference import Values
+from eigentensor.reference import Evaluation, Values
 from eigentensor.tracing import Element, Execute, Execution, retrace
-from eigentensor.tracing.step import Recorded, reading, reduction_dtypes
+from eigentensor.tracing.step import reading, reduction_dtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,14 @@ def disturbed(execute: Execute, number: int, change: Callable[[Values], None]) -
     return execute_wrongly
 
 
-class _Faulty(Recorded):
+class _Faulty(Evaluation):
     """The faulty element, evaluated with its fault."""
 
     def __init__(self, account: Execution, fault: Fault) -> None:
         arrays = [argument.array for argument in account.arguments(fault.number)]
-        super().__init__(account.body(fault.number), reading(arrays), account.bound(fault.number), fault.element)
+        element = np.array([fault.element])
+        super().__init__(account.body(fault.number), reading(arrays), account.bound(fault.number), element)
+        self.accumulators: dict[int, Values] = {}  # by reduction: the identity, then after each step
         self.fault = fault
         self.steps = 0
 
@@ -152,6 +154,14 @@ class _Faulty(Recorded):
         """The patterns of all accumulators of a reduction, the identity first."""
         dtype = reduction_dtypes(self.body)[reduction]
         return [int(pattern) for pattern in patterns(dtype, canonical(dtype, self.accumulators[reduction]))]
+
+    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
+        reduction = self.body.instructions[number]
+        found = np.empty(1 + int(np.prod(self.extents(number), dtype=object)), STORAGE[reduction.dtype])
+        self.accumulators[reduction.c] = found
+        for step, total in enumerate(super().totals(number, inner)):
+            found[step : step + 1] = total
+            yield total
 
     def accumulate(self, number: int, factors: Sequence[Values], total: Values) -> Values:
         after, instruction = super().accumulate(number, factors, total), self.body.instructions[number]

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -34,6 +34,8 @@ STAKE, COLLATERAL, SEATS = to_wei("20"), to_wei("10"), 2
 FIRST_BLOCK = 2_000
 #: The newest blocks that can be taken back.
 STATES = 64
+_PIECE = 100  # blocks
+_HURRY = 0.02  # seconds between two looks at what waits
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 
 
@@ -47,12 +49,13 @@ def tool(name: str) -> Path:
     return path
 
 
-def anvil_command(port: int = 0, block_time: float | None = None) -> list[str]:
-    """How to start a chain on loopback. Every transaction makes a block; `block_time` seconds make one too."""
-    mining = ["--block-time", str(block_time), "--mixed-mining"] if block_time else []
+def anvil_command(port: int = 0, block_time: float | None = None, first: int = FIRST_BLOCK) -> list[str]:
+    """How to start a chain on loopback, at block `first`. Every `block_time` seconds make a block; without, every
+    transaction does."""
+    mining = ["--block-time", str(block_time)] if block_time else []
     # Linux ends the chain with whoever started it, even if that is killed.
     bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    chain = ["--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", "--number", str(FIRST_BLOCK)]
+    chain = ["--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", "--number", str(first)]
     # Else anvil leaves the state after every block, gigabytes in a day, in the home of whoever runs it.
     return [*bound, str(tool("anvil")), *chain, "--prune-history", str(STATES), *mining]
 
@@ -85,13 +88,33 @@ class Anvil:
         self._drain.join()
 
     def mine(self, blocks: int = 1) -> None:
-        """Lets blocks pass."""
-        self.rpc("anvil_mine", hex(blocks))
+        """Lets blocks pass, in pieces that no request waits long for."""
+        for start in range(0, blocks, _PIECE):
+            self.rpc("anvil_mine", hex(min(_PIECE, blocks - start)))
 
     def mine_past(self, block: int) -> None:
         """Lets blocks pass until the newest one is behind `block`."""
         if (missing := block + 1 - self.web3.eth.block_number) > 0:
             self.mine(missing)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Until the block ends a transaction waits for no clock: what waits gets a block of its own at once."""
+        over = threading.Event()
+
+        def hurry() -> None:
+            with suppress(OSError, ChainError):  # who sends finds out that the chain is away
+                while not over.wait(_HURRY):
+                    if int(self.rpc("txpool_status")["pending"], 16):
+                        self.mine()
+
+        mining = threading.Thread(target=hurry, name="hurry", daemon=True)
+        mining.start()
+        try:
+            yield
+        finally:
+            over.set()
+            mining.join()
 
     def rollback(self, blocks: int) -> None:
         """Throws out the newest blocks with their transactions, as a reorganisation does."""
@@ -109,10 +132,13 @@ class Anvil:
         return response["result"]
 
 
-def start_anvil(port: int = 0, block_time: float | None = None) -> Anvil:
-    """Starts a chain and returns when it listens; port 0 chooses a free one. Raises ChainError if it does not start."""
+def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIRST_BLOCK) -> Anvil:
+    """Starts a chain, as `anvil_command` says, and returns when it listens; port 0 chooses a free one.
+
+    Raises ChainError if it does not start.
+    """
     process = subprocess.Popen(
-        anvil_command(port, block_time),
+        anvil_command(port, block_time, first),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -128,8 +154,9 @@ def start_anvil(port: int = 0, block_time: float | None = None) -> Anvil:
     raise ChainError(f"anvil did not start: {''.join(said).strip()}")
 
 
-def deploy(rpc_url: str) -> Deployment:
-    """Deploys everything with the project's forge script, and returns what it wrote."""
+def deploy(rpc_url: str, file: Path | None = None) -> Deployment:
+    """Deploys everything with the project's forge script, and returns what it wrote. `file` describes the network, as
+    those of contracts/networks do; without one it is the local one of these."""
     written = CONTRACTS / "deployments" / f"{uuid.uuid4().hex}.json"
     written.parent.mkdir(exist_ok=True)
     # Sent at once they may overtake each other, and anvil may leave one lying that came too early.
@@ -139,7 +166,8 @@ def deploy(rpc_url: str) -> Deployment:
             done = subprocess.run(
                 [*script, "--rpc-url", rpc_url, "--private-key", ANVIL_KEYS[DEPLOYER]],
                 cwd=CONTRACTS,
-                env=os.environ | {"DEPLOYMENT": str(written), "FOUNDRY_BROADCAST": broadcast},
+                env=os.environ
+                | {"DEPLOYMENT": str(written), "FOUNDRY_BROADCAST": broadcast, "NETWORK": str(file or "local")},
                 capture_output=True,
                 text=True,
                 timeout=300,

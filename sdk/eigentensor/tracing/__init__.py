@@ -1,6 +1,6 @@
 """What both players of a dispute need: the trace of an execution, and the witness of any one step of it."""
 
-from eigentensor.tracing.execution import Execute, Execution, Flat, Retrace, outputs_of, retrace
+from eigentensor.tracing.execution import Compute, Execute, Execution, Flat, Retrace, outputs_of, retrace
 from eigentensor.tracing.hashes import Claimed, Hashes, Nodes, Opened
 from eigentensor.tracing.proof import Claim, check_call, check_witness, claim_of, collected, evaluate_step, implied
 from eigentensor.tracing.shown import CallProof, CollectProof, Kernel, ResultProof, Witness
@@ -12,6 +12,7 @@ __all__ = [
     "Claim",
     "Claimed",
     "CollectProof",
+    "Compute",
     "Element",
     "Execute",
     "Execution",

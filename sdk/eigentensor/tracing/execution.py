@@ -4,10 +4,11 @@ Execution is deterministic, so nothing is kept on the honest path: a trace is ma
 once more with the tensors of the calls that are disputed.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from threading import RLock
+from typing import Any, Protocol, TypeVar, cast
 
 from eigentensor import merkle, reference
 from eigentensor.errors import WitnessError
@@ -18,6 +19,10 @@ from eigentensor.program.codec import split, to_bytes
 from eigentensor.program.model import Body, Program, Role
 from eigentensor.reference import Values
 from eigentensor.tracing.hashes import Hashes
+
+T = TypeVar("T")
+#: Elements, and leaves, of which an account remembers what was evaluated: a few hundred bytes, and 300 kB at most.
+REMEMBERED = 256
 
 
 class Execute(Protocol):
@@ -46,6 +51,14 @@ class Retrace(Protocol):
         *,
         keep: Collection[int] = frozenset(),
     ) -> "Execution": ...
+
+
+class Compute(Protocol):
+    """The results of a small program, without repeats, with the bits of the reference; it raises ExecutionError."""
+
+    def __call__(
+        self, program: Program, tensors: Mapping[str, Any], variables: Mapping[str, int] | None = None
+    ) -> Results: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,8 @@ class Execution:
     """An account of one execution. `calls` are the tensor roots of all executed calls, `outputs` is the outputs root.
 
     `given` are the flat buffers of the program's records, `kept` the flat results of the executed calls asked for.
-    Executed calls are numbered iteration · calls + call.
+    Executed calls are numbered iteration · calls + call. What `compute` does faster than the reference, if there is
+    one, is left to it: long reductions of single elements.
     """
 
     program: Program
@@ -87,6 +101,9 @@ class Execution:
     calls: tuple[bytes, ...]
     outputs: bytes
     kept: Mapping[int, Values]
+    compute: Compute | None = None
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lock: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -97,10 +114,11 @@ class Execution:
         repeat: int,
         calls: Sequence[bytes],
         kept: Mapping[int, Values],
+        compute: Compute | None = None,
     ) -> "Execution":
         """The account that the tensor roots of all executed calls make, with the results of some."""
         given = bind(program, tensors, variables or {}, repeat)
-        return cls(program, given, variables or {}, tuple(calls), outputs_of(program, calls), kept)
+        return cls(program, given, variables or {}, tuple(calls), outputs_of(program, calls), kept, compute)
 
     @cached_property
     def trace(self) -> Hashes:
@@ -142,10 +160,13 @@ class Execution:
         iteration, call = divmod(number, len(self.program.calls))
         return self.flat(len(self.program.buffers) + call, iteration)
 
-    @cached_property
-    def memory(self) -> dict[tuple[int, int], Any]:
-        """For what is evaluated about an element of an executed call, so that it is evaluated once."""
-        return {}
+    def remembered(self, key: Hashable, evaluate: Callable[[], T]) -> T:
+        """What was evaluated under this key, or is now: games about the same task ask for the same again and again."""
+        with self._lock:
+            known = self._memory[key] = self._memory.pop(key) if key in self._memory else evaluate()
+            while len(self._memory) > REMEMBERED:
+                self._memory.pop(next(iter(self._memory)))
+        return cast(T, known)
 
     @cached_property
     def _flats(self) -> dict[tuple[str, int], Flat]:

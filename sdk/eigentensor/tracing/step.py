@@ -1,7 +1,9 @@
 """One element of a call: the results of its reductions, their accumulators, and the value of any one step."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from eigentensor.numerics.operations import from_pattern
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS
 from eigentensor.program.structure import cone, extents_of, reductions
-from eigentensor.reference import Evaluation, Load, Values, loaded
+from eigentensor.reference import LANES, Evaluation, Load, Values, loaded
+from eigentensor.tracing.computed import checkpoints, computed_results, is_worth, stride_of
 from eigentensor.tracing.execution import Execution
 
 #: The pattern of an element of a parameter; it is asked in the order of the LOADs, and only where the guard holds.
@@ -70,12 +73,17 @@ def evaluate_point(body: Body, point: Point, variables: Sequence[int], read: Rea
     return _pattern(dtype, at.accumulate(number, [term[0] for term in terms], _claimed(dtype, point.accumulator)))
 
 
-def length_of(body: Body, variables: Sequence[int], reduction: int) -> int:
-    """The steps that a reduction takes; none leave it at its identity. Raises WitnessError if there is none."""
+def trips_of(body: Body, variables: Sequence[int], reduction: int) -> tuple[int, ...]:
+    """How often each loop of a reduction is taken. Raises WitnessError if there is none."""
     at = Evaluation(body, _nothing, variables, np.zeros(1, np.int64))
     number = _reduce_of(body, reduction)
     at.evaluate(_expression(body, extents_of(body, reduction)))
-    return int(np.prod(at.extents(number), dtype=object))
+    return tuple(at.extents(number))
+
+
+def length_of(body: Body, variables: Sequence[int], reduction: int) -> int:
+    """The steps that a reduction takes; none leave it at its identity. Raises WitnessError if there is none."""
+    return prod(trips_of(body, variables, reduction))
 
 
 def identity_of(body: Body, reduction: int) -> int:
@@ -96,10 +104,19 @@ def is_canonical(dtype: DType, pattern: int) -> bool:
 
 
 def results_of(execution: Execution, number: int, elements: range) -> list[tuple[int, ...]]:
-    """The patterns of the results of the reductions of some elements of an executed call, evaluated side by side."""
+    """The patterns of the results of the reductions of some elements of a call, which the account remembers."""
+    key = "results", number, elements
+    return execution.remembered(key, lambda: _results_of(execution, number, elements))
+
+
+def _results_of(execution: Execution, number: int, elements: range) -> list[tuple[int, ...]]:
     body, numbers = execution.body(number), reductions(execution.body(number))
     if not numbers:
         return [()] * len(elements)
+    if execution.compute is not None and is_worth(body, len(elements)):
+        found = computed_results(execution, number, elements)
+        if found is not None and _are_those(execution, number, elements, found):
+            return found
     arrays = [argument.array for argument in execution.arguments(number)]
     each = Evaluation(body, reading(arrays), execution.bound(number), np.array(elements, np.int64))
     each.stored()
@@ -111,65 +128,102 @@ def results_of(execution: Execution, number: int, elements: range) -> list[tuple
     return list(zip(*columns, strict=True))
 
 
-class Recorded(Evaluation):
-    """An evaluation of one element that remembers its accumulators by reduction: the identity, then after each step."""
+def _are_those(execution: Execution, number: int, elements: range, results: Sequence[tuple[int, ...]]) -> bool:
+    """Whether what the call wrote follows from the results that a device gave."""
+    body, written = execution.body(number), execution.written(number).array
+    arrays = [argument.array for argument in execution.arguments(number)]
 
-    def __init__(self, body: Body, load: Load, variables: Sequence[int], element: int) -> None:
-        super().__init__(body, load, variables, np.array([element]))
-        self.accumulators: dict[int, Values] = {}
+    def read(parameter: int, element: int) -> int:
+        return _pattern(body.parameters[parameter].dtype, arrays[parameter - 1][element : element + 1])
 
-    def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
-        reduction = self.body.instructions[number]
-        found = np.empty(1 + int(np.prod(self.extents(number), dtype=object)), STORAGE[reduction.dtype])
-        self.accumulators[reduction.c] = found
-        for step, total in enumerate(super().totals(number, inner)):
-            found[step : step + 1] = total
-            yield total
+    return all(
+        evaluate_point(body, Point(element, found), execution.bound(number), read)
+        == _pattern(body.parameters[0].dtype, written[element : element + 1])
+        for element, found in zip(elements, results, strict=True)
+    )
 
 
 class Element:
-    """An element of an executed call, evaluated once over the tensors that an account gives for it."""
+    """An element of an executed call, over the tensors that an account gives for it.
+
+    It remembers the accumulators that it was asked for, and some between them, from which it goes on.
+    """
 
     def __init__(self, execution: Execution, number: int, element: int) -> None:
+        self.execution = execution
         self.body = execution.body(number)
         self.number = number
         self.element = element
         self.variables = execution.bound(number)
         self._arrays = [argument.array for argument in execution.arguments(number)]
-        self._evaluation = Recorded(self.body, reading(self._arrays), self.variables, element)
-        self._stored = self._evaluation.stored()
+        self._known = [{0: identity_of(self.body, k)} for k in range(self.body.reductions)]
 
-    @property
+    @cached_property
     def stored(self) -> int:
         """The pattern that the call writes."""
-        return _pattern(self.body.parameters[0].dtype, self._stored)
+        return evaluate_point(self.body, Point(self.element, self.results), self.variables, self.read)
 
-    @property
+    @cached_property
     def results(self) -> tuple[int, ...]:
         """The patterns of the element's reductions."""
-        return tuple(self.accumulators(k, {self.length(k)})[self.length(k)] for k in range(self.body.reductions))
+        return tuple(self._accumulator(k, self.length(k)) for k in range(self.body.reductions))
 
     def length(self, reduction: int) -> int:
         """The steps that a reduction takes; none leave it at its identity."""
-        return len(self._evaluation.accumulators[reduction]) - 1
+        return length_of(self.body, self.variables, reduction)
 
     def accumulators(self, reduction: int, after: Collection[int]) -> dict[int, int]:
         """The patterns of the accumulator after so many steps; 0 is the identity, `length` the result."""
-        found, dtype = self._evaluation.accumulators[reduction], reduction_dtypes(self.body)[reduction]
-        return {steps: _pattern(dtype, found[steps : steps + 1]) for steps in after}
+        return {steps: self._accumulator(reduction, steps) for steps in sorted(after)}
 
     def read(self, parameter: int, element: int) -> int:
         """The pattern of an element of an operand."""
         return _pattern(self.body.parameters[parameter].dtype, self._arrays[parameter - 1][element : element + 1])
 
+    def _accumulator(self, reduction: int, steps: int) -> int:
+        known = self._known[reduction]
+        if steps not in known:
+            if len(known) == 1:
+                known.update(self._computed(reduction))
+            self._go_on(reduction, steps)
+        return known[steps]
+
+    def _computed(self, reduction: int) -> dict[int, int]:
+        """Accumulators that kernels gave, if there are any and it is worth asking for them."""
+        if self.execution.compute is None or not is_worth(self.body):
+            return {}
+        of = self.execution, self.number
+        trips = trips_of(self.body, self.variables, reduction)
+        found = checkpoints(*of, self.element, reduction, trips)
+        (result,) = results_of(*of, range(self.element, self.element + 1))
+        return found if found.get(prod(trips)) == result[reduction] else {}
+
+    def _go_on(self, reduction: int, end: int) -> None:
+        """Makes the accumulator known after `end` steps, and every so many on the way, by the reference."""
+        known, stride = self._known[reduction], stride_of(self.length(reduction))
+        if end in known:
+            return
+        start = max(steps for steps in known if steps < end)
+        at = Evaluation(self.body, reading(self._arrays), self.variables, np.array([self.element]))
+        number = _reduce_of(self.body, reduction)
+        roots, dtype = self.body.instructions[number].values, self.body.instructions[number].dtype
+        used = set(cone(self.body, roots))
+        for k, other in enumerate(reductions(self.body)):
+            if other in used:
+                at.values[other] = _claimed(self.body.instructions[other].dtype, self._accumulator(k, self.length(k)))
+        at.evaluate(_expression(self.body, extents_of(self.body, reduction)))
+        total, inner = _claimed(dtype, known[start]), _expression(self.body, roots)
+        for first in range(start, end, LANES):
+            terms = at.terms(number, np.arange(first, min(first + LANES, end)), inner)
+            for n, steps in enumerate(range(first + 1, min(first + LANES, end) + 1)):
+                total = at.accumulate(number, [term[n] for term in terms], total)
+                if steps == end or steps % stride == 0:
+                    known[steps] = _pattern(dtype, total)
+
 
 def element_of(execution: Execution, number: int, element: int) -> Element:
-    """The element, evaluated when the account is asked for it first; the account remembers the last one."""
-    known = execution.memory.get((number, element))
-    if known is None:
-        execution.memory.clear()
-        known = execution.memory[number, element] = Element(execution, number, element)
-    return known
+    """The element, which the account remembers."""
+    return execution.remembered(("element", number, element), lambda: Element(execution, number, element))
 
 
 def reading(arrays: Sequence[Values]) -> Load:

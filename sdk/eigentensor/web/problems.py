@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eigentensor import errors
 from eigentensor.errors import EigenTensorError
@@ -78,8 +79,25 @@ def problem(status: int, code: str, detail: str, fix: str = "", headers: dict[st
     return JSONResponse(said(status, code, detail, fix), status, headers, media_type=MEDIA_TYPE)
 
 
+class _Heads:
+    """Refuses what no path and no query of these services has, and what stands behind them cannot take."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            query: bytes = scope["query_string"]
+            if "\0" in scope["path"] or b"%00" in query or not query.isascii():
+                refusal = problem(HTTPStatus.BAD_REQUEST, "BadRequest", "the URL has a zero byte, or is no ASCII")
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
 def install(app: FastAPI) -> None:
     """Makes every refusal of an app a problem."""
+    app.add_middleware(_Heads)
 
     @app.exception_handler(EigenTensorError)
     async def expected(_: Request, error: EigenTensorError) -> JSONResponse:
@@ -102,5 +120,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+        _log.error("request failed", method=request.method, path=request.scope["path"], exc_info=error)
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Bug", "This service has a fault; its log says more.")

@@ -151,7 +151,7 @@ class _Play:
         told = own * (itself & (seen | (agent.convicts is SelfConviction.ALWAYS)))
         self._gas("executor", GAS_CHALLENGE, itself)
         self._gas("verifiers", GAS_CHALLENGE, seen & ~itself)
-        self._gas("challengers", GAS_CHALLENGE, looked & ~seen & ~itself)
+        self._gas("challengers", GAS_CHALLENGE, looked & ~seen & (agent.convicts is not SelfConviction.ALWAYS))
         self._verdict(verdict, itself, told, differing * verdict)
         return np.asarray(verdict)
 

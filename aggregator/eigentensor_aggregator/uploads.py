@@ -1,0 +1,132 @@
+"""Uploads in progress: what was said of them, and who holds one of the few places. In memory alone."""
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from eigentensor.store import Pieces
+
+#: Seconds for which a place is its upload's after each verified piece; then whoever needs one may take it.
+REST = 120.0
+#: Seconds after which an upload that rests is forgotten, whether or not anybody needs its place.
+STALE = 24 * 3600.0
+_DECLARED = 1 << 20  # pieces that lists in memory name, together; of one address at most an eighth
+
+
+@dataclass(slots=True)
+class Upload:
+    """One that holds a place. `at` is when its last piece came, `have` its bytes; `own`: this process verified all."""
+
+    pieces: Pieces
+    address: str
+    at: float
+    have: int
+    own: bool
+
+
+class Places:
+    """Who holds a place. A piece that was verified takes one, nothing else does. Safe for several threads."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.time) -> None:
+        self._most, self._clock = most, clock
+        self._held: dict[str, Upload] = {}
+        self._lock = threading.Lock()
+
+    def get(self, blob: str) -> Upload | None:
+        return self._held.get(blob)
+
+    @property
+    def received(self) -> int:
+        """Bytes of all uploads that hold a place."""
+        with self._lock:
+            return sum(upload.have for upload in self._held.values())
+
+    def take(self, blob: str, upload: Upload) -> bool:
+        """Whether there was a place."""
+        with self._lock:
+            if len(self._held) >= self._most:
+                return False
+            self._held[blob] = upload
+            return True
+
+    def moved_on(self, blob: str, length: int) -> None:
+        """Another verified piece is here."""
+        with self._lock:
+            upload = self._held[blob]
+            upload.have, upload.at = upload.have + length, self._clock()
+
+    def give_up(self, blob: str) -> None:
+        with self._lock:
+            self._held.pop(blob, None)
+
+    def stale(self) -> list[str]:
+        """Uploads that nobody goes on with."""
+        return self._resting(STALE)
+
+    def yielding(self, address: str) -> list[str]:
+        """Uploads of which one may be ended for one of this address: first those that rest, then those of the address
+        that holds the most places, if that is more than this one would hold."""
+        resting = self._resting(REST)
+        with self._lock:
+            held = Counter(upload.address for upload in self._held.values())
+            ((largest, count),) = held.most_common(1) or [("", 0)]
+            theirs = [(upload.at, blob) for blob, upload in self._held.items() if upload.address == largest]
+        return resting + ([blob for _, blob in sorted(theirs)] if count > held[address] + 1 else [])
+
+    def _resting(self, seconds: float) -> list[str]:
+        with self._lock:
+            since = self._clock() - seconds
+            return [blob for at, blob in sorted((u.at, blob) for blob, u in self._held.items()) if at < since]
+
+
+class Declared:
+    """Lists of pieces of uploads that have none yet. A list reserves nothing: the oldest make room for newer ones, and
+    whoever comes too late says it once more. Safe for several threads."""
+
+    def __init__(self, most: int = _DECLARED) -> None:
+        self._most = most
+        self._lists: OrderedDict[str, tuple[Pieces, str]] = OrderedDict()
+        self._counted: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, pieces: Pieces, address: str) -> None:
+        with self._lock:
+            blob = pieces.blob.hex()
+            self._drop(blob)
+            self._lists[blob] = pieces, address
+            self._counted[address] += len(pieces.roots)
+            while self._counted[address] > self._most // 8 and (own := self._oldest(address)) != blob:
+                self._drop(own)
+            while self._counted.total() > self._most and (oldest := next(iter(self._lists))) != blob:
+                self._drop(oldest)
+
+    def get(self, blob: str) -> Pieces | None:
+        found = self._lists.get(blob)
+        return found[0] if found else None
+
+    def drop(self, blob: str) -> None:
+        with self._lock:
+            self._drop(blob)
+
+    def _oldest(self, address: str) -> str:
+        return next(blob for blob, (_, whose) in self._lists.items() if whose == address)
+
+    def _drop(self, blob: str) -> None:
+        pieces, address = self._lists.pop(blob, (None, ""))
+        if pieces is not None:
+            self._counted[address] -= len(pieces.roots)
+            self._counted += Counter()  # without those that have none
+
+
+def address_of(host: str) -> str:
+    """By what uploads are counted: an IPv4 address, or the network that one household has of IPv6."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(IPv6Address(int(address) >> 64 << 64))
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -1,0 +1,134 @@
+"""How much of requests is in memory: of one, of a caller's, of everybody's."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from eigentensor.web import limits
+from eigentensor.web.limits import BodyLimit
+
+LIMIT, TOTAL = 100, 400
+
+
+class Sender:
+    """A request whose body comes when somebody gives it."""
+
+    def __init__(self, app: BodyLimit, caller: str, path: str = "/", kind: str = "application/json") -> None:
+        self._parts: asyncio.Queue[Message] = asyncio.Queue()
+        self._said: list[Message] = []
+        self._scope = {
+            "type": "http", "method": "POST", "path": path, "query_string": b"", "client": (caller, 1),
+            "headers": [(b"content-type", kind.encode())],
+        }  # fmt: skip
+        self.answer = asyncio.create_task(app(self._scope, self._parts.get, self._keep))
+
+    async def _keep(self, message: Message) -> None:
+        self._said.append(message)
+
+    async def give(self, data: bytes, *, more: bool = True) -> None:
+        await self._parts.put({"type": "http.request", "body": data, "more_body": more})
+        for _ in range(8):  # until the app has read it
+            await asyncio.sleep(0)
+
+    @property
+    def status(self) -> int:
+        return self._said[0]["status"] if self._said else 0
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(b"".join(m.get("body", b"") for m in self._said))
+        return found
+
+
+async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse(str(len(await Request(scope, receive).body())))(scope, receive, send)
+
+
+def limited() -> BodyLimit:
+    return BodyLimit(reads, lambda _: LIMIT, TOTAL, lambda scope: scope["path"] == "/stream")
+
+
+def test_open_bodies_have_a_bound_together_and_those_of_one_caller_half_of_it() -> None:
+    async def story() -> None:
+        app = limited()
+        open_ = [Sender(app, caller) for caller in "aabb"]
+        for sender in open_:
+            await sender.give(bytes(LIMIT))
+        for caller in "ac":  # one has its half, the other finds all of it taken
+            late = Sender(app, caller)
+            await late.give(bytes(1))
+            assert (late.status, late.problem["code"]) == (503, "ServiceBusy")
+        stream = Sender(app, "a", "/stream")
+        await stream.give(bytes(LIMIT), more=False)
+        assert stream.status == 200, "what is not kept counts for nothing"
+        await open_[0].give(b"", more=False)
+        assert open_[0].status == 200
+        open_[2].answer.cancel()  # its sender is gone
+        await asyncio.gather(open_[2].answer, return_exceptions=True)
+        for caller in "ac":
+            again = Sender(app, caller)
+            await again.give(bytes(LIMIT), more=False)
+            assert again.status == 200
+        for sender in open_:
+            sender.answer.cancel()
+
+    asyncio.run(story())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 60), max_size=4), st.booleans()), max_size=20)
+)
+def test_whatever_callers_send_no_more_is_held_and_nothing_stays(
+    requests: Sequence[tuple[str, list[int], bool]],
+) -> None:
+    async def story() -> None:
+        app, most = limited(), 0
+        senders = []
+        for caller, sizes, ends in requests:
+            sender = Sender(app, caller)
+            senders.append(sender)
+            for size in sizes:
+                if not sender.answer.done():
+                    await sender.give(bytes(size))
+                most = max(most, sum(app._held.values()))
+                assert all(held <= TOTAL // 2 for held in app._held.values())
+            if ends and not sender.answer.done():
+                await sender.give(b"", more=False)
+        assert most <= TOTAL
+        for sender in senders:
+            sender.answer.cancel()
+        await asyncio.gather(*(sender.answer for sender in senders), return_exceptions=True)
+        assert not app._held
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("element", [b"[]", b"{}", b"1", b'""'])
+def test_json_of_too_many_values_is_refused_while_it_comes(element: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "VALUES", 1000)
+    monkeypatch.setattr(limits, "LISTS", 100)
+    most = 90 if element in (b"[]", b"{}") else 900
+
+    async def answered(count: int, **options: str) -> Sender:
+        sender = Sender(BodyLimit(reads, lambda _: 1 << 20, 1 << 22), "a", **options)
+        await sender.give(b"[" + b",".join([element] * (count // 2)) + b",")
+        if not sender.answer.done():
+            await sender.give(b",".join([element] * (count // 2)) + b"]", more=False)
+        return sender
+
+    async def story() -> None:
+        assert (await answered(most)).status == 200
+        refused = await answered(2 * most)
+        assert (refused.status, refused.problem["code"]) == (413, "BlobTooLarge")
+        assert "base64" in refused.problem["fix"]
+        assert (await answered(2 * most, kind="application/octet-stream")).status == 200
+
+    asyncio.run(story())
