@@ -139,7 +139,7 @@ def spoiled(body: bytes, random: Random) -> bytes:
         at = random.randrange(len(data))
         data = random.choice([data[:at], data + data[:at], data[:at] + random.randbytes(len(data) - at)])
         return json.dumps(said | {"result": "0x" + data.hex()}).encode()
-    inside, name = said, "result"
+    inside, name = said, "result" if "result" in said else "error"
     while isinstance(inside[name], (dict, list)) and inside[name] and random.random() < 0.8:
         inside = inside[name]
         name = random.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
