@@ -1,12 +1,18 @@
 """One local chain for all tests that need one; each test starts from the state right after the deployment. And for the
 tests of a file, one service that executes here."""
 
+import os
+import secrets
+import shutil
 import socket
+import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 from eth_account import Account
 
@@ -101,16 +107,56 @@ def table(anvil: Anvil, client: Chain, operator: Chain, chain_of: Chains) -> Tab
     return Table.of(anvil, client, operator, chain_of(CHALLENGER))
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server, up to the name of a database; skipped where none is installed."""
+    programs = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), reverse=True)), None)
+    if programs is None:
+        pytest.skip("not installed: postgresql")
+    folder = tempfile.mkdtemp()  # not below pytest's own: the server runs as another user
+    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    if user:
+        shutil.chown(folder, "postgres")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    data = ["-D", f"{folder}/data"]
+    listen = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+
+    def control(program: str, *words: str) -> None:
+        command = [*user, str(programs.with_name(program)), *data, *words]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    try:
+        control("initdb", "-A", "trust", "-U", "test", "-E", "UTF8", "--no-sync")
+        control("pg_ctl", "-w", "-l", f"{folder}/log", "-o", listen, "start")
+        yield f"postgresql://test@127.0.0.1:{port}/"
+        control("pg_ctl", "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.fixture
-def settings(network: Network, tmp_path: Path) -> Settings:
+def database(request: pytest.FixtureRequest) -> str | None:
+    """The URL of an aggregator's database: None is the SQLite of its folder, unless a test asks for "postgresql"."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return None
+    server, name = request.getfixturevalue("postgres"), f"t{secrets.token_hex(8)}"
+    with psycopg.connect(f"{server}postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"{server}{name}"
+
+
+@pytest.fixture
+def settings(network: Network, tmp_path: Path, database: str | None) -> Settings:
     """An aggregator that pays for messages with account 3."""
     keystore, password = tmp_path / "aggregator.key", tmp_path / "aggregator.password"
     save_account(anvil_account(3), keystore, "local", iterations=1)
     password.write_text("local")
     path = network.save(tmp_path / "network.json")
     return Settings(
-        network=str(path), port=0, data=tmp_path / "aggregator", poll=0.1, keystore=keystore, password_file=password
-    )
+        network=str(path), port=0, data=tmp_path / "aggregator", poll=0.1, keystore=keystore, password_file=password,
+        database=database,
+    )  # fmt: skip
 
 
 @pytest.fixture

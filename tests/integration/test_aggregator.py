@@ -74,6 +74,7 @@ def escrow(order: Order) -> int:
     return order.max_price + order.verifiers * order.check_fee
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_a_task_is_followed_to_its_end_and_closed(
     anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
 ) -> None:
@@ -165,6 +166,7 @@ def test_seats_without_stake_are_pruned_for_their_deposits(
     assert gone.balance_of(owner).balance == deposits
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_tasks_are_listed_newest_first_in_pages(
     served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
 ) -> None:
@@ -248,6 +250,7 @@ def test_an_aggregator_without_a_key_only_watches(
     assert "no account" in refused.json()["detail"] and refused.json()["fix"]
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_a_reorganised_accept_is_taken_back(
     anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_reorganised_accept_is_taken_back(
     assert "et_reorganisations_total 2.0" in httpx.get(url + "/metrics").text
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_a_restarted_aggregator_goes_on_where_it_stopped(
     anvil: Anvil, settings: Settings, serve: Serve, client: Chain, operator: Chain, order_of: Orders
 ) -> None:

@@ -293,6 +293,7 @@ def test_words_alone_lock_nobody_out(url: str, gateway: Gateways) -> None:
         assert client.upload(client.store.put(data)) == merkle.blob_root(data).hex()
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_one_address_cannot_hold_all_places_and_who_lost_one_begins_anew(
     settings: Settings, serve: Serve, tmp_path: Path
 ) -> None:
