@@ -2,18 +2,16 @@
 
 from http import HTTPStatus
 
-from eigentensor.errors import StoreError, TaskError
+from eigentensor.errors import StoreError, TaskError, TaskNotFound
 from eigentensor.web import problems
 
 
-class ChallengeNotFound(TaskError):
-    exit_code = 4
+class ChallengeNotFound(TaskNotFound):
+    """There is no such game."""
 
 
 class NotAllowed(TaskError):
     """The request is signed by somebody who may not say this."""
-
-    exit_code = 11
 
 
 class Away(StoreError):
@@ -21,5 +19,4 @@ class Away(StoreError):
 
 
 problems.STATUS[Away] = HTTPStatus.SERVICE_UNAVAILABLE
-problems.STATUS[ChallengeNotFound] = HTTPStatus.NOT_FOUND
 problems.STATUS[NotAllowed] = HTTPStatus.FORBIDDEN

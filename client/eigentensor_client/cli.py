@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET
+from eigentensor_client.exit_codes import exit_code
 
 # name: (module under eigentensor_client.verbs, its Typer application, one line of help)
 VERBS = {
@@ -179,7 +180,7 @@ def root(
 def report(error: EigenTensorError, *, as_json: bool) -> None:
     """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
     told = {"what": error.what, "why": str(error.__cause__ or ""), "fix": error.fix}
-    _report(type(error).__name__, told, error.exit_code, as_json=as_json)
+    _report(type(error).__name__, told, exit_code(type(error)), as_json=as_json)
 
 
 def _report(name: str, told: dict[str, str], code: int, *, as_json: bool) -> None:
@@ -214,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except EigenTensorError as error:
         report(error, as_json=as_json)
-        code = error.exit_code
+        code = exit_code(type(error))
     except NoArgsIsHelpError as error:
         error.show()
         code = error.exit_code
@@ -233,6 +234,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
         fix = "Check that the place is there, that you may read and write there, and that there is room."
-        _report("OSError", {"what": what, "why": "", "fix": fix}, ConfigError.exit_code, as_json=as_json)
-        code = ConfigError.exit_code
+        code = exit_code(ConfigError)
+        _report("OSError", {"what": what, "why": "", "fix": fix}, code, as_json=as_json)
     sys.exit(code if isinstance(code, int) else 0)

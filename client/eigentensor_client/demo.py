@@ -21,6 +21,7 @@ from eigentensor_client.amounts import number
 from eigentensor_client.cli import report
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, devnet
+from eigentensor_client.exit_codes import exit_code
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.processes import ended_by_signals
 from eigentensor_client.results import TaskResult
@@ -69,7 +70,7 @@ def main() -> None:
             perform(show)
     except EigenTensorError as error:
         report(error, as_json=False)
-        sys.exit(error.exit_code)
+        sys.exit(exit_code(type(error)))
     except KeyboardInterrupt:
         show.say("interrupted: everything that was started has ended")
         sys.exit(130)

@@ -23,6 +23,7 @@ from eigentensor.runtime import CompiledGraph
 from eigentensor_client import Client, byte_pairs
 from eigentensor_client.byte_pairs import END, BytePairs
 from eigentensor_client.cli import report
+from eigentensor_client.exit_codes import exit_code
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
 from eigentensor_client.writing import Arrays, Executor, Sampling, Text
@@ -132,7 +133,7 @@ def main() -> None:
             write(given.prompts, given.tokens, sampling, pay=given.paid)
     except EigenTensorError as error:
         report(error, as_json=False)
-        sys.exit(error.exit_code)
+        sys.exit(exit_code(type(error)))
 
 
 if __name__ == "__main__":

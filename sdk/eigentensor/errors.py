@@ -57,11 +57,9 @@ EigenTensorError
 class EigenTensorError(Exception):
     """Base of all errors that are expected to be raised.
 
-    `exit_code` is what the command line returns (table in client/README.md); `fix` says what to do, in one sentence,
-    by default what mostly helps with errors of this kind.
+    `fix` says what to do, in one sentence, by default what mostly helps with errors of this kind.
     """
 
-    exit_code = 1
     usual_fix = ""
 
     def __init__(self, what: str, *, fix: str = "") -> None:
@@ -74,8 +72,6 @@ class EigenTensorError(Exception):
 
 class ProgramError(EigenTensorError):
     """`rule` names what is broken (`program.validity.sentences` lists all), `where` the record or instruction."""
-
-    exit_code = 11
 
     def __init__(self, rule: str, where: str, what: str, *, fix: str = "") -> None:
         super().__init__(f"{rule}: {where}: {what}" if where else f"{rule}: {what}", fix=fix)
@@ -94,14 +90,11 @@ class RuleError(ProgramError):
 class BindingError(EigenTensorError):
     """Inputs, weights, states or variables do not fit the program; says what was expected and what was given."""
 
-    exit_code = 2
     usual_fix = "`eigentensor program show` says what a program takes."
 
 
 class CaptureError(EigenTensorError):
     """A function cannot become a program: the reason, and the line of the user's code where it is known."""
-
-    exit_code = 7
 
     def __init__(self, reason: str, *, fix: str = "", line: str = "") -> None:
         super().__init__(f"{reason} ({line})" if line else reason, fix=fix)
@@ -112,15 +105,13 @@ class CaptureError(EigenTensorError):
 class ToleranceExceeded(EigenTensorError):
     """No path to what a graph means is within the tolerance on the sample of inputs."""
 
-    exit_code = 7
-
 
 class ExecutionError(EigenTensorError):
-    exit_code = 7
+    """A program could not be compiled or executed here."""
 
 
 class SandboxError(ExecutionError):
-    pass
+    """The sandbox ended the program, or what it left is no result."""
 
 
 class NoSandbox(SandboxError):
@@ -128,23 +119,19 @@ class NoSandbox(SandboxError):
 
 
 class LimitError(ExecutionError):
-    pass
+    """Time, memory, processes or files ran out."""
 
 
 class WrongBits(ExecutionError):
     """A device computed an element otherwise than the reference: it must not be trusted with anything."""
 
-    exit_code = 8
-
 
 class WitnessError(EigenTensorError):
     """A witness from which no verdict follows: something is missing, left over, or leads to other roots."""
 
-    exit_code = 8
-
 
 class DisputeError(EigenTensorError):
-    exit_code = 11
+    """The game about a result."""
 
 
 class NotDisputable(DisputeError):
@@ -156,37 +143,34 @@ class IllegalMove(DisputeError):
 
 
 class StoreError(EigenTensorError):
-    exit_code = 10
+    """A blob could not be kept, found or checked."""
 
 
 class BlobNotFound(StoreError):
-    exit_code = 4
     usual_fix = "Check the name; `eigentensor blob put FILE` gives the gateway what it lacks."
 
 
 class BlobCorrupt(StoreError):
-    exit_code = 8
+    """The bytes are not what their name says."""
 
 
 class BlobTooLarge(StoreError):
-    exit_code = 11
+    """There is no room for a blob of this size, ever."""
 
 
 class StoreFull(StoreError):
-    pass
+    """There is no room for more."""
 
 
 class TensorFileError(StoreError):
     """Not a safetensors file, or one with a dtype that programs do not have."""
 
-    exit_code = 2
     usual_fix = "Check which file is named; `eigentensor.store.save_safetensors` or the library safetensors writes one."
 
 
 class GraphFileError(StoreError):
     """Not a graph in JSON, or one with a node that there cannot be."""
 
-    exit_code = 2
     usual_fix = "Name a file that `eigentensor.store.graphs.save_graph` wrote, or FILE.py:NAME."
 
 
@@ -199,14 +183,11 @@ class GatewayError(StoreError):
 
 
 class ChainError(EigenTensorError):
-    exit_code = 10
     usual_fix = "Run the same command again; if it stays so, check the network file and the node that it names."
 
 
 class Reverted(ChainError):
     """A contract refused a call; name and arguments are those of its custom error."""
-
-    exit_code = 11
 
     usual_fix = "Look at how things stand now, then run the same command again."
 
@@ -219,68 +200,59 @@ class Reverted(ChainError):
 
 
 class Unreachable(ChainError):
-    pass
+    """The node does not answer."""
 
 
 class FeeTooHigh(ChainError):
-    pass
+    """Gas costs more than the settings allow."""
 
 
 class NotMined(ChainError):
-    exit_code = 9
+    """A transaction found no place in the chain in time."""
 
 
 class TaskError(EigenTensorError):
     """A task, or its order, is not in the state for what is asked of it."""
 
-    exit_code = 11
-
 
 class TermsRefused(TaskError):
-    exit_code = 11
+    """An order that the market would not take."""
 
 
 class TaskNotFound(TaskError):
-    exit_code = 4
     usual_fix = "`eigentensor ps` lists the tasks of your account; a uuid has 64 hex digits."
 
 
 class NobodyAccepted(TaskError):
-    exit_code = 6
+    """No operator took the task in time; the escrow is back."""
 
 
 class ExecutorFailed(TaskError):
-    exit_code = 6
+    """The task was accepted and has no result in time; the escrow is back."""
 
 
 class ExecutorConvicted(TaskError):
-    exit_code = 12
+    """The executor was wrong, or silent where it was checked; the escrow is back, its stake slashed."""
 
 
 class NotChecked(TaskError):
-    exit_code = 13
+    """There is a result, but no verifier confirms it."""
 
 
 class TaskCancelled(TaskError):
-    exit_code = 6
+    """The client took the task back, and the escrow."""
 
 
 class NotChallengeable(TaskError):
     """Nothing is spent."""
 
-    exit_code = 11
-
 
 class ChallengeLost(TaskError):
     """A game that the challenger lost: it decides nothing about the result."""
 
-    exit_code = 14
-
 
 class SessionRewound(TaskError):
     """A session stands where its step `step` begins: that one and all after it are to be run again."""
-
-    exit_code = 12
 
     def __init__(self, what: str, step: int, *, fix: str = "") -> None:
         super().__init__(what, fix=fix)
@@ -290,27 +262,22 @@ class SessionRewound(TaskError):
 class SessionBusy(TaskError):
     """Nothing is spent."""
 
-    exit_code = 11
-
 
 class KeyReused(TaskError):
     """Nothing is spent."""
 
-    exit_code = 11
-
 
 class NotYet(TaskError):
-    exit_code = 9
+    """The wait was over before the task got there."""
 
 
 class WrongResult(TaskError):
-    exit_code = 8
+    """The bytes are not what the executor revealed."""
 
 
 class WrongReceipt(TaskError):
     """`where` is the path of the line in the receipt, such as `events[3].block_hash`; empty where it is the whole."""
 
-    exit_code = 8
     usual_fix = "Do not rely on it. `eigentensor receipt get TASK -o FILE` writes a task's receipt anew."
 
     def __init__(self, where: str, what: str, *, fix: str = "") -> None:
@@ -319,11 +286,11 @@ class WrongReceipt(TaskError):
 
 
 class ConfigError(EigenTensorError):
-    exit_code = 3
+    """Settings, keys or funds are missing or wrong."""
 
 
 class InsufficientFunds(ConfigError):
-    exit_code = 5
+    """The account has too little for the escrow, or for gas."""
 
 
 class BudgetSpent(InsufficientFunds):
@@ -338,17 +305,15 @@ class BudgetSpent(InsufficientFunds):
 
 
 class ServiceBusy(ConfigError):
-    exit_code = 10
+    """Another process has the folder, or too many wait for their turn."""
 
 
 class AppNotFound(EigenTensorError):
-    exit_code = 4
+    """Nothing of this name, or no such version of it, is deployed here."""
 
 
 class ProcessDied(EigenTensorError):
     """Carries the name of the process and the last lines that it wrote."""
-
-    exit_code = 10
 
     def __init__(self, name: str, code: int | None, log: str) -> None:
         ended = "did not get ready in time" if code is None else f"ended with code {code}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigentensor.errors import ExecutionError
+from eigentensor_client.exit_codes import exit_code
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 
@@ -35,7 +36,7 @@ def doctor(
             findings.append(finding)
     show_findings(screen, findings)
     if not may_serve(findings):
-        raise typer.Exit(ExecutionError.exit_code)
+        raise typer.Exit(exit_code(ExecutionError))
 
 
 def show_findings(screen: Screen, findings: "Sequence[Finding]") -> None:
