@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from eigentensor import reference
 from eigentensor.program import Program, bind
-from eigentensor.program.boxes import Box, inside, slices, whole_box
-from eigentensor.program.regions import shape_of
+from eigentensor.runtime.incremental.boxes import Box, inside, slices, whole_box
+from eigentensor.runtime.incremental.regions import shape_of
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from changes import with_changes
 from eigentensor import reference
-from eigentensor.program import Body, Program, Results, Role, recomputation
+from eigentensor.program import Body, Program, Results, Role
 from eigentensor.program.cost import body_cost
 from eigentensor.program.restriction import Restricted
-from eigentensor.runtime.incremental import Incremental, Rerun, runs
+from eigentensor.runtime.incremental import Incremental, Rerun, recomputation, runs
 from eigentensor.runtime.incremental.processor import Processor
 from eigentensor.runtime.tuning.measure import alone
 

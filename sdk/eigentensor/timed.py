@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, encode
-from eigentensor.program.boxes import Shape
 from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Body, Buffer
 from eigentensor.program.restriction import restrict
@@ -57,7 +56,7 @@ def _sample(body: Body, work: float) -> Sample:
     return Sample(replace(part, max_repeat=1 + iterations), iterations, work / each)
 
 
-def _extents(body: Body) -> Shape:
+def _extents(body: Body) -> tuple[int, ...]:
     """Of a box with the work of a sample, or little more; cut along its first axes, where neighbours lie far apart."""
     extents, each = list(body.output_ranges), body_cost(body).work / max(1, body.parameters[0].elements)
     for axis, extent in enumerate(extents):

@@ -15,13 +15,13 @@ from captured_graphs import graphs
 from eigentensor import reference
 from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
-from eigentensor.program import Buffer, Program, Role, recomputation
+from eigentensor.program import Buffer, Program, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Kind
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.incremental import Incremental, Rerun, memory_of, runs
+from eigentensor.runtime.incremental import Incremental, Rerun, memory_of, recomputation, runs
 from eigentensor.testing.programs import generate
 from eigentensor.testing.trials import trial
 from reruns import rerun, same

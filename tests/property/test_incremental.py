@@ -11,9 +11,9 @@ from tinygrad import Tensor
 import random_graphs
 from eigentensor.capture import capture
 from eigentensor.graph.lower import lower
-from eigentensor.program.boxes import extents_of_box
 from eigentensor.program.model import Role
-from eigentensor.program.regions import dirty
+from eigentensor.runtime.incremental.boxes import extents_of_box
+from eigentensor.runtime.incremental.regions import dirty
 from reruns import by_reference, rerun, small_boxes
 
 PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from changes import buffers_of, covered, differing, random_box, with_changes
 from eigentensor import reference
 from eigentensor.program import Call, Program, check
-from eigentensor.program.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
-from eigentensor.program.regions import dirty
 from eigentensor.program.restriction import Restricted, restrict
+from eigentensor.runtime.incremental.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
+from eigentensor.runtime.incremental.regions import dirty
 from eigentensor.testing.programs import generate
 
 FEW = settings(max_examples=40, deadline=None)

@@ -8,7 +8,6 @@ import pytest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Bounds, Buffer, Kind, Program, Role, Variable
 from eigentensor.program.assemble import assemble
-from eigentensor.program.boxes import Box, merged, rounded_box, volume, within
 from eigentensor.program.expression import (
     Array,
     Axis,
@@ -24,8 +23,10 @@ from eigentensor.program.expression import (
 )
 from eigentensor.program.intervals import Interval
 from eigentensor.program.ops import Op
-from eigentensor.program.regions import dirty
-from eigentensor.program.restriction import products, zeros
+from eigentensor.program.restriction import zeros
+from eigentensor.runtime.incremental.boxes import Box, merged, rounded_box, volume, within
+from eigentensor.runtime.incremental.outline import products
+from eigentensor.runtime.incremental.regions import dirty
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROW, COLUMN, STEP = Axis(0, 6), Axis(1, 5), Axis(2, 4, True)

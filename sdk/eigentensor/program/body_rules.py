@@ -11,7 +11,7 @@ from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import ARITY, NO_GUARD, REDUCTIONS, DType, Op
 from eigentensor.program.rules import Breach, Rule, rule
 from eigentensor.program.signatures import mismatch
-from eigentensor.program.structure import extents_of, finishing_order, open_reductions, operands, reductions
+from eigentensor.program.structure import below, extents_of, finishing_order, open_reductions, reductions
 
 BODY_RULES: list[Rule[Body]] = []
 
@@ -210,7 +210,7 @@ def _nesting(body: Body) -> Iterator[Breach]:
 )
 def _extents(body: Body) -> Iterator[Breach]:
     for r in dict.fromkeys(body.reduce_ranges):
-        for n in _all_below(body, r.extent):
+        for n in below(body, r.extent):
             if body.instructions[n].op in (Op.RANGE, Op.LOAD) or body.instructions[n].op in REDUCTIONS:
                 yield f"reduction {r.reduction}", f"its extent depends on {_at(body, n)}"
                 return
@@ -218,16 +218,6 @@ def _extents(body: Body) -> Iterator[Breach]:
     for r, (least, _) in zip(body.reduce_ranges, proof.extents, strict=True):
         if least < 0 and not proof.overflow:
             yield f"reduction {r.reduction}", f"its extent may be {least}"
-
-
-def _all_below(body: Body, root: int) -> list[int]:
-    found, stack = set(), [root]
-    while stack:
-        current = stack.pop()
-        if current not in found:
-            found.add(current)
-            stack.extend(operands(body, body.instructions[current]))
-    return sorted(found)
 
 
 @rule(BODY_RULES, "single-steps", "A loop of one step is not a loop.", "Use the constant 0, or the operation itself.")

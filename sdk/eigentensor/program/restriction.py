@@ -6,7 +6,6 @@ from math import prod
 from typing import NamedTuple
 
 from eigentensor.program.bounds import prove
-from eigentensor.program.boxes import Shape
 from eigentensor.program.cost import body_cost
 from eigentensor.program.expression import (
     Array,
@@ -23,7 +22,7 @@ from eigentensor.program.expression import (
 )
 from eigentensor.program.model import Body, Bounds, Buffer, Call, Kind, Program, Result, Role, Variable
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
-from eigentensor.program.structure import extents_of, operands, reductions
+from eigentensor.program.structure import below, extents_of, reductions
 
 STEPS = "steps"
 
@@ -43,7 +42,7 @@ class Restricted(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def restrict(body: Body, extents: Shape) -> Restricted:
+def restrict(body: Body, extents: tuple[int, ...]) -> Restricted:
     """The elements of a valid body's result in a box of these extents, wherever it begins."""
     loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
     value = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})[-1]
@@ -51,7 +50,7 @@ def restrict(body: Body, extents: Shape) -> Restricted:
 
 
 @lru_cache(maxsize=1024)
-def reduced(body: Body, reduction: int, extents: Shape) -> Restricted:
+def reduced(body: Body, reduction: int, extents: tuple[int, ...]) -> Restricted:
     """What a reduction of a valid body gives for the elements in a box of these extents, wherever it begins."""
     loops = [_Loop(number, *sizes) for number, sizes in enumerate(zip(extents, body.output_ranges, strict=True))]
     nodes = _nodes(body, {number: loop.counter for number, loop in enumerate(loops)})
@@ -59,7 +58,7 @@ def reduced(body: Body, reduction: int, extents: Shape) -> Restricted:
 
 
 @lru_cache(maxsize=1024)
-def prefixes(body: Body, reduction: int, trips: Shape, count: int) -> Restricted:
+def prefixes(body: Body, reduction: int, trips: tuple[int, ...], count: int) -> Restricted:
     """The accumulators of a reduction of a valid body for one element, after up to 56 different numbers of steps.
 
     Its loops make so many `trips`, at least one each. Output `00`, `01`, … is what it is after as many steps as the
@@ -79,30 +78,6 @@ def prefixes(body: Body, reduction: int, trips: Shape, count: int) -> Restricted
     return _alone(to_body(node(value.op, value.dtype, steps, *factors(value), arg=(flat,)), ()), count)
 
 
-class Product(NamedTuple):
-    """In a body that stores a sum of products: a factor that may be zero, and the load that it is multiplied with."""
-
-    factor: int
-    load: int
-
-
-@lru_cache(maxsize=1024)
-def products(body: Body) -> tuple[Product, ...]:
-    """How a body that stores a sum of products makes them, where one factor is a load that the other does not use.
-
-    Where the other factor is a zero, and the load finite, the product is a zero: adding it to a sum that is not zero
-    changes no bit of it, and of a sum that is zero the sign at most.
-    """
-    last = body.instructions[-1]
-    if last.op is not Op.REDUCE_MULACC:
-        return ()
-    extents = (e for e, r in zip(prove(body).extents, body.reduce_ranges, strict=True) if r.reduction == last.c)
-    if any(low != high for low, high in extents):
-        return ()
-    pairs = (Product(last.a, last.b), Product(last.b, last.a))
-    return tuple(p for p in pairs if body.instructions[p.load].op is Op.LOAD and p.load not in _below(body, p.factor))
-
-
 def loops_of(body: Body) -> dict[int, int]:
     """The ranges over which a body that stores a reduction takes its steps, in order, and their largest extents."""
     outputs = len(body.output_ranges)
@@ -112,12 +87,12 @@ def loops_of(body: Body) -> dict[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def zeros(body: Body, factor: int, extents: Shape) -> Restricted:
+def zeros(body: Body, factor: int, extents: tuple[int, ...]) -> Restricted:
     """Where a factor of the sum of products that a body stores is a zero, as bools, in a box of its `loops_of`.
 
     The result has one element along loops that the factor does not depend on.
     """
-    used = {body.instructions[n].a for n in _below(body, factor) if body.instructions[n].op is Op.RANGE}
+    used = {body.instructions[n].a for n in below(body, factor) if body.instructions[n].op is Op.RANGE}
     loops = {
         number: _Loop(place, extent if number in used else 1, whole)
         for place, ((number, whole), extent) in enumerate(zip(loops_of(body).items(), extents, strict=True))
@@ -181,14 +156,3 @@ def _alone(lowered: Lowered, copies: int | None = None) -> Restricted:
     parameters = tuple(int(str(array.key)) for array in lowered.arrays)
     evaluations = len(calls) * body_cost(body).evaluations
     return Restricted(program, parameters, tuple(int(v.name) for v in shared), evaluations)
-
-
-def _below(body: Body, root: int) -> set[int]:
-    """The instructions that one depends on, itself included."""
-    found, stack = set[int](), [root]
-    while stack:
-        current = stack.pop()
-        if current not in found:
-            found.add(current)
-            stack.extend(operands(body, body.instructions[current]))
-    return found

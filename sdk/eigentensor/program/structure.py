@@ -66,3 +66,14 @@ def cone(body: Body, roots: Iterable[int]) -> list[int]:
             if instruction.op not in REDUCTIONS:
                 stack.extend(instruction.values)
     return sorted(found)
+
+
+def below(body: Body, root: int) -> list[int]:
+    """The instructions that one depends on, trip counts and the instruction itself included, ascending."""
+    found, stack = set[int](), [root]
+    while stack:
+        current = stack.pop()
+        if current not in found:
+            found.add(current)
+            stack.extend(operands(body, body.instructions[current]))
+    return sorted(found)

@@ -13,7 +13,6 @@ from eigentensor.errors import EigenTensorError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.binding import Results
-from eigentensor.program.boxes import boxes_of_run, extents_of_box
 from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS
@@ -43,10 +42,10 @@ def computed_results(execution: Execution, number: int, elements: range) -> list
     try:
         for reduction in range(body.reductions):
             columns.append([])
-            for box in boxes_of_run(body.output_ranges, elements):
-                small = reduced(body, reduction, extents_of_box(box))
+            for box in _boxes(body.output_ranges, elements):
+                small = reduced(body, reduction, tuple(map(len, box)))
                 check(small.program)
-                found = _run(execution, number, small, [low for low, _ in box])
+                found = _run(execution, number, small, [along.start for along in box])
                 columns[-1] += _patterns(_dtype(body, reduction), found.outputs["output"])
     except (EigenTensorError, OSError):
         return None
@@ -78,6 +77,25 @@ def checkpoints(
 def stride_of(length: int) -> int:
     """How far those accumulators are apart that are kept of a reduction of so many steps."""
     return -(-length // KEPT)
+
+
+def _boxes(shape: tuple[int, ...], run: range) -> list[tuple[range, ...]]:
+    """The boxes, in order, that elements with successive numbers make: rows, and what is cut off at both ends."""
+    if not shape:
+        return [()]
+    found, at = list[tuple[range, ...]](), run.start
+    row, whole = prod(shape[1:]), tuple(map(range, shape[1:]))
+    while at < run.stop:
+        number, within = divmod(at, row)
+        if within or run.stop - at < row:
+            end = min(run.stop, (number + 1) * row)
+            cut = _boxes(shape[1:], range(within, within + end - at))
+            found += [(range(number, number + 1), *box) for box in cut]
+        else:
+            end = run.stop // row * row
+            found.append((range(number, end // row), *whole))
+        at = end
+    return found
 
 
 def _run(

@@ -15,12 +15,12 @@ from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Parameter, Program, Result, Role
-from eigentensor.program.outline import Outline, Work
-from eigentensor.program.recomputation import Recomputation
 from eigentensor.runtime import toolchain as toolchains
 from eigentensor.runtime.compiled import load_bound
 from eigentensor.runtime.device import empty
+from eigentensor.runtime.incremental.outline import Outline, Work
 from eigentensor.runtime.incremental.processor import Processor
+from eigentensor.runtime.incremental.recomputation import Recomputation
 from eigentensor.runtime.memory import HOST, installed
 from eigentensor.runtime.toolchain import Build
 

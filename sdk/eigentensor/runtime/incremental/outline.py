@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from eigentensor.program.bounds import prove
 from eigentensor.program.cost import body_cost
-from eigentensor.program.model import Program
+from eigentensor.program.model import Body, Program
 from eigentensor.program.ops import NO_GUARD, Op
-from eigentensor.program.restriction import Product, products
+from eigentensor.program.structure import below
 
 
 class Work(NamedTuple):
@@ -23,6 +24,30 @@ class Live(NamedTuple):
 
     buffers: tuple[int, ...]
     elements: int
+
+
+class Product(NamedTuple):
+    """In a body that stores a sum of products: a factor that may be zero, and the load that it is multiplied with."""
+
+    factor: int
+    load: int
+
+
+@lru_cache(maxsize=1024)
+def products(body: Body) -> tuple[Product, ...]:
+    """How a body that stores a sum of products makes them, where one factor is a load that the other does not use.
+
+    Where the other factor is a zero, and the load finite, the product is a zero: adding it to a sum that is not zero
+    changes no bit of it, and of a sum that is zero the sign at most.
+    """
+    last = body.instructions[-1]
+    if last.op is not Op.REDUCE_MULACC:
+        return ()
+    extents = (e for e, r in zip(prove(body).extents, body.reduce_ranges, strict=True) if r.reduction == last.c)
+    if any(low != high for low, high in extents):
+        return ()
+    pairs = (Product(last.a, last.b), Product(last.b, last.a))
+    return tuple(p for p in pairs if body.instructions[p.load].op is Op.LOAD and p.load not in below(body, p.factor))
 
 
 @dataclass(frozen=True)

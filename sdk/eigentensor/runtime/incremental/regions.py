@@ -13,14 +13,14 @@ from math import prod
 from typing import NamedTuple
 
 from eigentensor.program.bounds import Prover
-from eigentensor.program.boxes import Box, Shape, merged, whole_box
 from eigentensor.program.conditions import facts_of
 from eigentensor.program.forms import CONTRADICTION, Fact, Form, at_most
 from eigentensor.program.intervals import Interval
 from eigentensor.program.model import Body, Instruction, Program
-from eigentensor.program.narrowing import equal, meanings, narrow, quotient, replaced, settled
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, DType, Op
 from eigentensor.program.structure import operands
+from eigentensor.runtime.incremental.boxes import Box, Shape, merged, whole_box
+from eigentensor.runtime.incremental.narrowing import equal, meanings, narrow, quotient, replaced, settled
 
 
 class Touch(NamedTuple):

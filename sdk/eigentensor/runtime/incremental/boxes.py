@@ -21,25 +21,6 @@ def whole_box(shape: Shape) -> Box:
     return tuple((0, extent - 1) for extent in shape)
 
 
-def boxes_of_run(shape: Shape, run: range) -> list[Box]:
-    """The boxes, in order, that elements with successive numbers make: rows, and what is cut off at both ends."""
-    if not shape:
-        return [()]
-    found: list[Box] = []
-    row, at = prod(shape[1:]), run.start
-    while at < run.stop:
-        number, within = divmod(at, row)
-        if within or run.stop - at < row:
-            end = min(run.stop, (number + 1) * row)
-            cut = boxes_of_run(shape[1:], range(within, within + end - at))
-            found += [((number, number), *box) for box in cut]
-        else:
-            end = run.stop // row * row
-            found.append(((number, end // row - 1), *whole_box(shape[1:])))
-        at = end
-    return found
-
-
 def extents_of_box(box: Box) -> Shape:
     return tuple(high - low + 1 for low, high in box)
 
