@@ -15,8 +15,8 @@ from eigentensor.runtime import toolchain
 from eigentensor.runtime.append import append
 from eigentensor.runtime.choice import candidates
 from eigentensor.runtime.in_place import apart, in_place
-from eigentensor.runtime.joining import join
 from eigentensor.runtime.memory import Plan, memories, next_turn, plan
+from eigentensor.runtime.rewriting import join
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 

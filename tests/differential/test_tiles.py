@@ -29,7 +29,7 @@ from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph, toolchain
 from eigentensor.runtime.choice import candidates
-from eigentensor.runtime.joining import join
+from eigentensor.runtime.rewriting import join
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from eigentensor.lowering.indices import divided
 from eigentensor.lowering.kernel import add, fresh_axis, index, scaled
-from eigentensor.lowering.quotients import divided
 from eigentensor.program.expression import Named, Node, binary, counter, node, walk
 from eigentensor.program.model import Bounds
 from eigentensor.program.ops import DType, Op

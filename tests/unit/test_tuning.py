@@ -18,7 +18,7 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import toolchain
 from eigentensor.runtime.choice import candidates, choose
 from eigentensor.runtime.grid import Grid, Many, candidate_grids
-from eigentensor.runtime.joining import join
+from eigentensor.runtime.rewriting import join
 from eigentensor.runtime.schedule import Schedule, Target
 from eigentensor.runtime.toolchain import Toolchain
 from eigentensor.runtime.tuning.database import Database, Time

@@ -15,10 +15,9 @@ from eigentensor.capture.products import quotient
 from eigentensor.capture.transcendental import Meant, meant
 from eigentensor.errors import CaptureError
 from eigentensor.lowering import functions
-from eigentensor.lowering.affine import affine, interval
 from eigentensor.lowering.constants import constant
+from eigentensor.lowering.indices import divided, interval
 from eigentensor.lowering.kernel import INT32_MAX, add, bitcast, cast, index, located, where
-from eigentensor.lowering.quotients import divided
 from eigentensor.program.expression import Array, Axis, Named, Node, binary, counter, load, node, reduction
 from eigentensor.program.model import Bounds
 from eigentensor.program.ops import COMPARISONS, DType, Op
@@ -183,7 +182,7 @@ class Conversion:
             term = self(u.src[0], dtype)
             return reduction(REDUCE[u.arg[0]], axes, term, extents=extents) if ranges else term
         term = self(u.src[0], DType.INDEX)
-        low, high = interval(affine(term))
+        low, high = interval(term)
         if max(-low, high) * (prod(axis.extent for axis in axes) if u.arg[0] is Ops.ADD else 1) > INT32_MAX:
             raise CaptureError("a sum of indices may exceed int32", fix="compute it in a tensor of integers")
         return cast(DType.INDEX, reduction(REDUCE[u.arg[0]], axes, cast(DType.INT64, term), extents=extents))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from eigentensor.errors import CaptureError
-from eigentensor.lowering.affine import Affine, affine, expression, interval
+from eigentensor.lowering.indices import Sum, affine, sum_interval, written
 from eigentensor.lowering.kernel import Kernel, flat, fresh_axis, index, less, where
 from eigentensor.lowering.passes import guarded, substitute
 from eigentensor.program.expression import Array, Axis, Node, binary, conjunction, counter, load, node
@@ -25,13 +25,13 @@ class Store:
 
 def stored(store: Store, old: Array | None, result: Array, origin: str) -> Kernel:
     """The kernel that makes `result`, the new value of the array; `old` is its former value, None for zeros."""
-    terms = affine(store.element)
-    plain = _permutation(store, terms)
+    element = affine(store.element)
+    plain = _permutation(store, element)
     if plain is not None:
         return Kernel(result, plain, store.value, origin)
-    steps = _steps(store, terms)
+    steps = _steps(store, element)
     axes = tuple(fresh_axis(extent) for extent in _extents(store.array.elements, steps))
-    changes, conditions = _region(store, terms, steps, axes)
+    changes, conditions = _region(store, element, steps, axes)
     value, gate = substitute(store.value, changes), store.gate and substitute(store.gate, changes)
     inside = (
         conditions if gate is None else [*conditions, guarded(gate, conjunction(*conditions)) if conditions else gate]
@@ -42,23 +42,23 @@ def stored(store: Store, old: Array | None, result: Array, origin: str) -> Kerne
     return Kernel(result, axes, where(conjunction(*inside), guarded(value, conjunction(*inside)), before), origin)
 
 
-def _permutation(store: Store, terms: Affine) -> tuple[Axis, ...] | None:
+def _permutation(store: Store, element: Sum) -> tuple[Axis, ...] | None:
     """The axes by falling stride, if the store visits every element once without any gate."""
-    strides = {axis: terms.get(counter(axis), 0) for axis in store.extents if axis.extent != 1}
+    strides = {axis: element.coefficient(counter(axis)) for axis in store.extents if axis.extent != 1}
     axes = tuple(sorted(strides, key=lambda axis: -strides[axis]))
     expected = 1
     for axis in reversed(axes):
         if strides[axis] != expected or store.extents[axis].op is not Op.CONST:
             return None
         expected *= axis.extent
-    complete = expected == store.array.elements and len(terms) == len(axes) and store.gate is None
-    return axes if complete else None
+    complete = expected == store.array.elements and len(element.terms) == len(axes) and not element.constant
+    return axes if complete and store.gate is None else None
 
 
-def _steps(store: Store, terms: Affine) -> list[int]:
+def _steps(store: Store, element: Sum) -> list[int]:
     """Strides of a shape in which the written region is a box: each a multiple of the next, the last one 1."""
-    moving = {counter(axis) for axis in store.extents}
-    for atoms in (set(terms) - {None}, moving & set(terms)):
+    moving, terms = {counter(axis) for axis in store.extents}, dict(element.terms)
+    for atoms in (set(terms), moving & set(terms)):
         steps = sorted({abs(terms[atom]) for atom in atoms} | {1}, reverse=True)
         if not any(a % b for a, b in pairwise([store.array.elements, *steps])):
             return steps
@@ -70,26 +70,26 @@ def _extents(elements: int, steps: list[int]) -> list[int]:
 
 
 def _region(
-    store: Store, terms: Affine, steps: list[int], axes: tuple[Axis, ...]
+    store: Store, element: Sum, steps: list[int], axes: tuple[Axis, ...]
 ) -> tuple[dict[Node, Node], list[Node]]:
     """What the store's counters are in terms of the new axes, and the conditions under which an element is written."""
+    terms = dict(element.terms)
     moving = {counter(axis): axis for axis in store.extents if counter(axis) in terms}
-    rest: Affine = {atom: c for atom, c in terms.items() if atom not in moving}
-    if any(atom is not None and atom.op is not Op.VAR for atom in rest):
+    rest = element.without(*moving)
+    if any(atom.op is not Op.VAR for atom, _ in rest.terms):
         raise _unsupported()
     for atom, axis in moving.items():  # a falling counter is a rising one from the other end
-        rest[None] = rest.get(None, 0) + min(terms[atom], 0) * (axis.extent - 1)
+        rest = rest.plus(Sum(min(terms[atom], 0) * (axis.extent - 1)))
     changes: dict[Node, Node] = {}
     conditions: list[Node] = []
     for step, axis in zip(steps, axes, strict=True):
-        offset = {atom: c // step for atom, c in rest.items()}
-        rest = {atom: c % step for atom, c in rest.items()}
+        offset, rest = divmod(rest, step)
         here = [atom for atom in moving if abs(terms[atom]) == step]
         count = moving[here[0]].extent if here else 1
-        low, high = interval(offset)
+        low, high = sum_interval(offset)
         if len(here) > 1 or low < 0 or high + count > axis.extent:
             raise _unsupported()
-        start = expression(offset)
+        start = written(offset)
         position = counter(axis) if start is index(0) else binary(Op.SUB, counter(axis), start)
         extent = store.extents[moving[here[0]]] if here else index(1)
         if extent.op is not Op.CONST or count != axis.extent:

@@ -4,7 +4,7 @@ from eigentensor.graph.node import Form, Node, constant, counter, node
 from eigentensor.graph.places import operands, own
 from eigentensor.graph.rules import rule
 from eigentensor.graph.schedule import TERM_MOVES
-from eigentensor.lowering.affine import Affine, affine, combine, interval
+from eigentensor.lowering.indices import Sum, affine, sum_interval
 from eigentensor.lowering.kernel import fresh_axis
 from eigentensor.lowering.passes import conjuncts
 from eigentensor.numerics.conversion import cast
@@ -52,42 +52,41 @@ def _whole(leaf: Node) -> int | None:
     return int(value) if value.is_integer() else None
 
 
-def _count(guards: set[expression.Node], step: expression.Node, extent: int) -> Affine | None:
+def _count(guards: set[expression.Node], step: expression.Node, extent: int) -> Sum | None:
     """How many steps fulfil all conditions, if that is one sum for all places."""
-    start, stop = Affine(), Affine({None: extent})
+    start: Sum = Sum(0)
+    stop: Sum = Sum(extent)
     for guard in guards:
         if guard.op is not Op.CMPLT:
             return None
         # low < high says that what is left, high - low - 1, is not negative
-        left = combine(combine(affine(guard.src[1]), affine(guard.src[0]), -1), {None: -1})
-        factor = left.pop(step, 0)
+        left = affine(guard.src[1]).plus(affine(guard.src[0]), -1).plus(Sum(-1))
+        factor, left = left.coefficient(step), left.without(step)
         if factor == 1:
-            larger = _larger(start, combine({}, left, -1))
+            larger = _larger(start, left.times(-1))
             if larger is None:
                 return None
             start = larger
         elif factor == -1:
-            smaller = _larger(combine({}, stop, -1), combine({}, combine(left, {None: 1}), -1))
+            smaller = _larger(stop.times(-1), left.plus(Sum(1)).times(-1))
             if smaller is None:
                 return None
-            stop = combine({}, smaller, -1)
-        elif factor or interval(left)[0] < 0:
+            stop = smaller.times(-1)
+        elif factor or sum_interval(left)[0] < 0:
             return None
-    count = combine(stop, start, -1)
-    return count if interval(count)[0] >= 0 else None
+    count = stop.plus(start, -1)
+    return count if sum_interval(count)[0] >= 0 else None
 
 
-def _larger(a: Affine, b: Affine) -> Affine | None:
+def _larger(a: Sum, b: Sum) -> Sum | None:
     """The larger one of two sums, if it is the same everywhere."""
-    low, high = interval(combine(a, b, -1))
+    low, high = sum_interval(a.plus(b, -1))
     return a if low >= 0 else b if high <= 0 else None
 
 
-def _sum(terms: Affine, axes: dict[expression.Node, int], shape: tuple[int, ...]) -> Node | None:
-    total = constant(DType.INT32, terms.get(None, 0), shape)
-    for atom, factor in terms.items():
-        if atom is None:
-            continue
+def _sum(form: Sum, axes: dict[expression.Node, int], shape: tuple[int, ...]) -> Node | None:
+    total = constant(DType.INT32, form.constant, shape)
+    for atom, factor in form.terms:
         if atom not in axes:
             return None
         scaled = node(Op.MUL, counter(shape, axes[atom]), constant(DType.INT32, factor, shape))

@@ -16,10 +16,10 @@ from eigentensor.graph.node import Node as Tensor
 from eigentensor.graph.places import Place, both, element, inside, operands, padding, stand_in
 from eigentensor.graph.schedule import Schedule, is_loaded, schedule
 from eigentensor.lowering import functions
-from eigentensor.lowering.affine import affine, interval, simplify
 from eigentensor.lowering.build import Draft, build
 from eigentensor.lowering.constants import identity
 from eigentensor.lowering.graph_program import GraphProgram
+from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import INT32_MAX, Kernel, cast, fresh_array, where
 from eigentensor.lowering.passes import substitute
 from eigentensor.numerics.dtypes import STORAGE
@@ -130,7 +130,7 @@ class _Lowering:
         axes = tuple(compress(self.plan.steps[n], steps))
         extents = tuple(map(as_index, compress(bounds, steps))) or None
         for axis, extent in zip(axes, extents or (), strict=False):
-            low, high = interval(affine(extent))
+            low, high = interval(extent)
             if low < 0 or high > axis.extent:
                 what = f"a reduction takes {low} to {high} elements of an axis of {axis.extent}"
                 raise CaptureError(what, fix="Bound the variables so that it stays within the axis.")
@@ -189,5 +189,5 @@ def _is_index(value: Node) -> bool:
 
 
 def _within_int32(value: Node) -> bool:
-    low, high = interval(affine(value))
+    low, high = interval(value)
     return low >= ~INT32_MAX and high <= INT32_MAX

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from eigentensor.graph.node import Form, Shape, is_single
 from eigentensor.graph.node import Node as Tensor
-from eigentensor.lowering.affine import affine, interval, simplify
+from eigentensor.lowering.indices import interval, simplify
 from eigentensor.lowering.kernel import add, index, less, scaled
 from eigentensor.program.expression import Axis, Node, conjunction, counter, node
 from eigentensor.program.ops import REDUCTIONS, DType, Op
@@ -45,7 +45,7 @@ def element(at: Index, shape: Shape) -> Node:
 
 def inside(position: Node, extent: int) -> list[Node]:
     """The conditions for 0 ≤ position < extent that are not certain."""
-    low, high = interval(affine(position))
+    low, high = interval(position)
     return [less(index(-1), position)] * (low < 0) + [less(position, index(extent))] * (high >= extent)
 
 

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eigentensor.errors import CaptureError, RuleError
-from eigentensor.lowering.affine import affine
 from eigentensor.lowering.fingerprint import NAME, fingerprint
+from eigentensor.lowering.indices import affine
 from eigentensor.lowering.kernel import Kernel, flat, located
 from eigentensor.lowering.limits import guard, lowered, split
 from eigentensor.lowering.passes import arrays, tidy, unnest
 from eigentensor.lowering.spans import cut
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Named
+from eigentensor.program.forms import Form
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Variable
 from eigentensor.program.ops import Op
 
@@ -84,7 +85,7 @@ def _is_copy(kernel: Kernel) -> bool:
     value = kernel.value
     if value.op is not Op.LOAD or len(value.src) != 1 or value.arg.elements != kernel.result.elements:
         return False
-    return affine(value.src[0]) == affine(flat(kernel.axes))
+    return affine(value.src[0]).plus(affine(flat(kernel.axes)), -1) == Form(0)
 
 
 def live(kernels: Sequence[Kernel], wanted: set[Array]) -> list[Kernel]:

@@ -8,8 +8,8 @@ follows from shapes alone, never from a device, so that whoever owns a subtree o
 from math import prod
 from typing import NamedTuple
 
-from eigentensor.lowering.affine import simplify
 from eigentensor.lowering.constants import identity
+from eigentensor.lowering.indices import simplify
 from eigentensor.lowering.kernel import Kernel, add, flat, fresh_array, fresh_axis, index, less, scaled, where
 from eigentensor.lowering.passes import free_axes, guarded, in_order, rename, replace, substitute, take_out
 from eigentensor.program.expression import Axis, Node, binary, counter, factors, load, reduction, walk

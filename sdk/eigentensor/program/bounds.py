@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from eigentensor.program import limits
 from eigentensor.program.conditions import facts_of
-from eigentensor.program.forms import CONTRADICTION, Fact, Form
+from eigentensor.program.forms import CONTRADICTION, Fact, Form, atom, linear, under
 from eigentensor.program.intervals import Interval, common, transfer, union, whole, within
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
@@ -61,7 +61,7 @@ class Prover:
         self.body = body
         self.instructions = body.instructions
         self.box: list[Interval] = []
-        self.forms: list[Form] = []
+        self.forms: list[Form[int]] = []
         self.empty: list[int] = []
         self.needed = needed or _needed(body)
         self.steps = 0
@@ -105,41 +105,37 @@ class Prover:
             return self.body.output_ranges[number]
         return self.box[self.body.reduce_ranges[number - outputs].extent][1]
 
-    def _value(self, n: int) -> tuple[Interval, Form]:
-        i, atom = self.instructions[n], Form(0, ((n, 1),))
+    def _value(self, n: int) -> tuple[Interval, Form[int]]:
+        i, alone = self.instructions[n], atom(n)
         if i.op is Op.CONST:
-            value = _constant(i.dtype, i.immediate)
-            return (value, value), Form(value)
+            return (i.integer, i.integer), Form(i.integer)
         if i.op is Op.RANGE:
-            return (0, max(0, self._extent(i.a) - 1)), atom
+            return (0, max(0, self._extent(i.a) - 1)), alone
         if i.op is Op.VAR:
-            return (self.body.variables[i.a].minimum, self.body.variables[i.a].maximum), atom
+            return (self.body.variables[i.a].minimum, self.body.variables[i.a].maximum), alone
         if i.dtype.is_float or not self.needed[n]:
-            return whole(i.dtype), atom
+            return whole(i.dtype), alone
         if i.op in _OPAQUE or (i.op is Op.CAST and self.instructions[i.a].dtype.is_float):
-            return whole(i.dtype), atom
+            return whole(i.dtype), alone
         if i.op is Op.WHERE:
-            return self._choice(n), atom
+            return self._choice(n), alone
         operands = [self.box[v] for v in i.values]
         exact = transfer(i.op, i.dtype, *operands)
         if i.dtype is not DType.INDEX and not within(exact, whole(i.dtype)):
-            return whole(i.dtype), atom
+            return whole(i.dtype), alone
         form = None if i.dtype is DType.BOOL else self._form(n, operands)
         if form is None or len(form.terms) > TERMS or any(abs(c) > limits.INDEX for _, c in form.terms):
-            return exact, atom
+            return exact, alone
         return common(exact, form.interval(self.box)), form
 
-    def _form(self, n: int, x: Sequence[Interval]) -> Form | None:
+    def _form(self, n: int, x: Sequence[Interval]) -> Form[int] | None:
         """The affine form of an operation that does not wrap; None if it has none."""
         i = self.instructions[n]
         f = [self.forms[v] for v in i.values]
         if i.op is Op.CAST:
             return f[0]
-        if i.op in (Op.ADD, Op.SUB):
-            return f[0].plus(f[1], 1 if i.op is Op.ADD else -1)
-        if i.op is Op.MUL and not (f[0].terms and f[1].terms):
-            factor, other = (f[0], f[1]) if not f[0].terms else (f[1], f[0])
-            return other.times(factor.constant)
+        if len(f) == 2 and (found := linear(i.op, *f)) is not None:
+            return found
         if i.op in (Op.MAX, Op.MIN) and (x[0][0] >= x[1][1] or x[1][0] >= x[0][1]):
             return f[0] if (x[0][0] >= x[1][1]) == (i.op is Op.MAX) else f[1]
         if len(f) < 2 or f[1].terms:
@@ -156,16 +152,13 @@ class Prover:
             return self._divide(f[0], c, i.op in (Op.FLOORMOD, Op.CMOD))
         return None
 
-    def _divide(self, form: Form, divisor: int, remainder: bool) -> Form | None:
+    def _divide(self, form: Form[int], divisor: int, remainder: bool) -> Form[int] | None:
         """Quotient or remainder, if the terms that the divisor does not divide stay within one multiple of it."""
-        rest = Form(form.constant, tuple(t for t in form.terms if t[1] % divisor))
-        low, high = rest.interval(self.box)
-        quotient = low // divisor
-        if high // divisor != quotient:
+        quotient, rest = form.split(divisor)
+        low, high = (end // divisor for end in rest.interval(self.box))
+        if low != high:
             return None
-        if remainder:
-            return rest._replace(constant=rest.constant - quotient * divisor)
-        return Form(quotient, tuple((atom, c // divisor) for atom, c in form.terms if c % divisor == 0))
+        return rest.plus(Form(-low * divisor)) if remainder else quotient.plus(Form(low))
 
     def _choice(self, n: int) -> Interval:
         i = self.instructions[n]
@@ -199,9 +192,8 @@ class Prover:
             if i.dtype is DType.INDEX or within(exact, whole(i.dtype)):
                 interval = common(interval, exact)
         form = self.forms[n]
-        is_atom = form.terms == ((n, 1),) and form.constant == 0
-        box = {**known, n: interval} if is_atom else known
-        interval = common(interval, form.under(facts, box))
+        box = {**known, n: interval} if form == atom(n) else known
+        interval = common(interval, under(form, facts, box))
         if interval[0] > interval[1]:
             raise _Impossible
         return interval
@@ -215,7 +207,7 @@ class Prover:
             if n in found:
                 continue
             found.add(n)
-            stack.extend(atom for atom, _ in self.forms[n].terms)
+            stack.extend(value for value, _ in self.forms[n].terms)
             i = self.instructions[n]
             if i.op not in _OPAQUE and not any(self.instructions[v].dtype.is_float for v in i.values):
                 stack.extend(i.values[i.op is Op.WHERE :])
@@ -234,9 +226,3 @@ def _needed(body: Body) -> list[bool]:
             for value in i.values:
                 needed[value] = True
     return needed
-
-
-def _constant(dtype: DType, immediate: int) -> int:
-    bits = 32 if dtype is DType.INDEX else min(32, 8 * dtype.size)
-    signed = dtype is DType.INDEX or dtype.is_signed
-    return immediate - (1 << bits) if signed and immediate >> bits - 1 else immediate

@@ -10,7 +10,9 @@ from eigentensor.program.ops import COMPARISONS, DType, Op
 FACTS = 64
 
 
-def facts_of(instructions: Sequence[Instruction], forms: Sequence[Form], condition: int, holds: bool) -> list[Fact]:
+def facts_of(
+    instructions: Sequence[Instruction], forms: Sequence[Form[int]], condition: int, holds: bool
+) -> list[Fact]:
     """What is known where a bool value is true (or false)."""
     facts: list[Fact] = []
     stack = [(condition, holds)]
@@ -29,7 +31,7 @@ def facts_of(instructions: Sequence[Instruction], forms: Sequence[Form], conditi
     return facts
 
 
-def _comparison(op: Op, a: Form, b: Form, true: bool) -> list[Fact]:
+def _comparison(op: Op, a: Form[int], b: Form[int], true: bool) -> list[Fact]:
     if op is Op.CMPLT:
         return at_most(a.plus(b, -1), -1) if true else at_most(b.plus(a, -1), 0)
     if op is (Op.CMPEQ if true else Op.CMPNE):

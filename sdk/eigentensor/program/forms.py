@@ -1,64 +1,105 @@
-"""Affine forms over atoms, and facts that bound them: the arithmetic of the proof in `bounds`."""
+"""Affine forms: the one algebra of indices, for proofs, lowering, kernels and runs that compute what has changed.
 
-from collections.abc import Iterable, Mapping, Sequence
+A form is a sum of multiples of atoms. What an atom is, its user says: the number of an instruction in a body, a node of
+an expression, a product of nodes. Facts bound forms over instructions.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import gcd
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from eigentensor.program.intervals import Interval
+from eigentensor.program.ops import Op
 
 #: Of the facts that fit a form, so many are tried.
 FITTING = 8
 
-#: Atom (the number of an instruction) and coefficient.
+A = TypeVar("A", bound=Hashable)
+Of = TypeVar("Of", contravariant=True)
+#: Number of an instruction and coefficient.
 Term = tuple[int, int]
-#: What is known of each atom.
-Box = Sequence[Interval] | Mapping[int, Interval]
 
 
-class Form(NamedTuple):
-    """constant + Σ coefficient · atom, atoms ascending."""
+class Box(Protocol[Of]):
+    """What is known of each atom."""
+
+    def __getitem__(self, atom: Of, /) -> Interval: ...
+
+
+class Form(NamedTuple, Generic[A]):
+    """constant + Σ coefficient · atom: no coefficient is zero, atoms stand in the order in which they were added."""
 
     constant: int
-    terms: tuple[Term, ...] = ()
+    terms: tuple[tuple[A, int], ...] = ()
 
-    def plus(self, other: "Form", factor: int = 1) -> "Form":
+    def plus(self, other: "Form[A]", factor: int = 1) -> "Form[A]":
         """self + factor·other"""
         terms = dict(self.terms)
         for atom, coefficient in other.terms:
             terms[atom] = terms.get(atom, 0) + factor * coefficient
-        kept = tuple(sorted((atom, c) for atom, c in terms.items() if c))
+        kept = tuple((atom, c) for atom, c in terms.items() if c)
         return Form(self.constant + factor * other.constant, kept)
 
-    def times(self, factor: int) -> "Form":
-        return Form(0).plus(self, factor)
+    def times(self, factor: int) -> "Form[A]":
+        if not factor:
+            return Form(0)
+        return Form(self.constant * factor, tuple((atom, c * factor) for atom, c in self.terms))
 
-    def interval(self, box: Box) -> Interval:
+    def coefficient(self, atom: A) -> int:
+        return dict(self.terms).get(atom, 0)
+
+    def without(self, *atoms: A) -> "Form[A]":
+        return Form(self.constant, tuple(term for term in self.terms if term[0] not in atoms))
+
+    def split(self, divisor: int) -> tuple["Form[A]", "Form[A]"]:
+        """The quotient of all that a divisor divides, and what else there is."""
+        whole = tuple((atom, c // divisor) for atom, c in self.terms if c % divisor == 0)
+        rest = tuple((atom, c) for atom, c in self.terms if c % divisor)
+        if self.constant % divisor:
+            return Form(0, whole), Form(self.constant, rest)
+        return Form(self.constant // divisor, whole), Form(0, rest)
+
+    def __divmod__(self, divisor: int) -> tuple["Form[A]", "Form[A]"]:
+        """Quotients and remainders of all coefficients: self is divisor · the first + the second."""
+        quotient = tuple((atom, c // divisor) for atom, c in self.terms if c // divisor)
+        remainder = tuple((atom, c % divisor) for atom, c in self.terms if c % divisor)
+        return Form(self.constant // divisor, quotient), Form(self.constant % divisor, remainder)
+
+    def interval(self, box: Box[A]) -> Interval:
         """What the form can be if each atom is anywhere in its interval."""
-        return -_most(self.times(-1).terms, -self.constant, box), _most(self.terms, self.constant, box)
+        low = high = self.constant
+        for atom, c in self.terms:
+            least, most = box[atom]
+            low += c * (least if c > 0 else most)
+            high += c * (most if c > 0 else least)
+        return low, high
 
-    def under(self, facts: Sequence["Fact"], box: Box) -> Interval:
-        """What the form can be if the facts hold, too."""
-        return -self.times(-1)._highest(facts, box), self._highest(facts, box)
 
-    def _highest(self, facts: Sequence["Fact"], box: Box) -> int:
-        """The best of taking each fact first, and then the others where they help."""
-        terms = dict(self.terms)
-        best = _most(self.terms, self.constant, box)
-        fitting = [fact for fact in facts if fact.times_in(terms)][:FITTING]
-        for first in fitting:
-            rest, total = dict(terms), self.constant
-            for fact in (first, *fitting):
-                times = fact.times_in(rest)
-                if times and times * fact.most < _most([(atom, rest[atom]) for atom, _ in fact.terms], 0, box):
-                    total += times * fact.most
-                    for atom, _ in fact.terms:
-                        del rest[atom]
-            best = min(best, _most(rest.items(), total, box))
-        return best
+def atom(of: A) -> Form[A]:
+    """The form that is one atom."""
+    return Form(0, ((of, 1),))
+
+
+def linear(op: Op, a: Form[A], b: Form[A]) -> Form[A] | None:
+    """The form of a sum, a difference, or a product with a constant, exactly; None for anything else."""
+    if op in (Op.ADD, Op.SUB):
+        return a.plus(b, 1 if op is Op.ADD else -1)
+    if op is Op.MUL and not (a.terms and b.terms):
+        return a.times(b.constant) if a.terms else b.times(a.constant)
+    return None
+
+
+def recombined(form: Form[A], halves: Callable[[A], Iterable[tuple[A, int, Form[A]]]]) -> Form[A]:
+    """With c·x for each c·n·(x // n) + c·(x % n): of an atom x % n, `halves` has x // n, n, and the form of x."""
+    for atom, c in form.terms:
+        for quotient, divisor, whole in halves(atom):
+            if form.coefficient(quotient) == c * divisor:
+                return recombined(form.without(atom, quotient).plus(whole, c), halves)
+    return form
 
 
 class Fact(NamedTuple):
-    """Σ coefficient · atom ≤ most; without terms it contradicts itself."""
+    """Σ coefficient · atom ≤ most, atoms ascending; without terms it contradicts itself."""
 
     terms: tuple[Term, ...]
     most: int
@@ -73,13 +114,35 @@ class Fact(NamedTuple):
 CONTRADICTION = Fact((), -1)
 
 
-def at_most(form: Form, most: int) -> list[Fact]:
+def at_most(form: Form[int], most: int) -> list[Fact]:
     """form ≤ most, divided by what all coefficients have in common; nothing if that is no news."""
     if not form.terms:
         return [] if form.constant <= most else [CONTRADICTION]
     divisor = gcd(*(c for _, c in form.terms))
-    return [Fact(tuple((atom, c // divisor) for atom, c in form.terms), (most - form.constant) // divisor)]
+    return [Fact(tuple(sorted((atom, c // divisor) for atom, c in form.terms)), (most - form.constant) // divisor)]
 
 
-def _most(terms: Iterable[Term], constant: int, box: Box) -> int:
-    return constant + sum(c * box[atom][c > 0] for atom, c in terms)
+def under(form: Form[int], facts: Sequence[Fact], box: Box[int]) -> Interval:
+    """What a form can be if the facts hold, too."""
+    return -_highest(form.times(-1), facts, box), _highest(form, facts, box)
+
+
+def _highest(form: Form[int], facts: Sequence[Fact], box: Box[int]) -> int:
+    """The best of taking each fact first, and then the others where they help."""
+    terms = dict(form.terms)
+    best = form.interval(box)[1]
+    fitting = [fact for fact in facts if fact.times_in(terms)][:FITTING]
+    for first in fitting:
+        rest, total = dict(terms), form.constant
+        for fact in (first, *fitting):
+            times = fact.times_in(rest)
+            if times and times * fact.most < _most([(atom, rest[atom]) for atom, _ in fact.terms], box):
+                total += times * fact.most
+                for atom, _ in fact.terms:
+                    del rest[atom]
+        best = min(best, total + _most(rest.items(), box))
+    return best
+
+
+def _most(terms: Iterable[Term], box: Box[int]) -> int:
+    return sum(c * box[atom][c > 0] for atom, c in terms)

@@ -23,6 +23,13 @@ class Instruction(NamedTuple):
         return self.b | self.c << 16
 
     @property
+    def integer(self) -> int:
+        """What a CONST of an integer, bool or index type stands for."""
+        dtype, pattern = self.dtype, self.immediate
+        bits = 32 if dtype is DType.INDEX else min(32, 8 * dtype.size)
+        return pattern - (pattern >> bits - 1 << bits) if dtype is DType.INDEX or dtype.is_signed else pattern
+
+    @property
     def values(self) -> tuple[int, ...]:
         """Numbers of the instructions whose results this one takes, in order of evaluation."""
         if self.op is Op.LOAD:

@@ -82,6 +82,5 @@ def _constant(i: Instruction) -> str:
     if i.dtype is DType.BFLOAT16:
         return str(np.array(i.immediate << 16, "<u4").view("<f4"))
     if i.dtype is DType.INDEX or i.dtype.size == 8:
-        signed = i.dtype is DType.INDEX or i.dtype.is_signed
-        return str(i.immediate - (i.immediate >> 31 << 32) if signed else i.immediate)
+        return str(i.integer)
     return str(np.array(i.immediate, f"<u{max(i.dtype.size, 1)}").view(STORAGE[i.dtype]))

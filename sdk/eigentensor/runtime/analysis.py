@@ -4,19 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-import numpy as np
-
-from eigentensor.numerics.dtypes import STORAGE, DType
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.intervals import Interval, transfer, whole
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import COMPARISONS, REDUCTIONS, Op
-
-Interval = tuple[int, int]
-ANYTHING: Interval = (-(1 << 62), 1 << 62)  #: every index value lies here, by the rules of a valid program
-INTEGERS: dict[DType, Interval] = {
-    dtype: (int(limits.min), int(limits.max))
-    for dtype in DType
-    if dtype.is_integer and (limits := np.iinfo(STORAGE[dtype]))
-}
 
 
 @dataclass(frozen=True)
@@ -95,9 +86,7 @@ class Analysis:
     def constant(self, number: int) -> int | None:
         """The value of an index or integer constant."""
         instruction = self.body.instructions[number]
-        if instruction.op is not Op.CONST or instruction.dtype.is_float:
-            return None
-        return signed(instruction)
+        return None if instruction.op is not Op.CONST or instruction.dtype.is_float else instruction.integer
 
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
@@ -108,42 +97,18 @@ class Analysis:
         return tuple(result)
 
     def _interval(self, instruction: Instruction, of: list[Interval]) -> Interval:
-        op = instruction.op
-        if instruction.dtype is not DType.INDEX:
-            if op is Op.CONST and instruction.dtype.is_integer:
-                return signed(instruction), signed(instruction)
-            return INTEGERS.get(instruction.dtype, (0, 1))
-        match op:
-            case Op.CONST:
-                return signed(instruction), signed(instruction)
-            case Op.VAR:
-                bounds = self.body.variables[instruction.a]
-                return bounds.minimum, bounds.maximum
-            case Op.RANGE if instruction.a < self.outputs:
-                return 0, max(0, self.body.output_ranges[instruction.a] - 1)
-            case Op.RANGE:  # its extent stands below the reduction, perhaps after this instruction
-                return 0, max(0, self._extent(self.body.reduce_ranges[instruction.a - self.outputs].extent) - 1)
-            case Op.CAST:
-                return of[0]
-            case Op.ADD:
-                return of[0][0] + of[1][0], of[0][1] + of[1][1]
-            case Op.SUB:
-                return of[0][0] - of[1][1], of[0][1] - of[1][0]
-            case Op.MUL:
-                corners = [a * b for a in of[0] for b in of[1]]
-                return min(corners), max(corners)
-            case Op.FLOORDIV | Op.CDIV if of[1][0] > 0:
-                return min(of[0][0], 0), max(of[0][1], 0)
-            case Op.FLOORMOD if of[1][0] > 0:
-                return 0, of[1][1] - 1
-            case Op.CMOD if of[1][0] > 0:
-                return min(0, max(of[0][0], 1 - of[1][1])), max(0, min(of[0][1], of[1][1] - 1))
-            case Op.WHERE:
-                return min(of[1][0], of[2][0]), max(of[1][1], of[2][1])
-            case Op.MAX | Op.MIN:
-                best = max if op is Op.MAX else min
-                return best(of[0][0], of[1][0]), best(of[0][1], of[1][1])
-        return ANYTHING
+        op, dtype = instruction.op, instruction.dtype
+        if op is Op.CONST and not dtype.is_float:
+            return instruction.integer, instruction.integer
+        if dtype is not DType.INDEX:
+            return whole(dtype)
+        if op is Op.VAR:
+            return self.body.variables[instruction.a]
+        if op is Op.RANGE and instruction.a < self.outputs:
+            return 0, max(0, self.body.output_ranges[instruction.a] - 1)
+        if op is Op.RANGE:  # its extent stands below the reduction, perhaps after this instruction
+            return 0, max(0, self._extent(self.body.reduce_ranges[instruction.a - self.outputs].extent) - 1)
+        return transfer(op, dtype, *of)
 
     def _extent(self, number: int) -> int:
         """Upper bound of an extent: index values made of constants and variables only."""
@@ -215,12 +180,3 @@ class Analysis:
         if not ranges or self.strides(ranges[-1])[element] != 1:
             return 0
         return prod(self.extents[r] for r in ranges[next(inner) :])
-
-
-def signed(instruction: Instruction) -> int:
-    """The integer that a CONST of an integer, bool or index type stands for."""
-    pattern, dtype = instruction.immediate, instruction.dtype
-    bits = 32 if dtype in (DType.INDEX, DType.INT64) else 8 * dtype.size
-    if dtype is DType.INDEX or dtype.is_signed:
-        pattern -= (pattern >> bits - 1 & 1) << bits
-    return pattern

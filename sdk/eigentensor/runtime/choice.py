@@ -9,7 +9,7 @@ from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.runtime.analysis import Analysis
 from eigentensor.runtime.cost import Choice
-from eigentensor.runtime.joining import join, simple_joins
+from eigentensor.runtime.rewriting import join, simple_joins
 from eigentensor.runtime.schedule import Schedule, Target
 
 AXES = 5  #: output axes, the longest, that are looked at

@@ -7,7 +7,6 @@ from eigentensor.numerics.floats import widen
 from eigentensor.numerics.operations import from_pattern
 from eigentensor.program.model import Instruction
 from eigentensor.program.ops import COMPARISONS, Op
-from eigentensor.runtime.analysis import signed
 
 #: What holds a value in a register, and the suffix of the functions that lead it from and to memory.
 REGISTER = {
@@ -45,7 +44,7 @@ def literal(instruction: Instruction) -> str:
     dtype = instruction.dtype
     if dtype.is_float:
         return _float(dtype, instruction.immediate)
-    return _integer(dtype, signed(instruction))
+    return _integer(dtype, instruction.integer)
 
 
 def identity(op: Op, dtype: DType) -> str:

@@ -15,9 +15,9 @@ from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Body, Program, Result, Role
 from eigentensor.runtime.grid import Grid, Many, candidate_grids, choose_grid, groups
-from eigentensor.runtime.joining import join, simple_joins
 from eigentensor.runtime.kernels import Kernels
 from eigentensor.runtime.memory import memories, next_turn, plan
+from eigentensor.runtime.rewriting import join, simple_joins
 from eigentensor.runtime.simt import write
 from eigentensor.runtime.toolchain import Build, with_headers
 from eigentensor.runtime.tuning.grids import grid_features

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
-from eigentensor.runtime.joining import join, simple_joins
+from eigentensor.runtime.rewriting import join, simple_joins
 from eigentensor.runtime.schedule import Schedule
 
 WIDTH, FEW = 16, 256  #: what tiles without overlap must divide if there are more elements than a few

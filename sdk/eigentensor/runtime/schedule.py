@@ -16,7 +16,7 @@ class Schedule:
     """A tile of `rows` × `columns` vectors of `lanes` elements; the other output axes are loops around it, in order.
 
     `joined` are output axes, ascending, that become one loop with the axis before them; axes and values below are those
-    of the body that `joining.join` makes. Where an extent is no multiple of the tile, the last tile
+    of the body that `rewriting.join` makes. Where an extent is no multiple of the tile, the last tile
     overlaps the one before and computes the same again. The innermost loop around the tile is that over rows, or that
     over the axis `inner`. `packed` are values kept for several steps of their reduction while the innermost loop runs:
     for all, or for `panel` steps of the reduction's outermost loop, between which accumulators wait in memory; then the

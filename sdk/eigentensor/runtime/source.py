@@ -11,9 +11,9 @@ from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.expressions import MEMORY, STORED
 from eigentensor.runtime.in_place import apart, in_place
-from eigentensor.runtime.joining import join
 from eigentensor.runtime.part import Part
 from eigentensor.runtime.reduction import Reductions
+from eigentensor.runtime.rewriting import join
 from eigentensor.runtime.schedule import Schedule
 from eigentensor.runtime.tile import Text, Tile
 

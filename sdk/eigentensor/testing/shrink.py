@@ -237,8 +237,7 @@ def expression_of(lowered: Lowered) -> tuple[Node, tuple[Axis, ...]]:
 def _node(lowered: Lowered, i: Instruction, values: Sequence[Node], axes: Sequence[Axis]) -> Node:
     body, operands = lowered.body, [values[v] for v in i.values]
     if i.op is Op.CONST:
-        signed = i.dtype in (DType.INDEX, DType.INT64)
-        return const(i.dtype, i.immediate - (i.immediate >> 31 << 32) if signed else i.immediate)
+        return const(i.dtype, i.immediate if i.dtype.is_float else i.integer)
     if i.op is Op.RANGE:
         return node(i.op, i.dtype, arg=axes[i.a])
     if i.op is Op.VAR:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from eigentensor.program.bounds import Prover
-from eigentensor.program.forms import Fact, Form, at_most
+from eigentensor.program.forms import Fact, Form, at_most, atom, under
 from eigentensor.program.intervals import Interval, common
 from eigentensor.program.ops import DType, Op
 
@@ -18,16 +18,16 @@ def narrow(box: list[Interval], facts: Sequence[Fact]) -> bool:
     for _ in range(ROUNDS):
         same = True
         for terms, most in facts:
-            least = [min(c * box[atom][0], c * box[atom][1]) for atom, c in terms]
+            least = [min(c * box[value][0], c * box[value][1]) for value, c in terms]
             room = most - sum(least)
             if room < 0:
                 return False
-            for (atom, c), own in zip(terms, least, strict=True):
+            for (value, c), own in zip(terms, least, strict=True):
                 bound = (own + room) // c if c > 0 else -((own + room) // -c)
-                limit = (box[atom][0], bound) if c > 0 else (bound, box[atom][1])
-                if (narrowed := common(box[atom], limit)) != box[atom]:
+                limit = (box[value][0], bound) if c > 0 else (bound, box[value][1])
+                if (narrowed := common(box[value], limit)) != box[value]:
                     same = False
-                    box[atom] = narrowed
+                    box[value] = narrowed
                     if narrowed[0] > narrowed[1]:
                         return False
         if same:
@@ -39,7 +39,7 @@ def meanings(prover: Prover) -> list[Fact]:
     """What quotients, maxima and minima of affine forms say about these."""
     found: list[Fact] = []
     for n, i in enumerate(prover.instructions):
-        if prover.forms[n] != Form(0, ((n, 1),)) or len(i.values) < 2 or i.dtype.is_float:
+        if prover.forms[n] != atom(n) or len(i.values) < 2 or i.dtype.is_float:
             continue
         value, (a, b) = prover.forms[n], (prover.forms[v] for v in i.values[:2])
         if i.op is Op.FLOORDIV and not b.terms and b.constant > 0:
@@ -51,14 +51,14 @@ def meanings(prover: Prover) -> list[Fact]:
     return found
 
 
-def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form]:
+def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form[int]]:
     """Quotients that can be but one number where some facts hold, and remainders that are a difference there.
 
     By number of instruction, each as a form of others.
     """
-    facts, found, box = list(known), dict[int, Form](), list(prover.box)
+    facts, found, box = list(known), dict[int, Form[int]](), list(prover.box)
     for n, i in enumerate(prover.instructions):
-        if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or i.dtype.is_float or prover.forms[n] != Form(0, ((n, 1),)):
+        if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or i.dtype.is_float or prover.forms[n] != atom(n):
             continue
         x, divisor = (prover.forms[v] for v in i.values)
         if divisor.terms or divisor.constant <= 0 or not narrow(box, facts):
@@ -71,36 +71,36 @@ def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form]:
     return found
 
 
-def replaced(form: Form, meant: Mapping[int, Form]) -> Iterator[Form]:
+def replaced(form: Form[int], meant: Mapping[int, Form[int]]) -> Iterator[Form[int]]:
     """A form, then with others for those of its atoms that are meant to be these, as often as there are any."""
     while True:
         yield form
-        atoms = [(atom, c) for atom, c in form.terms if atom in meant]
-        if not atoms:
+        found = [(value, c) for value, c in form.terms if value in meant]
+        if not found:
             return
-        for atom, c in atoms:
-            form = form.plus(Form(0, ((atom, -c),))).plus(meant[atom], c)
+        for value, c in found:
+            form = form.without(value).plus(meant[value], c)
 
 
-def equal(a: Form, b: Form) -> list[Fact]:
+def equal(a: Form[int], b: Form[int]) -> list[Fact]:
     return at_most(a.plus(b, -1), 0) + at_most(b.plus(a, -1), 0)
 
 
-def _congruent(x: Form, divisor: int) -> Form:
+def _congruent(x: Form[int], divisor: int) -> Form[int]:
     """A form with the same remainder, whose coefficients are as close to zero as can be."""
     half = (divisor - 1) // 2
-    terms = ((atom, (c + half) % divisor - half) for atom, c in x.terms)
-    return Form(x.constant, tuple((atom, c) for atom, c in terms if c))
+    terms = ((value, (c + half) % divisor - half) for value, c in x.terms)
+    return Form(x.constant, tuple((value, c) for value, c in terms if c))
 
 
-def quotient(x: Form, divisor: int, facts: Sequence[Fact], box: Sequence[Interval]) -> int | None:
+def quotient(x: Form[int], divisor: int, facts: Sequence[Fact], box: Sequence[Interval]) -> int | None:
     """The quotient of a form, if facts that do not contradict themselves leave one.
 
     Those that the bounds of the form leave are held to the facts, one by one.
     """
     # what bounds a sum says more than what bounds its parts, and `under` tries a few facts
     longest = sorted(set(facts), key=lambda fact: (-len(fact.terms), fact))
-    low, high = (end // divisor for end in x.under(longest, box))
+    low, high = (end // divisor for end in under(x, longest, box))
     for _ in range(PROBES):
         if low < high and not narrow(list(box), [*facts, *at_most(x, (low + 1) * divisor - 1)]):
             low += 1

@@ -77,7 +77,7 @@ def _touched(
 class _Axes(NamedTuple):
     """A form that is the place along some neighbouring axes of a tensor, in row-major order."""
 
-    form: Form
+    form: Form[int]
     first: int
     end: int
 
@@ -160,20 +160,20 @@ class _Dependence:
     def _under_guard(self, load: Instruction) -> list[Fact]:
         return [] if load.c == NO_GUARD else self._where(load.c, True)
 
-    def _along(self, element: Form, shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
+    def _along(self, element: Form[int], shape: Shape, known: Sequence[Fact]) -> list[_Axes]:
         """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
         if CONTRADICTION in known:
             return []
         rest, found = element, list[_Axes]()
         for axis in range(len(shape)):
             stride = prod(shape[axis + 1 :])
-            below = Form(rest.constant, tuple(t for t in rest.terms if t[1] % max(1, stride)))
-            times = quotient(below, stride, known, self.prover.box) if stride else None
-            if times is None:
+            if not stride:
                 return [*found, _Axes(rest, axis, len(shape))]
-            terms = tuple((atom, c // stride) for atom, c in rest.terms if c % stride == 0)
-            found.append(_Axes(Form(times, terms), axis, axis + 1))
-            rest = below._replace(constant=below.constant - times * stride)
+            whole, below = rest.split(stride)
+            if (times := quotient(below, stride, known, self.prover.box)) is None:
+                return [*found, _Axes(rest, axis, len(shape))]
+            found.append(_Axes(whole.plus(Form(times)), axis, axis + 1))
+            rest = below.plus(Form(-times * stride))
         return found
 
     def _inside(self, load: int, box: Box) -> Iterable[Fact]:
@@ -187,7 +187,7 @@ class _Dependence:
             yield from at_most(form, high)
             yield from at_most(form.times(-1), -low)
 
-    def _counted(self, comparison: Instruction) -> Form | None:
+    def _counted(self, comparison: Instruction) -> Form[int] | None:
         """The difference that is compared with zero, if counters and variables are all that it depends on."""
         dtype = self.body.instructions[comparison.a].dtype
         if dtype.is_float or dtype is DType.BOOL:
@@ -196,7 +196,7 @@ class _Dependence:
         known = all(self.body.instructions[atom].op in (Op.RANGE, Op.VAR) for atom, _ in difference.terms)
         return difference if known else None
 
-    def _turning(self, op: Op, difference: Form, values: Sequence[Interval]) -> Iterable[Fact]:
+    def _turning(self, op: Op, difference: Form[int], values: Sequence[Interval]) -> Iterable[Fact]:
         """That a comparison holds for some of the variables' values and not for others."""
         fixed = Form(difference.constant, tuple(t for t in difference.terms if not self._is_variable(t[0])))
         moved = [(values[self._named(atom)], c) for atom, c in difference.terms if self._is_variable(atom)]
@@ -205,7 +205,7 @@ class _Dependence:
         yield from at_most(fixed, -low - (op is Op.CMPLT))
         yield from at_most(fixed.times(-1), high)
 
-    def _moves(self, form: Form, moving: Sequence[bool]) -> bool:
+    def _moves(self, form: Form[int], moving: Sequence[bool]) -> bool:
         return any(self._is_variable(atom) and moving[self._named(atom)] for atom, _ in form.terms)
 
     def _is_variable(self, atom: int) -> bool:

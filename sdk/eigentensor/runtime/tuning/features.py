@@ -11,7 +11,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import REDUCTIONS, Op
 from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.joining import join
+from eigentensor.runtime.rewriting import join
 from eigentensor.runtime.schedule import Schedule
 
 #: Kinds of work that are counted, and roughly the nanoseconds of each. `chain` are steps that wait for the one before.

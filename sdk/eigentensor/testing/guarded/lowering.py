@@ -12,7 +12,6 @@ from eigentensor.numerics.operations import from_pattern, identity
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.program.structure import cone
-from eigentensor.runtime.analysis import signed
 from eigentensor.runtime.part import Part
 from eigentensor.testing.guarded import floats
 from eigentensor.testing.guarded.arithmetic import apply, stored, unbounded, value, wrapped
@@ -99,7 +98,7 @@ class _Lowering:
     def constant(self, instruction: Instruction) -> Any:
         dtype = instruction.dtype
         if not dtype.is_float:
-            number = signed(instruction)
+            number = instruction.integer
             return integer(bool(number) if dtype is DType.BOOL else number, REGISTER[dtype])
         wide = widen(dtype, from_pattern(dtype, instruction.immediate).reshape(1))
         return float32(int(wide.view("u4")[0]))
