@@ -15,7 +15,7 @@ import models
 from bench_pairs import in_turn, say
 from eigentensor.capture import capture
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.table import Table
+from eigentensor.runtime.cpu.table import Table
 from models import Model
 
 STEPS = 8

@@ -16,7 +16,8 @@ from pathlib import Path
 from bench_models import model
 from bench_pairs import say
 from eigentensor.cache import Cache
-from eigentensor.runtime import CompiledGraph, toolchain
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.cpu import toolchain
 
 SECOND = """
 import sys, time

@@ -14,7 +14,7 @@ from tinygrad.device import Device
 from bench_pairs import in_turn, say
 from bench_runtime import Block, floats, product
 from eigentensor.capture import capture
-from eigentensor.runtime import CompiledGraph, toolchain
+from eigentensor.runtime import CompiledGraph, devices
 
 SIZES = {"CL": (256, 512), "CUDA": (1024, 2048, 4096)}
 
@@ -50,7 +50,7 @@ def ways(function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str
 
 
 def main(device: str) -> None:
-    toolchain.of(device)  # raises where it cannot be used
+    devices.of(device)  # raises where it cannot be used
     say(f"ms on {device}, medians", "tinygrad", "here", "times", "CPU", "times")
     for name, function, inputs in cases(device):
         times = in_turn(ways(function, inputs, device))

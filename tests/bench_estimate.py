@@ -17,14 +17,14 @@ from tinygrad import Tensor
 from eigentensor.cache import Cache, default_folder
 from eigentensor.capture import capture
 from eigentensor.program.model import Body
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.schedule import Schedule
-from eigentensor.runtime.tuning.database import Database, Time
-from eigentensor.runtime.tuning.decide import log_seconds
-from eigentensor.runtime.tuning.features import features
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.build.database import Database, Time
+from eigentensor.runtime.build.decide import log_seconds
+from eigentensor.runtime.build.names import body_name, structure
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.features import features
+from eigentensor.runtime.cpu.schedule import Schedule
 from eigentensor.runtime.tuning.measure import Arena
-from eigentensor.runtime.tuning.names import body_name, structure
 
 SHAPES, HELD_OUT, ENOUGH = 340, 200, 350
 OTHERS = 2  #: schedules of each body that are measured besides the heuristic's

@@ -13,7 +13,7 @@ import models
 from bench_pairs import in_turn, say
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.incremental import Incremental, memory_of
-from eigentensor.runtime.memory import estimate_memory_requirements
+from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from models import Model
 
 Place = tuple[int | slice, ...]

@@ -20,7 +20,7 @@ from tinygrad import Context, Tensor, TinyJit, UOp
 import models
 from bench_pairs import in_turn, mean_ratio, say, seconds
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.table import evaluations
+from eigentensor.runtime.cpu.table import evaluations
 from models import Model
 
 NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "adam_step")
@@ -118,14 +118,14 @@ def calls(name: str) -> None:
 
 
 def shape_of(body: Any) -> str:
-    from eigentensor.runtime.analysis import Analysis
+    from eigentensor.runtime.bodies.analysis import Analysis
 
     analysis = Analysis(body)
     return f"{body.output_ranges} | {analysis.extents[analysis.outputs :]}, {len(body.instructions)} instructions"
 
 
 def table_schedule(body: Any) -> str:
-    from eigentensor.runtime import toolchain
+    from eigentensor.runtime.cpu import toolchain
 
     return str(toolchain.local().schedule(body))
 

@@ -27,9 +27,10 @@ from eigentensor.planner.plan import TOLERANCE, Planner
 from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.model import Role
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.memory import plan as memory_plan
-from eigentensor.runtime.tuning.database import Database
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.build.database import Database
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.memory.plan import plan as memory_plan
 from planned_graphs import decoder, fifty_sums, tanh_of_a_sum
 
 LAYERS = (2, 24)

@@ -15,7 +15,7 @@ from bench_pairs import say
 from eigentensor.program import encode
 from eigentensor.program.cost import costs
 from eigentensor.rechecked import limits
-from eigentensor.runtime.sandbox import observe_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.execution import observe_sandboxed, run_sandboxed
 from long_program import example
 
 ROUNDS = 3

@@ -24,7 +24,7 @@ from bench_models import model
 from bench_pairs import in_turn, say
 from eigentensor.graph.lower import lower
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.memory import estimate_memory_requirements
+from eigentensor.runtime.memory.plan import estimate_memory_requirements
 from models import Model
 
 NAMES = ("small_step", "gemma_step")

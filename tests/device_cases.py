@@ -8,8 +8,8 @@ import pytest
 
 from eigentensor.program.model import Body
 from eigentensor.runtime import devices
-from eigentensor.runtime.grid import Grid, Many, candidate_grids
-from eigentensor.runtime.gridded import Gridded, simple
+from eigentensor.runtime.gpu.grid import Grid, Many, candidate_grids
+from eigentensor.runtime.gpu.gridded import Gridded, simple
 
 
 def on_devices(cases: Iterable[Any], few: Collection[Any] = ()) -> list[Any]:

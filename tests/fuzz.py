@@ -22,7 +22,7 @@ from eigentensor.errors import EigenTensorError, ExecutionError
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.model import Program
 from eigentensor.program.text import listing
-from eigentensor.runtime.toolchain import generator
+from eigentensor.runtime.build.compilers import generator
 from eigentensor.testing.agreement import Way, differences, first_failure, rows_of
 from eigentensor.testing.backends import Backend, backends
 from eigentensor.testing.programs import Example

@@ -10,7 +10,7 @@ from tinygrad.codegen import to_program
 from tinygrad.helpers import Target
 from tinygrad.renderer.cstyle import ClangRenderer
 
-from eigentensor.runtime.device import Code
+from eigentensor.runtime.cpu.device import Code
 from rewrite_rows import rows
 from rewrites import CASES, Rewrite
 

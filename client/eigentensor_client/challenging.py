@@ -19,9 +19,9 @@ from eigentensor.errors import (
     NotYet,
 )
 from eigentensor.player import Player
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.confine import Limits
-from eigentensor.runtime.sandbox import available
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.sandbox.confine import Limits
+from eigentensor.runtime.sandbox.execution import available
 from eigentensor_client import stages, views
 from eigentensor_client.client import Client
 from eigentensor_client.games import Game

@@ -16,7 +16,7 @@ Operators = Sequence[Mapping[str, Any]]
 def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: Operators | None) -> Plan:
     """A valid work on valid terms, for an account with these wei in the market and in its wallet. `operators` is the
     gateway's list of them, None if it does not answer."""
-    from eigentensor.runtime.memory import estimate_memory_requirements  # with tinygrad: most verbs do without
+    from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad: most verbs do without
 
     members = [one for one in operators or () if one["member"]]
     lately = [one["lately"] for one in members if one.get("lately")]

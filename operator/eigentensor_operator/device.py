@@ -9,7 +9,7 @@ from eigentensor.cache import default_folder
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
 from eigentensor.runtime import selftest
-from eigentensor.runtime.sandbox import compile_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Retrace
 from eigentensor_operator.policy import Policy
 

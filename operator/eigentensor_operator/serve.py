@@ -11,7 +11,7 @@ import structlog
 from eigentensor.chain import Chain, Network
 from eigentensor.chain.fees import GWEI
 from eigentensor.errors import ConfigError
-from eigentensor.runtime.sandbox import available
+from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor_operator.alarms import HINDERING

@@ -11,7 +11,7 @@ from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
-from eigentensor.runtime.sandbox import Limits, observe_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed, run_sandboxed
 from eigentensor.tracing import Execution, Retrace
 
 OVERHEAD = 4 << 30  # address space of the interpreter and its libraries, of the sample and of results in transit

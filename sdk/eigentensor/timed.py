@@ -15,7 +15,7 @@ from eigentensor.program import Program, encode
 from eigentensor.program.cost import body_cost
 from eigentensor.program.model import Body, Buffer
 from eigentensor.program.restriction import restrict
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, run_sandboxed
 
 #: Bodies that are sampled, those with most work, until they have so much of all of it.
 BODIES, ENOUGH = 4, 0.9

@@ -29,8 +29,8 @@ from eigentensor.program.expression import (
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Role, Variable
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.append import append
-from eigentensor.runtime.memory import parts, plan
+from eigentensor.runtime.memory.append import append
+from eigentensor.runtime.memory.plan import parts, plan
 from eigentensor.testing.agreement import Run
 from eigentensor.testing.backends import SECOND, backend
 from eigentensor.testing.trials import trial

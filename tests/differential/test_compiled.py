@@ -16,10 +16,11 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.device import Code
-from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.schedule import Target
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.build.kernels import prepare
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.device import Code
+from eigentensor.runtime.cpu.schedule import Target
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 
@@ -159,8 +160,8 @@ def test_inputs_that_are_not_aligned_or_not_contiguous_give_the_same_bits() -> N
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigentensor.runtime.table.SHARED_CALL", 0)
-    monkeypatch.setattr("eigentensor.runtime.table.SHARED_RUN", 0)
+    monkeypatch.setattr("eigentensor.runtime.cpu.table.SHARED_CALL", 0)
+    monkeypatch.setattr("eigentensor.runtime.cpu.table.SHARED_RUN", 0)
     program, tensors = product(70, 50, 8), {"x": matrix(70, 8), "w": matrix(8, 50)}
     expected = reference.execute(program, tensors).outputs["output"]
     compiled = CompiledGraph(program, threads=threads)

@@ -21,7 +21,7 @@ from eigentensor.program.expression import Array, Axis, binary, counter, load, t
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
-from eigentensor.runtime import CompiledGraph, devices, execute, selftest, toolchain
+from eigentensor.runtime import CompiledGraph, devices, execute, selftest
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 from ops_vectors import captured, function_of
@@ -48,7 +48,7 @@ def test_a_device_passes_the_selftest(device: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize(("device", "case"), on_devices(CASES, ["convolution"]))
 def test_tiles_give_the_bits_of_the_reference(device: str, case: str, tmp_path: Path) -> None:
-    here, of = toolchain.of(usable(device)), CASES[case]()
+    here, of = devices.of(usable(device)), CASES[case]()
     for kind in (here, other(WidestGrid, here)):
         assert disagreements(of, tensors(of), device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 
@@ -62,7 +62,7 @@ def test_generated_programs_give_the_bits_of_the_reference(device: str, seed: in
 
 @pytest.mark.parametrize(("device", "seed"), on_devices(range(200, 320), [314]))
 def test_every_grid_gives_the_same_bits(device: str, seed: int, tmp_path: Path) -> None:
-    example, kind = generate(seed), other(AnyGrid, toolchain.of(usable(device)), seed)
+    example, kind = generate(seed), other(AnyGrid, devices.of(usable(device)), seed)
     given = example.tensors, example.variables, example.repeat
     assert disagreements(example.program, *given, device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 

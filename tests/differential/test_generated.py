@@ -11,10 +11,10 @@ import pytest
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.choice import candidates
-from eigentensor.runtime.schedule import Schedule, Target
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import candidates
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 

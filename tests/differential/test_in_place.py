@@ -11,12 +11,13 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.append import append
-from eigentensor.runtime.choice import candidates
-from eigentensor.runtime.in_place import apart, in_place
-from eigentensor.runtime.memory import Plan, memories, next_turn, plan
-from eigentensor.runtime.rewriting import join
+from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import candidates
+from eigentensor.runtime.cpu.schedule import apart
+from eigentensor.runtime.memory.append import append
+from eigentensor.runtime.memory.in_place import in_place
+from eigentensor.runtime.memory.plan import Plan, memories, next_turn, plan
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 

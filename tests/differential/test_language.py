@@ -16,8 +16,9 @@ from eigentensor.merkle import results_root
 from eigentensor.planner.measure import Meter
 from eigentensor.planner.plan import Planner
 from eigentensor.program.binding import Results
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.tuning.database import Database
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.build.database import Database
+from eigentensor.runtime.cpu import toolchain
 from eigentensor_client.writing import Sampling
 from language.decoder import Shape, drawn
 from language.sampling import threefry

@@ -16,8 +16,9 @@ from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
-from eigentensor.runtime import CompiledGraph, llvm, selftest, toolchain
-from eigentensor.runtime.device import Code
+from eigentensor.runtime import CompiledGraph, devices, selftest
+from eigentensor.runtime.cpu import llvm, toolchain
+from eigentensor.runtime.cpu.device import Code
 from eigentensor.testing.agreement import disagreements
 from eigentensor.testing.programs import generate
 
@@ -99,7 +100,7 @@ def test_integers_side_by_side_keep_their_signs(device: str) -> None:
       q[0] = (float)a; q[1] = (float)b; q[2] = (float)c; q[3] = (float)d;
     }"""
     given, result = np.array([-1, -7, 5, -(1 << 31), 3], np.int32), np.zeros(4, np.float32)
-    code = Code(toolchain.of(device).compile(text))
+    code = Code(devices.of(device).compile(text))
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)(given.ctypes.data, result.ctypes.data)
     wide = given.astype(np.int64).astype(np.uint64)
     assert result.tolist() == np.maximum(wide[:4], wide[4]).astype(np.float32).tolist()

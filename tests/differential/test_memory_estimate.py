@@ -16,7 +16,7 @@ from eigentensor.program.expression import Array, Axis, binary, const, counter, 
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph, estimate_memory_requirements
-from eigentensor.runtime.sandbox import Limits, run_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, run_sandboxed
 
 F32, SIZE = DType.FLOAT32, 1 << 18  #: elements of each tensor: 1 MiB
 NUMPY = 389047  #: the domain in which NumPy tells tracemalloc of its arrays

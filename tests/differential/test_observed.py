@@ -22,7 +22,7 @@ from eigentensor.program.binding import Results
 from eigentensor.program.cost import costs
 from eigentensor.program.model import Kind, Program, Result
 from eigentensor.runtime import CompiledGraph, execute
-from eigentensor.runtime.sandbox import Limits, observe_sandboxed
+from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
 from eigentensor.testing.backends import SECOND, backend
 from eigentensor.testing.programs import Example, generate
@@ -146,7 +146,7 @@ def test_so_it_does_on_other_devices_for_the_processor(device: str) -> None:
 
 
 def test_a_child_without_the_helper_gives_the_same_roots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigentensor.runtime.sandbox._hashing", lambda cache: b"")
+    monkeypatch.setattr("eigentensor.runtime.sandbox.execution._hashing", lambda cache: b"")
     agree(session(), rechecked.retracing(LIMITS))
 
 

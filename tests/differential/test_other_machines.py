@@ -18,9 +18,10 @@ from eigentensor import reference
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.model import Body, Program
-from eigentensor.runtime import confine, selftest
-from eigentensor.runtime.schedule import Target
-from eigentensor.runtime.toolchain import FLAGS, Toolchain
+from eigentensor.runtime import selftest
+from eigentensor.runtime.cpu.schedule import Target
+from eigentensor.runtime.cpu.toolchain import FLAGS, Toolchain
+from eigentensor.runtime.sandbox import confine
 from eigentensor.testing.programs import generate
 
 

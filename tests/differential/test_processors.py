@@ -15,9 +15,10 @@ from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, Node, binary, counter, load, node, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import CompiledGraph, selftest, toolchain
-from eigentensor.runtime.schedule import Target
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime import CompiledGraph, selftest
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.schedule import Target
+from eigentensor.runtime.cpu.toolchain import Toolchain
 
 F16, BF16, F32 = DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of the x86 family")

@@ -10,9 +10,10 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
-from eigentensor.runtime import nvrtc, selftest
-from eigentensor.runtime.gridded import Gridded, Queue
-from eigentensor.runtime.memory import parts
+from eigentensor.runtime import selftest
+from eigentensor.runtime.gpu import nvrtc
+from eigentensor.runtime.gpu.gridded import Gridded, Queue
+from eigentensor.runtime.memory.plan import parts
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
 HERE, OTHERS = "sm_80", ("sm_50", "sm_75", "sm_90", "sm_120")

@@ -20,7 +20,8 @@ from eigentensor.numerics.floats import canonical
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Lowered, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
-from eigentensor.runtime import CompiledGraph, toolchain
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.cpu import toolchain
 from eigentensor.testing import guarded
 from program_vectors import README
 from rewrite_rows import rows

@@ -16,9 +16,10 @@ from eigentensor.program.binding import Results
 from eigentensor.program.model import Body, Program
 from eigentensor.program.ops import COMPARISONS, DType
 from eigentensor.program.signatures import UNIFORM
-from eigentensor.runtime import CompiledGraph, execute, selftest, toolchain
-from eigentensor.runtime.device import Code
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime import CompiledGraph, execute, selftest
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.device import Code
+from eigentensor.runtime.cpu.toolchain import Toolchain
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets a control register of x86")
 

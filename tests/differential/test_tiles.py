@@ -27,11 +27,12 @@ from eigentensor.program.expression import (
 )
 from eigentensor.program.model import Body, Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.choice import candidates
-from eigentensor.runtime.rewriting import join
-from eigentensor.runtime.schedule import Schedule, Target
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import candidates
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.testing.agreement import disagreements
 from eigentensor.threads import start
 

@@ -12,7 +12,8 @@ from eigentensor import reference
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.model import Body, Kind, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
-from eigentensor.runtime import toolchain
+from eigentensor.runtime import devices
+from eigentensor.runtime.cpu import toolchain
 from eigentensor.testing.agreement import differences, first_failure, rows_of
 from eigentensor.testing.backends import Backend, backend
 from eigentensor.testing.shrink import shrunk
@@ -141,7 +142,7 @@ def test_results_of_trials_are_alive() -> None:
 @pytest.mark.parametrize("name", ["CPU", "CPU:LLVM"])
 def test_kernels_that_are_compiled_together_are_those_compiled_alone(name: str) -> None:
     """The same instructions, before addresses of constants are put in."""
-    chain, bodies = toolchain.of(name), generated(0).program.bodies
+    chain, bodies = devices.of(name), generated(0).program.bodies
     together = Together()
     together.fill(bodies, chain)
     for body in bodies[:4]:

@@ -16,12 +16,13 @@ from eigentensor.capture import capture
 from eigentensor.errors import WrongBits
 from eigentensor.program.codec import encode
 from eigentensor.program.model import Body, Program
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.choice import choose
-from eigentensor.runtime.sandbox import run_sandboxed
-from eigentensor.runtime.schedule import Schedule, Target
-from eigentensor.runtime.toolchain import Toolchain
-from eigentensor.runtime.tuning.database import Database, Time, default_path
+from eigentensor.runtime import CompiledGraph, devices
+from eigentensor.runtime.build.database import Database, Time, default_path
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import choose
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.sandbox.execution import run_sandboxed
 from eigentensor.runtime.tuning.measure import Arena, alone
 from eigentensor.runtime.tuning.tuner import Tuner
 from eigentensor_client.cli import main
@@ -116,7 +117,7 @@ def test_a_schedule_that_gives_other_bits_is_an_error_that_names_it(cache: Cache
 
 @pytest.mark.parametrize(("device", "name"), on_devices(["scaled", "summed"], ["scaled"]))
 def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: Cache) -> None:
-    here, of = toolchain.of(usable(device)), program({"scaled": scaled, "summed": summed}[name])
+    here, of = devices.of(usable(device)), program({"scaled": scaled, "summed": summed}[name])
     with Database(default_path()) as database:
         tuner = Tuner(of, here, cache, database)
         tuner.run(60)

@@ -14,7 +14,8 @@ from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.errors import ProgramError
 from eigentensor.program.codec import decode, to_bytes
-from eigentensor.runtime import CompiledGraph, table
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.cpu import table
 from eigentensor.testing.programs import Example, generate
 from hostile_programs import PROGRAMS
 

@@ -25,17 +25,19 @@ from eigentensor.program.codec import encode, to_bytes
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.runtime import bubblewrap, sandbox, toolchain
-from eigentensor.runtime.opencl import NEEDS
-from eigentensor.runtime.returned import Observed, Wanted
-from eigentensor.runtime.sandbox import SCRATCH, Limits, available, observe_sandboxed, run_sandboxed
+from eigentensor.runtime import devices
+from eigentensor.runtime.gpu.opencl import NEEDS
+from eigentensor.runtime.sandbox import bubblewrap
+from eigentensor.runtime.sandbox import execution as sandbox
+from eigentensor.runtime.sandbox.execution import SCRATCH, Limits, available, observe_sandboxed, run_sandboxed
+from eigentensor.runtime.sandbox.returned import Observed, Wanted
 from eigentensor.store import save_safetensors
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 MIB = 1 << 20
 PRELUDE = """
 import ctypes, os, socket, sys
-from eigentensor.runtime import confine
+from eigentensor.runtime.sandbox import confine
 confine.limit(confine.Limits(memory={memory}, cpu_seconds={cpu_seconds}), file_bytes=1 << 20)
 confine.seal()
 """
@@ -151,7 +153,7 @@ def executions(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or ())
-        if str(folder) in words and "runtime.child" in words and process.status() != psutil.STATUS_ZOMBIE:
+        if str(folder) in words and "sandbox.child" in words and process.status() != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
 
@@ -268,7 +270,7 @@ def test_an_endless_program_is_ended_and_nothing_of_it_stays(tmp_path: Path) -> 
     with pytest.raises(LimitError):
         run_sandboxed(encode(endless()), {}, limits=Limits(seconds=4), cache=Cache(tmp_path))
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert not any("runtime.child" in line and str(tmp_path) in line for line in listed.splitlines())
+    assert not any("sandbox.child" in line and str(tmp_path) in line for line in listed.splitlines())
 
 
 def test_nothing_stays_however_early_the_time_is_over() -> None:
@@ -324,7 +326,7 @@ def test_what_a_child_hands_back_in_another_size_is_refused(
 HASHING = """
 from pathlib import Path
 from eigentensor import hashing
-from eigentensor.runtime import confine
+from eigentensor.runtime.sandbox import confine
 hashing.give(Path("/task/hashing"), 3)
 confine.limit(confine.Limits(), file_bytes=1 << 20)
 confine.seal()
@@ -354,7 +356,7 @@ def test_bools_that_are_none_are_refused(kept: bool, tmp_path: Path) -> None:
 IMPOSTOR = """
 import json, sys
 from pathlib import Path
-from eigentensor.runtime import confine
+from eigentensor.runtime.sandbox import confine
 folder = Path(sys.argv[1])
 job = json.loads((folder / "job.json").read_text())
 confine.limit(confine.Limits(**job["limits"]), job["file_bytes"])
@@ -385,7 +387,7 @@ def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytes
 
 
 def skip_on_a_gpu(device: str) -> None:
-    if not toolchain.of(device).command:
+    if not devices.of(device).command:
         pytest.skip(f"{device} is a GPU here, which is not confined")
 
 
@@ -399,8 +401,8 @@ def test_other_devices_for_the_processor_run_in_the_same_sandbox(device: str) ->
 @pytest.fixture
 def unconfinable(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a GPU: nothing confines what drives it."""
-    free = replace(toolchain.of("CL"), command=())
-    monkeypatch.setattr("eigentensor.runtime.toolchain.of", lambda device: free)
+    free = replace(devices.of("CL"), command=())
+    monkeypatch.setattr("eigentensor.runtime.devices.of", lambda device: free)
 
 
 @pytest.mark.usefixtures("unconfinable")
@@ -418,8 +420,8 @@ def test_what_cannot_be_confined_runs_where_all_clients_are_trusted() -> None:
 
 OPENCL = """
 import os, socket, sys
-from eigentensor.runtime import confine
-from eigentensor.runtime.opencl import queue
+from eigentensor.runtime.sandbox import confine
+from eigentensor.runtime.gpu.opencl import queue
 confine.limit(confine.Limits(memory=4 << 30), file_bytes=8 << 20)
 queue().allocate(64)
 confine.seal()

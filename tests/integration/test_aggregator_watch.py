@@ -25,7 +25,7 @@ from eigentensor.player import Player
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.reference import Values
-from eigentensor.runtime import toolchain
+from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_variables
 from eigentensor.testing.localnet import Anvil, pass_seed

@@ -18,7 +18,7 @@ from tinygrad import Tensor
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.errors import ExecutionError
-from eigentensor.runtime import bubblewrap
+from eigentensor.runtime.sandbox import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_client.serving import asking, executing, local
 from eigentensor_client.serving.app import create_app

@@ -11,7 +11,7 @@ from aggregator_stories import accepted, committed, posted, revealed, told
 from eigentensor import merkle, reference
 from eigentensor.errors import NoSandbox, StoreError, WrongBits
 from eigentensor.program import Role, encode
-from eigentensor.runtime import toolchain
+from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.hands import Bounds, Hands

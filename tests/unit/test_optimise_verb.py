@@ -26,7 +26,7 @@ def test_the_verb_writes_a_program_its_weights_and_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("eigentensor.runtime.tuning.database.default_path", lambda: tmp_path / "times.sqlite")
+    monkeypatch.setattr("eigentensor.runtime.build.database.default_path", lambda: tmp_path / "times.sqlite")
     Path("net.py").write_text(GRAPH)
     with pytest.raises(SystemExit, match="0"):
         main(["optimise", "net.py", "--paths", "3", "--picture", "net.svg", "--json"])
@@ -60,7 +60,7 @@ def test_the_verb_plans_what_was_captured_with_states_and_variables_for_many_ite
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("eigentensor.runtime.tuning.database.default_path", lambda: tmp_path / "times.sqlite")
+    monkeypatch.setattr("eigentensor.runtime.build.database.default_path", lambda: tmp_path / "times.sqlite")
     Path("sums.py").write_text(COUNTING)
     with pytest.raises(SystemExit, match="0"):
         main(["optimise", "sums.py", "--paths", "2", "--max-repeat", "4", "--json"])

@@ -22,8 +22,8 @@ from eigentensor.planner.picture import picture
 from eigentensor.planner.plan import Planner
 from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Search
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.tuning.database import Database
+from eigentensor.runtime.build.database import Database
+from eigentensor.runtime.cpu import toolchain
 from planned_graphs import decoder, tanh_of_a_sum
 
 

@@ -15,18 +15,17 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
 from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.choice import candidates, choose
-from eigentensor.runtime.grid import Grid, Many, candidate_grids
-from eigentensor.runtime.rewriting import join
-from eigentensor.runtime.schedule import Schedule, Target
-from eigentensor.runtime.toolchain import Toolchain
-from eigentensor.runtime.tuning.database import Database, Time
-from eigentensor.runtime.tuning.decide import decide, log_seconds, tuned
-from eigentensor.runtime.tuning.features import FEATURES, features
-from eigentensor.runtime.tuning.grids import grid_features
-from eigentensor.runtime.tuning.model import fit
-from eigentensor.runtime.tuning.names import body_name, structure
+from eigentensor.runtime.bodies.rewriting import join
+from eigentensor.runtime.build.database import Database, Time
+from eigentensor.runtime.build.decide import decide, log_seconds, tuned
+from eigentensor.runtime.build.model import fit
+from eigentensor.runtime.build.names import body_name, structure
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.cpu.choice import candidates, choose
+from eigentensor.runtime.cpu.features import FEATURES, features
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.gpu.grid import Grid, Many, candidate_grids, grid_features
 
 F32, INDEX, TARGET = DType.FLOAT32, DType.INDEX, Target(16, 32)
 HERE, THERE = Toolchain("one build", TARGET, ()), Toolchain("another build", TARGET, ())

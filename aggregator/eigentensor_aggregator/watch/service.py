@@ -16,8 +16,8 @@ import typer
 from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
 from eigentensor.chain.fees import GWEI
 from eigentensor.economics import WAD
-from eigentensor.runtime import toolchain
-from eigentensor.runtime.sandbox import available
+from eigentensor.runtime.cpu import toolchain
+from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor_aggregator.daemon import Daemon

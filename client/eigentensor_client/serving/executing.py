@@ -55,7 +55,7 @@ class Executor:
             results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
             return results
         from eigentensor import rechecked
-        from eigentensor.runtime.sandbox import run_sandboxed
+        from eigentensor.runtime.sandbox.execution import run_sandboxed
 
         tensors = tensors | self._weights(ask)
         limits = rechecked.limits(self._settings.max_memory, self._settings.patience)

@@ -56,11 +56,11 @@ def optimise(
     from eigentensor.planner.measure import Meter
     from eigentensor.planner.picture import picture as drawn
     from eigentensor.planner.plan import Planner
-    from eigentensor.runtime import toolchain
-    from eigentensor.runtime.tuning.database import Database, default_path
+    from eigentensor.runtime import devices
+    from eigentensor.runtime.build.database import Database, default_path
     from eigentensor_client.files import read_inputs, write_whole
 
-    screen, graph, here = Screen(as_json=json), _graph(source), toolchain.of(device)
+    screen, graph, here = Screen(as_json=json), _graph(source), devices.of(device)
     lower(graph).repeatable(max_repeat)  # says now why it cannot be one
     target = output or Path(Path(source.partition(":")[0]).stem).with_suffix(".program")
     with Database(default_path()) as database:

@@ -27,12 +27,12 @@ def tune(
     The results have the same bits as before. Ctrl-C keeps what was measured; call it again to go on.
     """
     from eigentensor.cache import Cache, default_folder
-    from eigentensor.runtime import toolchain
-    from eigentensor.runtime.tuning.database import Database, default_path
+    from eigentensor.runtime import devices
+    from eigentensor.runtime.build.database import Database, default_path
     from eigentensor.runtime.tuning.tuner import Tuner
     from eigentensor_client.sources import read_program
 
-    screen, here, interrupted = Screen(as_json=json), toolchain.of(device), False
+    screen, here, interrupted = Screen(as_json=json), devices.of(device), False
     decoded = read_program(str(program))
     with Database(default_path()) as database:
         tuner = Tuner(decoded, here, Cache(default_folder()), database)

@@ -19,13 +19,13 @@ from eigentensor.planner.sample import Sample, Values
 from eigentensor.program.expression import Array, Axis, const, load, to_body
 from eigentensor.program.model import Body, Program, Role
 from eigentensor.runtime import devices
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.database import Database, Time
+from eigentensor.runtime.build.decide import GAIN, log_seconds
+from eigentensor.runtime.build.model import LEAST, Model, fit
+from eigentensor.runtime.build.names import structure
 from eigentensor.runtime.compiled import CompiledGraph
-from eigentensor.runtime.toolchain import Build
-from eigentensor.runtime.tuning.database import Database, Time
-from eigentensor.runtime.tuning.decide import GAIN, log_seconds
 from eigentensor.runtime.tuning.measure import Arena, alone
-from eigentensor.runtime.tuning.model import LEAST, Model, fit
-from eigentensor.runtime.tuning.names import structure
 
 ROUNDS = 5  #: in which a body is timed
 MODELLED = 160  #: measured bodies, at most, that a model across structures is fitted to

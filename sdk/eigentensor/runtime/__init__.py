@@ -2,6 +2,6 @@
 
 from eigentensor.runtime.compiled import CompiledGraph, execute
 from eigentensor.runtime.incremental import Incremental
-from eigentensor.runtime.memory import estimate_memory_requirements
+from eigentensor.runtime.memory.plan import estimate_memory_requirements
 
 __all__ = ["CompiledGraph", "Incremental", "estimate_memory_requirements", "execute"]

@@ -14,8 +14,8 @@ from eigentensor.errors import BindingError, ExecutionError
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Program, Role, Variable
 from eigentensor.runtime import devices
-from eigentensor.runtime.kernels import Compiler
-from eigentensor.runtime.memory import refuse_over
+from eigentensor.runtime.build.kernels import Compiler
+from eigentensor.runtime.memory.plan import refuse_over
 from eigentensor.runtime.watch import UNWATCHED, Watch
 from eigentensor.store.tensors import load_safetensors, read_header
 

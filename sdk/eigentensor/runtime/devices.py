@@ -1,6 +1,7 @@
 """The devices that execute programs, by tinygrad's names, and what each does."""
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -8,12 +9,33 @@ from numpy.typing import NDArray
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Program, Result
-from eigentensor.runtime import toolchain as toolchains
-from eigentensor.runtime.gridded import Gridded, Launches
-from eigentensor.runtime.kernels import Compiler, prepare
-from eigentensor.runtime.memory import parts
-from eigentensor.runtime.table import Table
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.kernels import Compiler, prepare
+from eigentensor.runtime.cpu.table import Table
+from eigentensor.runtime.gpu.gridded import Gridded, Launches
+from eigentensor.runtime.memory.plan import parts
 from eigentensor.runtime.watch import UNWATCHED, Watch
+
+#: What gives the toolchain of each device, as module:function; it is imported when the device is asked for.
+MAKERS = {
+    "CPU": "eigentensor.runtime.cpu.toolchain:local",
+    "CPU:LLVM": "eigentensor.runtime.cpu.llvm:toolchain",
+    "CL": "eigentensor.runtime.gpu.opencl:toolchain",
+    "CUDA": "eigentensor.runtime.gpu.cuda:toolchain",
+}
+
+
+def of(device: str) -> Build[Any]:
+    """What compiles for a device, by tinygrad's name.
+
+    Raises ExecutionError if there is no such device, or if it cannot be used.
+    """
+    maker = MAKERS.get(device)
+    if maker is None:
+        raise ExecutionError(f"there is no device {device!r}", fix=f"Use one of {', '.join(MAKERS)}.")
+    module, function = maker.split(":")
+    made: Build[Any] = getattr(import_module(module), function)()
+    return made
 
 
 class Loaded(Protocol):
@@ -39,14 +61,14 @@ class Loaded(Protocol):
 
 def devices() -> dict[str, str]:
     """The devices by name; empty where programs can be executed, else the reason why they cannot."""
-    return {device: _reason(device) for device in toolchains.MAKERS}
+    return {device: _reason(device) for device in MAKERS}
 
 
 def load(
     program: Program, device: str, cache: Cache, toolchain: Compiler | None = None, threads: int | None = None
 ) -> Loaded:
     """A valid program on a device. Raises ExecutionError if it cannot be compiled or the device cannot be used."""
-    compiler = toolchain or toolchains.of(device)
+    compiler = toolchain or of(device)
     kernels = prepare((*program.bodies, *parts(program)), cache, compiler)
     if isinstance(compiler, Gridded):
         return Launches(program, kernels, compiler)
@@ -55,7 +77,7 @@ def load(
 
 def _reason(device: str) -> str:
     try:
-        toolchains.of(device)
+        of(device)
     except ExecutionError as error:
         return f"{error} {error.fix}".strip()
     return ""

@@ -20,8 +20,13 @@ from eigentensor.cache import default_folder
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.floats import deviations
 from eigentensor.program.signatures import STORED
-from eigentensor.runtime import bubblewrap, llvm, nvrtc, selftest, toolchain
+from eigentensor.runtime import selftest
+from eigentensor.runtime.build import compilers
 from eigentensor.runtime.compiled import execute
+from eigentensor.runtime.cpu import llvm, toolchain
+from eigentensor.runtime.devices import MAKERS, of
+from eigentensor.runtime.gpu import nvrtc
+from eigentensor.runtime.sandbox import bubblewrap
 
 GIB = 1 << 30
 CACHE = "Set XDG_CACHE_HOME to a folder of yours."
@@ -52,9 +57,9 @@ def examine(devices: Collection[str] = ()) -> Iterator[Finding]:
     Raises ExecutionError at once if there is no device of a name.
     """
     for device in devices:
-        if device not in toolchain.MAKERS:
-            toolchain.of(device)
-    return _examine(devices or tuple(toolchain.MAKERS))
+        if device not in MAKERS:
+            of(device)
+    return _examine(devices or tuple(MAKERS))
 
 
 def _examine(devices: Collection[str]) -> Iterator[Finding]:
@@ -117,7 +122,7 @@ def _asked(what: str, name: str, ask: Callable[[], str]) -> Finding:
 
 
 def _device(device: str) -> Finding:
-    opened = _asked("device", device, lambda: toolchain.of(device).identity.splitlines()[0])
+    opened = _asked("device", device, lambda: of(device).identity.splitlines()[0])
     if opened.state is not State.OK:
         return opened
     try:
@@ -131,10 +136,10 @@ def _device(device: str) -> Finding:
 
 def _tinygrad() -> Finding:
     try:
-        toolchain.check_release()
+        compilers.check_release()
     except ExecutionError as error:
         return Finding("version", "tinygrad", State.REFUSED, str(error), error.fix)
-    return Finding("version", "tinygrad", State.OK, toolchain.TINYGRAD)
+    return Finding("version", "tinygrad", State.OK, compilers.TINYGRAD)
 
 
 def _driver() -> str:

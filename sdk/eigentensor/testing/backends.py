@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 from eigentensor.program.model import Program
-from eigentensor.runtime import CompiledGraph, toolchain
-from eigentensor.runtime.devices import devices
-from eigentensor.runtime.memory import parts
-from eigentensor.runtime.toolchain import Build
+from eigentensor.runtime import CompiledGraph, devices
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.memory.plan import parts
 from eigentensor.testing import guarded
 from eigentensor.testing.agreement import Way
 from eigentensor.testing.together import Together, loading
@@ -45,12 +44,12 @@ class Backend:
 
 def backends() -> list[Backend]:
     """Those that are here: each device as it serves, and the second way."""
-    return [backend(name) for name in (*(name for name, reason in devices().items() if not reason), SECOND)]
+    return [backend(name) for name in (*(name for name, reason in devices.devices().items() if not reason), SECOND)]
 
 
 def backend(name: str) -> Backend:
     """A device as it serves, or the second way. Raises ExecutionError if it is not here."""
     if name == SECOND:
         return Backend(name, "CPU", partial(guarded.clang, 1), every=4)
-    toolchain.of(name)
-    return Backend(name, name, partial(toolchain.of, name))
+    devices.of(name)
+    return Backend(name, name, partial(devices.of, name))

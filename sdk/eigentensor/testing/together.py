@@ -16,10 +16,11 @@ import numpy as np
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body
-from eigentensor.runtime.gridded import Gridded
-from eigentensor.runtime.opencl import OpenCL
-from eigentensor.runtime.simt import NAME
-from eigentensor.runtime.toolchain import Build, Toolchain
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.gpu.gridded import Gridded
+from eigentensor.runtime.gpu.opencl import OpenCL
+from eigentensor.runtime.gpu.simt import NAME
 
 #: Kernels in one text.
 MOST = 128

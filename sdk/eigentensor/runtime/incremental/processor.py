@@ -13,10 +13,10 @@ from eigentensor.cache import Cache
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.model import Body, Program
 from eigentensor.program.restriction import Restricted
-from eigentensor.runtime.device import STEP, Code, Driver, address, driver, empty, load, units
-from eigentensor.runtime.kernels import prepare
-from eigentensor.runtime.table import SHARED_CALL, SHARED_RUN, evaluations
-from eigentensor.runtime.toolchain import Build
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.kernels import prepare
+from eigentensor.runtime.cpu.device import STEP, Code, Driver, address, driver, empty, load, units
+from eigentensor.runtime.cpu.table import SHARED_CALL, SHARED_RUN, evaluations
 
 Values = NDArray[Any]
 

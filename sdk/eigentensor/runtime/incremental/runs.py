@@ -15,14 +15,14 @@ from eigentensor.errors import ExecutionError, LimitError
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program.binding import Results, bind, iteration_values
 from eigentensor.program.model import Parameter, Program, Result, Role
-from eigentensor.runtime import toolchain as toolchains
+from eigentensor.runtime import devices
+from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.compiled import load_bound
-from eigentensor.runtime.device import empty
+from eigentensor.runtime.cpu.device import empty
 from eigentensor.runtime.incremental.outline import Outline, Work
 from eigentensor.runtime.incremental.processor import Processor
 from eigentensor.runtime.incremental.recomputation import Recomputation
-from eigentensor.runtime.memory import HOST, installed
-from eigentensor.runtime.toolchain import Build
+from eigentensor.runtime.memory.plan import HOST, installed
 
 Values = NDArray[Any]
 
@@ -80,7 +80,7 @@ class Incremental:
         #: All buffers as the last run left them, flat.
         self.buffers = [kept[n] if n in kept else _room(of) for n, of in enumerate(_parameters(program))]
         threads = threads or len(os.sched_getaffinity(0))
-        compiler, cache = toolchain or toolchains.of(device), cache or Cache(default_folder())
+        compiler, cache = toolchain or devices.of(device), cache or Cache(default_folder())
         self.processor = Processor(program, self.buffers, compiler, cache, threads)
         self.values: tuple[int, ...] | None = None  #: of the variables, in the last run; None if it left nothing
 

@@ -18,11 +18,10 @@ from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program.model import Body, Buffer, Call, Kind, Parameter, Program, Result, Role, Variable
 from eigentensor.runtime import devices
-from eigentensor.runtime.grid import Grid
-from eigentensor.runtime.memory import HOST
-from eigentensor.runtime.schedule import Schedule
-from eigentensor.runtime.toolchain import Build, S
-from eigentensor.runtime.tuning.names import body_name
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.decide import S
+from eigentensor.runtime.build.names import body_name
+from eigentensor.runtime.memory.plan import HOST
 
 SAMPLE = 0.001  #: seconds that a sample takes at least
 SHORT, CALLS, BYTES = 1e-4, 64, 1 << 22  #: a call that is shorter is made so often in a row, if results are so small
@@ -35,7 +34,7 @@ ELIMINATION = {1: 1.6, 2: 1.3, 4: 1.15}
 class Contender:
     """A schedule that was compiled; `ratios` are its times over the heuristic's in the same round."""
 
-    schedule: Schedule | Grid
+    schedule: object
     loaded: devices.Loaded
     ratios: list[float] = field(default_factory=list)
 

@@ -9,9 +9,10 @@ from typing import Generic
 
 from eigentensor.cache import Cache
 from eigentensor.program.model import Body, Program
-from eigentensor.runtime.analysis import Analysis
-from eigentensor.runtime.toolchain import Build, S
-from eigentensor.runtime.tuning.database import Database, Time
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.build.compilers import Build
+from eigentensor.runtime.build.database import Database, Time
+from eigentensor.runtime.build.decide import S
 from eigentensor.runtime.tuning.measure import Arena, Contender
 
 GROUP = 8  #: schedules that are compiled and then race together

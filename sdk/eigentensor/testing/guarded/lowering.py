@@ -12,7 +12,7 @@ from eigentensor.numerics.operations import from_pattern, identity
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
 from eigentensor.program.structure import cone
-from eigentensor.runtime.part import Part
+from eigentensor.runtime.bodies.part import Part
 from eigentensor.testing.guarded import floats
 from eigentensor.testing.guarded.arithmetic import apply, stored, unbounded, value, wrapped
 from eigentensor.testing.guarded.uops import (

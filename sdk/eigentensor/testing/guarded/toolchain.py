@@ -9,9 +9,9 @@ from random import Random
 from threading import Lock
 
 from eigentensor.program.model import Body
-from eigentensor.runtime import llvm as llvm_device
-from eigentensor.runtime import toolchain as toolchains
-from eigentensor.runtime.toolchain import Toolchain
+from eigentensor.runtime.cpu import llvm as llvm_device
+from eigentensor.runtime.cpu import toolchain as toolchains
+from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.testing.guarded.lowering import lower
 from eigentensor.testing.guarded.pipeline import lines, order_preserving
 from eigentensor.testing.guarded.renderers import LLVM, C

@@ -1,0 +1,1 @@
+"""Processors: schedules of loops, C text, clang and libLLVM, and the table that runs the code."""

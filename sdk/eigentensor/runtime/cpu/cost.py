@@ -1,0 +1,117 @@
+"""What a schedule costs, in instructions for each element: counted, not measured."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.runtime.cpu.reduction import Reductions
+from eigentensor.runtime.cpu.tile import Text, Tile
+from eigentensor.runtime.cpu.tiling import Tiling
+
+#: Costs, in instructions that work on all lanes: what is done lane by lane, reads of chosen lanes, of turned squares.
+PER_LANE, GUARDED, TURNED = 1.5, 2.0, 6.0
+SCATTERED = 8.0  #: a result that is stored alone, in a cache line of its own
+STREAMED = 1.5  #: a vector that is read again for each tile, from wherever it is
+FAR = 3  #: times as much, where each lane reads another cache line and only one element of it
+SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
+
+
+@dataclass(frozen=True)
+class Choice(Tiling):
+    """A tiling with its cost."""
+
+    @cached_property
+    def cost(self) -> tuple[float, int, int]:
+        """Instructions for one element; ties go to the longer inner loop, then to the later axis."""
+        rows, columns = self.rows, self.columns
+        vector = 1 if self.vector is None else self.body.output_ranges[self.vector]
+        width = self.lanes * columns
+        useful = vector / (-(-vector // width) * width)
+        if self.row is not None:
+            useful *= self.body.output_ranges[self.row] / (self.tiles * rows)
+        total = 0.0
+        for i, instruction in enumerate(self.body.instructions):
+            steps = self._evaluations(i)
+            if self._is_step(i) and instruction.dtype is DType.INDEX:
+                continue
+            shared = 1.0  # how many elements one evaluation serves
+            if self.vector is not None and self.strides[i] == 0:
+                shared *= width / self._distance(i)
+            elif self.lanes > 1:
+                shared *= self.lanes / self._weight(i)
+            by_row = self.row is not None and self.row not in self.analysis.depends[i]
+            if i in self.packed:
+                total += steps / (self.lanes * (rows if by_row else 1))  # read again for each tile
+            if i in self.below_packed:
+                shared *= self.block // rows or self.served
+            if by_row:
+                shared *= rows
+            total += steps / shared
+        if self.vector is not None and self.lanes > 1 and not self._contiguous:
+            total += SCATTERED
+        chains = min(rows * columns, 8) if self.body.reduce_ranges else 8
+        return total / useful * (8 / chains) ** 0.25, -self.lanes, -(self.vector if self.vector is not None else -1)
+
+    def _evaluations(self, number: int) -> int:
+        """How often an instruction is evaluated for an element: in the innermost loop that it depends on."""
+        instruction = self.body.instructions[number]
+        if instruction.op in REDUCTIONS:
+            return prod(self.analysis.extents[r] for r in self.analysis.ranges_of(instruction.c))
+        scope, loops = self.analysis.scopes[number], self.loops_of(number)
+        if scope is None:
+            return 1
+        return prod(self.analysis.extents[r] for r in self.analysis.ranges_of(scope) if r <= loops[-1])
+
+    def _is_step(self, number: int) -> bool:
+        """Whether a value belongs to the steps of a reduction whose loops are written as one."""
+        return self.analysis.scopes[number] in self._flat and number not in self.below_packed
+
+    @cached_property
+    def _flat(self) -> frozenset[int]:
+        reductions = Reductions(Text(), Tile(self.body, self.schedule, self.analysis))
+        found = set()
+        for instruction in self.body.instructions:
+            if instruction.op in REDUCTIONS and (ranges := self.analysis.ranges_of(instruction.c)):
+                roots = [v for v in instruction.values if self.analysis.scopes[v] is not None]
+                if reductions.is_flat(ranges, self.analysis.needed(roots, self.packed)):
+                    found.add(instruction.c)
+        return frozenset(found)
+
+    @property
+    def _contiguous(self) -> bool:
+        return prod(self.body.output_ranges[(self.vector or 0) + 1 :]) == 1
+
+    def _reads_neighbours(self, element: int) -> bool:
+        """Whether what one lane reads lies beside what it read before: then the cache has it."""
+        loops = list(self.loops_of(element)) + ([] if self.row is None else [self.row])
+        return any(self.analysis.strides(r)[element] == 1 for r in loops)
+
+    def _distance(self, number: int) -> float:
+        """Cost of reading one element for all lanes, step after step of a reduction."""
+        instruction = self.body.instructions[number]
+        loops = self.loops_of(instruction.b) if instruction.op is Op.LOAD else ()
+        far = FAR if loops and self.analysis.strides(loops[-1])[instruction.b] not in (0, 1) else 1
+        return far * (GUARDED if instruction.op is Op.LOAD and instruction.c != NO_GUARD else 1)
+
+    def _weight(self, number: int) -> float:
+        """Cost of one evaluation for all lanes."""
+        instruction = self.body.instructions[number]
+        if instruction.op is Op.LOAD:
+            guarded = instruction.c != NO_GUARD and self.strides[instruction.c] != 0
+            stride = self.strides[instruction.b]
+            if stride == 1:
+                return GUARDED if guarded else STREAMED if self.innermost in self.analysis.depends[number] else 1.0
+            loops = self.loops_of(instruction.b)
+            loops = loops if number in self.below_packed or self._is_step(number) else loops[-1:]
+            if (
+                stride is not None
+                and instruction.c == NO_GUARD
+                and self.analysis.run(instruction.b, loops) >= self.lanes
+            ):
+                return TURNED * (1 if number in self.below_packed else max(1, self.columns / 2) ** 0.5)
+            return PER_LANE * self.lanes * (2 if guarded else 1) * (1 if self._reads_neighbours(instruction.b) else FAR)
+        if instruction.op in SLOW and self.strides[number] is None:
+            return PER_LANE * self.lanes if self.analysis.constant(instruction.b) is None else 4.0
+        return 1.0 if self.strides[number] is None else 1 / self.lanes

@@ -1,0 +1,245 @@
+"""The text of reductions: loops over steps in the program's order, values packed for them, reads that are turned."""
+
+from collections.abc import Callable
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Instruction
+from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.runtime.bodies.expressions import MEMORY, STEP, apply, identity, register
+from eigentensor.runtime.cpu.tile import Text, Tile
+
+
+class Reductions:
+    """Writes the reductions of a tile.
+
+    Loops over several ranges become one if everything in a step is packed or read with one stride. What lies side by
+    side along the innermost loop but not along the lanes is read in squares of LANES × LANES and turned.
+    """
+
+    def __init__(self, text: Text, tile: Tile) -> None:
+        self.text = text
+        self.tile = tile
+        self.body = tile.body
+        self.analysis = tile.analysis
+        self.schedule = tile.schedule
+        self.packed = tile.schedule.packed
+        self.turned: list[int] = []  # the loads whose squares have been read where text is being written
+        self.flat: tuple[int, ...] = ()  # the loops for which one, over k, stands there
+
+    @property
+    def only(self) -> int:
+        """The one reduction of a body that is run in panels."""
+        return next(n for n, i in enumerate(self.body.instructions) if i.op in REDUCTIONS)
+
+    def reduce(self, number: int) -> None:
+        """Accumulators of a tile, and the loops that fill them; in panels, go on where the panel before has ended."""
+        reduction = self.body.instructions[number]
+        kind = register(reduction.dtype, self.tile.is_vector(number))
+        start = f"({kind})({identity(reduction.op, reduction.dtype)})"
+        for place, (row, column) in enumerate(self.tile.copies(number)):
+            before = f"from ? keep[{self.slot(place)}] : {start}" if self.schedule.panel else start
+            self.text.line(f"{kind} {self.tile.name(number, row, column)} = {before};")
+        inside = self.analysis.needed(
+            [v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed
+        )
+        self.nest(self.analysis.ranges_of(reduction.c), inside, lambda: self.step(number, reduction))
+
+    def step(self, number: int, reduction: Instruction) -> None:
+        vector = self.tile.is_vector(number)
+        for row, column in self.tile.copies(number):
+            terms = [self.tile.value(v, row, column, vector) for v in reduction.values]
+            total = self.tile.name(number, row, column)
+            operands = [*terms, total] if reduction.op is Op.REDUCE_MULACC else [total, *terms]
+            operation = apply(STEP[reduction.op], reduction.dtype, reduction.dtype, operands, vector)
+            self.text.line(f"{total} = {operation};")
+
+    # Accumulators that wait in memory between panels
+
+    def slot(self, place: int) -> str:
+        s = self.schedule
+        return f"(t{s.row} - b{s.row}) / {s.rows} * {s.rows * s.columns} + {place}"
+
+    def keep(self, rows: int) -> None:
+        """Memory for the accumulators of so many rows."""
+        kind = register(self.body.instructions[self.only].dtype, self.tile.is_vector(self.only))
+        self.text.line(f"{kind} keep[{-(-rows // self.schedule.rows) * self.schedule.rows * self.schedule.columns}];")
+
+    def save(self) -> None:
+        for place, (row, column) in enumerate(self.tile.copies(self.only)):
+            self.text.line(f"keep[{self.slot(place)}] = {self.tile.name(self.only, row, column)};")
+
+    # Loops
+
+    def bounds(self, loop: int) -> tuple[str, str]:
+        if self.schedule.panel and loop == self.analysis.outputs:
+            return "from", "to"
+        extent = self.body.reduce_ranges[loop - self.analysis.outputs].extent
+        return "0", self.tile.value(extent, 0, 0, False)
+
+    def nest(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
+        """The loops of a reduction, each value in the outermost that it depends on, then `finish` in the innermost."""
+        if len(ranges) > 1 and self.is_flat(ranges, inside):
+            self.as_one(ranges, inside, finish)
+            return
+        head, *rest = ranges
+        low, high = self.bounds(head)
+        if not rest:
+            self.innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
+            return
+        with self.text.block(f"for (i64 j{head} = {low}; j{head} < {high}; j{head}++)"):
+            for number in inside:
+                if not self.analysis.depends[number].intersection(rest):
+                    self.define(number)
+            self.nest(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    def innermost(
+        self, counter: str, low: str, high: str, inside: list[int], finish: Callable[[], None], turned: list[int]
+    ) -> None:
+        if not turned:
+            with self.text.block(f"for (i64 {counter} = {low}; {counter} < {high}; {counter}++)"):
+                self.values(inside, finish)
+            return
+        with self.text.block(""):
+            self.text.line(f"i64 at = {low};")
+            with self.text.block(f"for (; at + LANES <= {high}; at += LANES)"):
+                self.text.line(f"const i64 {counter} = at;")
+                if not self.flat:
+                    elements = self.analysis.needed([self.body.instructions[n].b for n in turned], stop=frozenset())
+                    for number in sorted(set(elements).intersection(inside)):
+                        self.define(number)
+                for number in turned:
+                    self.read_square(number)
+                with self.text.block("for (i64 turn = 0; turn < LANES; turn++)"):
+                    self.text.line(f"const i64 {counter} = at + turn;")
+                    self.turned = turned
+                    self.values(inside, finish)
+                    self.turned = []
+            with self.text.block(f"for (; at < {high}; at++)"):
+                self.text.line(f"const i64 {counter} = at;")
+                self.values(inside, finish)
+
+    def values(self, inside: list[int], finish: Callable[[], None]) -> None:
+        for number in inside:
+            if not self.flat or self.body.instructions[number].dtype is not DType.INDEX:
+                self.define(number)
+        finish()
+
+    def define(self, number: int) -> None:
+        """A variable for each instance of a value."""
+        kind = register(self.body.instructions[number].dtype, self.tile.is_vector(number))
+        for row, column in self.tile.copies(number):
+            name = self.tile.name(number, row, column)
+            self.text.line(f"const {kind} {name} = {self.source(number, row, column)};")
+
+    def source(self, number: int, row: int, column: int) -> str:
+        instruction = self.body.instructions[number]
+        if number in self.turned:
+            return f"square_{self.tile.name(number, row, column)}[turn]"
+        if number in self.packed:
+            return f"{self.packed_at(number)} + {self.place(number, row, column)}]"
+        if self.flat and instruction.op is Op.LOAD:
+            step = f" + k * {self.flat_stride(number)}"
+            return self.tile.load(instruction, row, column, self.tile.is_vector(number), step)
+        return self.tile.expression(number, row, column)
+
+    # Several loops as one
+
+    def is_flat(self, ranges: tuple[int, ...], inside: list[int]) -> bool:
+        """Whether every step reads what lies a constant number of elements behind what the step before has read."""
+        if any(
+            self.analysis.constant(self.body.reduce_ranges[r - self.analysis.outputs].extent) is None for r in ranges
+        ):
+            return False
+        elements = {self.body.instructions[n].b for n in inside if self.body.instructions[n].op is Op.LOAD}
+        inner = self.analysis.needed(list(elements & set(inside)), stop=frozenset()) if elements & set(inside) else []
+        for number in inside:
+            instruction = self.body.instructions[number]
+            if number in self.packed:
+                if self.pack_ranges(number) != ranges:
+                    return False
+            elif instruction.op is Op.LOAD:
+                if instruction.c != NO_GUARD or not self.analysis.is_even(instruction.b, ranges):
+                    return False
+            elif instruction.dtype is DType.INDEX:
+                if number not in inner:
+                    return False
+            elif any(self.body.instructions[v].dtype is DType.INDEX and v in inside for v in instruction.values):
+                return False
+        return True
+
+    def flat_stride(self, number: int) -> int:
+        loops = sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs)
+        stride = self.analysis.strides(loops[-1])[self.body.instructions[number].b]
+        assert stride is not None  # `is_flat` has seen it
+        return stride
+
+    def as_one(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
+        with self.text.block(""):
+            for loop in ranges:
+                self.text.line(f"const i64 j{loop} = {self.bounds(loop)[0]};")
+            for number in inside:
+                if self.body.instructions[number].dtype is DType.INDEX:
+                    self.define(number)
+            low, high = self.bounds(ranges[0])
+            count = f"({high} - {low}) * {prod(self.analysis.extents[r] for r in ranges[1:])}"
+            turned = [n for n in inside if self.is_turnable(n, ranges)]
+            self.flat = ranges
+            self.innermost("k", "0", count, inside, finish, turned)
+            self.flat = ()
+
+    # Squares
+
+    def is_turnable(self, number: int, ranges: tuple[int, ...]) -> bool:
+        """Whether a load's elements lie side by side from step to step, and a constant apart from lane to lane."""
+        instruction = self.body.instructions[number]
+        if instruction.op is not Op.LOAD or instruction.c != NO_GUARD or number in self.packed:
+            return False
+        if self.schedule.lanes == 1 or self.tile.strides[instruction.b] in (0, 1, None):
+            return False
+        return self.analysis.run(instruction.b, ranges) >= self.schedule.lanes
+
+    def read_square(self, number: int) -> None:
+        instruction = self.body.instructions[number]
+        kind, stride = register(instruction.dtype, True), self.tile.strides[instruction.b]
+        for row, column in self.tile.copies(number):
+            name = f"square_{self.tile.name(number, row, column)}"
+            element = self.tile.value(instruction.b, row, column, False) + (" + at" if self.flat else "")
+            self.text.line(f"{kind} {name}[LANES];")
+            self.text.line(f"turn_{MEMORY[instruction.dtype]}(p{instruction.a}, {element}, {stride}, {name});")
+
+    # Packed values
+
+    def pack_ranges(self, number: int) -> tuple[int, ...]:
+        return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
+
+    def packed_at(self, number: int) -> str:
+        position = "0"
+        for r in (r for r in self.pack_ranges(number) if r not in self.flat):
+            low = self.bounds(r)[0]
+            position = f"({position} * {self.analysis.extents[r]} + j{r}{f' - {low}' if low != '0' else ''})"
+        if self.flat:
+            position = f"({position} * {prod(self.analysis.extents[r] for r in self.flat)} + k)"
+        return f"pack{number}[{position} * {len(list(self.tile.copies(number)))}"
+
+    def place(self, number: int, row: int, column: int) -> int:
+        """Where an instance stands among those of its step."""
+        return row * self.schedule.columns + column if self.schedule.row in self.analysis.depends[number] else column
+
+    def pack(self, number: int) -> None:
+        kind, panel = register(self.body.instructions[number].dtype, True), self.schedule.panel
+        ranges = self.pack_ranges(number)
+        extents = [
+            min(self.analysis.extents[r], panel if panel and r == self.analysis.outputs else self.analysis.extents[r])
+            for r in ranges
+        ]
+        self.text.line(f"{kind} pack{number}[{prod(extents) * len(list(self.tile.copies(number)))}];")
+
+        def keep() -> None:
+            for row, column in self.tile.copies(number):
+                place = f"{self.packed_at(number)} + {self.place(number, row, column)}]"
+                self.text.line(f"{place} = {self.tile.name(number, row, column)};")
+
+        packed, self.packed = self.packed, frozenset()
+        self.nest(ranges, self.analysis.needed([number], stop=frozenset()), keep)
+        self.packed = packed

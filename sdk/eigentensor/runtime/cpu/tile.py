@@ -1,0 +1,125 @@
+"""The text of every value in a tile of elements: its name, its operands, how it is loaded."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body, Instruction
+from eigentensor.program.ops import NO_GUARD, Op
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.expressions import MEMORY, apply, literal, register
+from eigentensor.runtime.cpu.schedule import Schedule
+
+
+class Text:
+    """Lines of C, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(f"{head} {{".lstrip())
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+class Tile:
+    """A body under a schedule: rows × columns of vectors, with an instance of a value wherever it varies."""
+
+    def __init__(self, body: Body, schedule: Schedule, analysis: Analysis | None = None) -> None:
+        self.body = body
+        self.schedule = schedule
+        self.analysis = analysis or Analysis(body)
+        self.strides = self.analysis.strides(-1 if schedule.vector is None else schedule.vector)
+
+    def is_vector(self, number: int) -> bool:
+        """Whether a value is held for all lanes; an index that moves by a constant is held for the first lane."""
+        return self.schedule.lanes > 1 and self.strides[number] is None
+
+    def copies(self, number: int) -> Iterator[tuple[int, int]]:
+        """(row, column) of each instance of a value in a tile."""
+        depends, s = self.analysis.depends[number], self.schedule
+        for row in range(s.rows if s.row in depends else 1):
+            for column in range(s.columns if s.lanes > 1 and s.vector in depends else 1):
+                yield row, column
+
+    def name(self, number: int, row: int, column: int) -> str:
+        depends, s = self.analysis.depends[number], self.schedule
+        rows = f"r{row}" if s.row in depends else ""
+        columns = f"c{column}" if s.lanes > 1 and s.vector in depends else ""
+        return f"v{number}{rows}{columns}"
+
+    def value(self, number: int, row: int, column: int, vector: bool) -> str:
+        instruction = self.body.instructions[number]
+        text = literal(instruction) if instruction.op is Op.CONST else self.name(number, row, column)
+        if not vector or self.is_vector(number):
+            return text
+        splat = f"(({register(instruction.dtype, True)})({text}))"
+        if instruction.dtype is not DType.INDEX:
+            return splat
+        splat = f"((xv)(INDEX)({text}))"
+        stride = self.strides[number]
+        return f"({splat} + lane * (xv)(INDEX){stride})" if stride else splat
+
+    def expression(self, number: int, row: int, column: int) -> str:
+        instruction = self.body.instructions[number]
+        vector = self.is_vector(number)
+        if instruction.op is Op.RANGE:
+            return self.counter(instruction.a, row, column)
+        if instruction.op is Op.VAR:
+            return f"variables[{instruction.a}]"
+        if instruction.op is Op.LOAD:
+            return self.load(instruction, row, column, vector)
+        operands = [self.value(v, row, column, vector) for v in instruction.values]
+        source = self.body.instructions[instruction.values[-1]].dtype
+        bounds = [self.analysis.intervals[v] for v in instruction.values]
+        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
+        return apply(
+            instruction.op,
+            instruction.dtype,
+            source,
+            operands,
+            vector,
+            natural=natural,
+            by_bits=self.analysis.chooses_zeros,
+        )
+
+    def counter(self, loop: int, row: int, column: int) -> str:
+        if loop >= self.analysis.outputs:
+            return f"j{loop}"
+        offset = row if loop == self.schedule.row else 0
+        if loop == self.schedule.vector:
+            offset = self.column_at(column)
+        return f"i{loop} + {offset}" if offset else f"i{loop}"
+
+    def column_at(self, column: int) -> int:
+        """Where a column begins in its tile: the last one ends with the axis, too, if that is shorter than a tile."""
+        s = self.schedule
+        return min(column * s.lanes, self.body.output_ranges[s.vector] - s.lanes) if s.vector is not None else 0
+
+    def load(self, instruction: Instruction, row: int, column: int, vector: bool, further: str = "") -> str:
+        """The text of a load, of an element `further` than the one that the instruction names."""
+        kind = MEMORY[instruction.dtype]
+        guarded = instruction.c != NO_GUARD
+        if not vector:
+            guard = f", {self.value(instruction.c, row, column, False)}" if guarded else ""
+            return f"load_{kind}(p{instruction.a}, {self.value(instruction.b, row, column, False)}{further}{guard})"
+        stride = self.strides[instruction.b]
+        lanes = guarded and (stride != 1 or self.is_vector(instruction.c))
+        guard = f", {self.value(instruction.c, row, column, lanes)}" if guarded else ""
+        element = self.value(instruction.b, row, column, stride is None) + further
+        if stride is None:
+            return f"gather_{kind}(p{instruction.a}, {element}{guard})"
+        if stride == 1:
+            return f"row_{kind}(p{instruction.a}, {element}{guard})"
+        return f"stride_{kind}(p{instruction.a}, {element}, {stride}{guard})"

@@ -1,0 +1,203 @@
+"""What follows from the choice of a tile: how large it is, what is packed, which parts threads share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
+from eigentensor.program.ops import REDUCTIONS
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+
+PACK_BYTES = 1 << 19  #: values that are packed at once: what a core's own cache holds
+KEEP_BYTES = 1 << 19  #: accumulators that wait between panels
+ROWS = 16  #: of a tile without reductions: a cache line of float32
+LINES = 2400  #: instructions in a tile: longer ones compile slowly and spill
+SHARES = 8  #: parts of a call that threads can share evenly, if it is worth sharing
+NEARLY = 1.02
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A way to compute a body whose axes are joined already."""
+
+    analysis: Analysis
+    target: Target
+    joined: tuple[int, ...]
+    vector: int | None
+    row: int | None
+    inner: int | None = None
+    columns: int = 1
+    rows: int = 1
+
+    @property
+    def body(self) -> Body:
+        return self.analysis.body
+
+    @cached_property
+    def lanes(self) -> int:
+        extent = 1 if self.vector is None else self.body.output_ranges[self.vector]
+        lanes = min(self.target.lanes, 1 << extent.bit_length() - 1)
+        return lanes if lanes >= 4 else 1
+
+    @cached_property
+    def strides(self) -> tuple[int | None, ...]:
+        return self.analysis.strides(self.vector) if self.vector is not None else (0,) * len(self.analysis.depends)
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Columns and rows: as many accumulators as registers can hold beside the values of a step."""
+        most = max(1, LINES // len(self.body.instructions))
+        height = self.body.output_ranges[self.row] if self.row is not None else 1
+        if not self.body.reduce_ranges:
+            return [(1, _even(height, min(ROWS, most)))]
+        accumulators = min(self.target.registers * 3 // 4, most)
+        wide = (
+            -(-self.body.output_ranges[self.vector] // self.lanes) if self.vector is not None and self.lanes > 1 else 1
+        )
+        if self.row is None:
+            return [(_even(wide, min(most, accumulators)), 1) for most in (8, 2)]
+        widths = {_even(wide, min(columns, accumulators)) for columns in ((4, 3, 2, 1) if self.lanes > 1 else (1,))}
+        return [
+            (columns, size)
+            for columns in widths
+            for most in {min(height, max(1, accumulators // columns)), min(height, 6), min(height, 4)}
+            for size in sorted({most, _even(height, most)})
+            if size * columns <= accumulators
+        ]
+
+    @cached_property
+    def tiles(self) -> int:
+        """How many tiles the rows have."""
+        return -(-self.body.output_ranges[self.row] // self.rows) if self.row is not None else 1
+
+    @property
+    def innermost(self) -> int | None:
+        return self.row if self.inner is None else self.inner
+
+    @cached_property
+    def served(self) -> int:
+        """How many tiles the innermost loop has: all of them use what is packed."""
+        return self.tiles if self.inner is None else self.body.output_ranges[self.inner]
+
+    # Packing
+
+    @cached_property
+    def packable(self) -> frozenset[int]:
+        """The largest values inside reductions that vary along the vector but not in the innermost loop."""
+        if self.row is None or self.vector is None or self.lanes == 1 or self.served < 4:
+            return frozenset()
+        fits = {i for i in range(len(self.analysis.depends)) if self._fits(i)}
+        used: set[int] = set()
+        for i, instruction in enumerate(self.body.instructions):
+            if i not in fits and (self.analysis.scopes[i] is not None or instruction.op in REDUCTIONS):
+                used.update(v for v in instruction.values if v in fits)
+        return frozenset(i for i in used if self.body.instructions[i].dtype is not DType.INDEX)
+
+    def _fits(self, number: int) -> bool:
+        scope, depends = self.analysis.scopes[number], self.analysis.depends[number]
+        if (
+            scope is None
+            or self.vector not in depends
+            or self.innermost in depends
+            or scope not in self._inner_reductions
+        ):
+            return False
+        extents = (self.body.reduce_ranges[r - self.analysis.outputs].extent for r in self.loops_of(number))
+        return all(self.analysis.constant(extent) is not None for extent in extents)
+
+    def _copies(self, number: int) -> int:
+        return self.columns * (self.rows if self.row in self.analysis.depends[number] else 1)
+
+    def loops_of(self, number: int) -> tuple[int, ...]:
+        return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
+
+    @cached_property
+    def _inner_reductions(self) -> frozenset[int]:
+        """The reductions that the innermost loop runs again and again."""
+        pairs = zip(self.body.instructions, self.analysis.depends, strict=True)
+        return frozenset(i.c for i, depends in pairs if i.op in REDUCTIONS and self.innermost in depends)
+
+    @cached_property
+    def panel(self) -> int | None:
+        """Steps of the outermost loop whose packed values fit, 0 for all of them; None if nothing can be packed."""
+        size = sum(self.analysis.steps[i] * self._copies(i) * self.lanes * 4 for i in self.packable)
+        if size <= PACK_BYTES:
+            return 0
+        if not self._in_panels or (fit := PACK_BYTES // self._step_bytes) < 1:
+            return None
+        steps = self.analysis.extents[self.analysis.outputs]
+        fit = -(-steps // -(-steps // fit))  # panels of one size
+        return min(fit + -fit % self.lanes, steps) if fit > self.lanes else fit
+
+    @cached_property
+    def _in_panels(self) -> bool:
+        """Whether the outermost loop of all that is packed can be cut."""
+        outermost = self.analysis.outputs
+        return (
+            self.body.reductions == 1
+            and self.inner is None
+            and bool(self.packable)
+            and all(self.loops_of(i)[0] == outermost for i in self.packable)
+            and self.analysis.constant(self.body.reduce_ranges[0].extent) is not None
+        )
+
+    @cached_property
+    def _step_bytes(self) -> int:
+        size = sum(self.analysis.steps[i] * self.lanes * self.columns * 4 for i in self.packable)
+        return size // self.analysis.extents[self.analysis.outputs]
+
+    @cached_property
+    def packed(self) -> frozenset[int]:
+        return self.packable if self.panel is not None else frozenset()
+
+    @cached_property
+    def block(self) -> int:
+        """Rows of a block: their accumulators fit between panels, and the call has parts enough for threads."""
+        if self.row is None or not self.packed or self.inner is not None:
+            return 0
+        parts = prod(e for axis, e in enumerate(self.body.output_ranges) if axis not in (self.vector, self.row))
+        assert self.vector is not None  # nothing would be packed
+        parts *= -(-self.body.output_ranges[self.vector] // (self.lanes * self.columns))
+        most = self.tiles
+        if parts < SHARES and self.body.parameters[0].elements * max(self.analysis.steps) > 1 << 20:
+            most = max(4, -(-self.tiles // -(-SHARES // parts)))
+        if self.panel:
+            most = min(most, max(1, KEEP_BYTES // (self.rows * self.columns * self.lanes * 4)))
+        return most * self.rows if most < self.tiles else 0
+
+    @cached_property
+    def below_packed(self) -> frozenset[int]:
+        """Values inside reductions that only packed values need, and the packed ones."""
+        needed: set[int] = set()
+        for i in reversed(range(len(self.analysis.depends))):
+            if i == len(self.analysis.depends) - 1 or i in needed:
+                needed.update(v for v in self.body.instructions[i].values if v not in self.packed)
+        return frozenset(i for i, s in enumerate(self.analysis.scopes) if s is not None and i not in needed)
+
+    @property
+    def schedule(self) -> Schedule:
+        if self.lanes == 1:
+            return Schedule(self.joined, row=self.row, rows=self.rows, inner=self.inner)
+        tile = Schedule(self.joined, self.vector, self.lanes, self.columns, self.row, self.rows, self.inner)
+        return replace(tile, packed=self.packed, panel=self.panel or 0, block=self.block) if self.packed else tile
+
+    def variations(self) -> Iterator[Schedule]:
+        """The same tile with other panels and blocks."""
+        if self.packed and self._in_panels:
+            steps = self.analysis.extents[self.analysis.outputs]
+            panels = {0, self.panel or 0} | {p for p in (64, 128, 256, 512) if p < steps}
+            fits = [p for p in panels if (p or steps) * self._step_bytes <= 2 * PACK_BYTES]
+            blocks = {0, self.block} | {b * self.rows for b in (4, 16, 32) if b < self.tiles}
+            for panel in sorted(fits):
+                for block in sorted(blocks):
+                    yield replace(self.schedule, panel=panel, block=block)
+
+
+def _even(extent: int, most: int) -> int:
+    """The largest tile of at most `most` that covers the extent with hardly more waste than any."""
+    sizes = range(1, min(extent, most) + 1)
+    covered = [-(-extent // size) * size for size in sizes]
+    return max((s for s, c in zip(sizes, covered, strict=True) if c <= NEARLY * min(covered)), default=1)

@@ -1,0 +1,113 @@
+"""clang: what it is, what it compiles for, and C text to object code. tinygrad's CPU device says which processor."""
+
+import json
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tinygrad.runtime.support.compiler_cpu import ClangCompiler
+
+from eigentensor.errors import ExecutionError, LimitError
+from eigentensor.program.model import Body
+from eigentensor.runtime.build.compilers import SECONDS, SEMANTICS, Build, check_release, with_headers
+from eigentensor.runtime.cpu.choice import candidates, choose
+from eigentensor.runtime.cpu.features import features
+from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.source import write
+
+FLAGS = (
+    "-c", "-x", "c", "-O2", "-fPIC", "-ffreestanding", "-nostdlib", "-fno-ident", "-fno-asynchronous-unwind-tables",
+    # bits: no contraction, integers wrap, sqrt is the instruction
+    "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-strict-aliasing",
+    # the text has its vectors; looking for more, clang 14 ends with a signal at some kernels of bools
+    "-fno-slp-vectorize",
+)  # fmt: skip
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Toolchain(Build[Schedule]):
+    """A compiler and the processor it compiles for.
+
+    Without a command it names and finds what is compiled, and compiles nothing.
+    """
+
+    target: Target
+    command: tuple[str, ...]
+    needs: ClassVar[tuple[Path, ...]] = ()  #: files besides libraries
+
+    @property
+    def can_compile(self) -> bool:
+        return bool(self.command)
+
+    @property
+    def driver(self) -> str:
+        """The C text of what runs a table of calls."""
+        return (HERE / "driver.c").read_text()
+
+    def heuristic(self, body: Body) -> Schedule:
+        return choose(body, self.target)
+
+    def candidates(self, body: Body) -> list[Schedule]:
+        return candidates(body, self.target)
+
+    def parse(self, text: str) -> Schedule:
+        return Schedule.parse(text)
+
+    def features(self, body: Body, schedules: Sequence[Schedule]) -> NDArray[np.float64]:
+        return features(body, schedules)
+
+    def source(self, body: Body) -> str:
+        """The C text of a body, complete."""
+        return with_headers(write(body, self.schedule(body)), (HERE / "c.h", SEMANTICS, HERE / "vectors.h"))
+
+    def compile(self, text: str, confine: Sequence[str] = ()) -> bytes:
+        """Object code of C text. `confine` is a command that runs the compiler, for example in a sandbox.
+
+        Raises ExecutionError if the compiler fails and LimitError if it takes too long.
+        """
+        try:
+            done = subprocess.run(
+                [*confine, *self.command], input=text.encode(), capture_output=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise LimitError(f"compiling a kernel took more than {SECONDS} s") from None
+        if done.returncode:
+            raise ExecutionError(f"clang ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
+        return done.stdout
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Toolchain":
+        fields = json.loads(text)
+        fields |= {"target": Target(**fields["target"]), "command": tuple(fields["command"])}
+        return cls(**fields)
+
+
+@cache
+def local() -> Toolchain:
+    """The compiler of this machine for its processor. Raises ExecutionError if there is none."""
+    check_release()
+    clang = shutil.which("clang")
+    if clang is None:
+        raise ExecutionError("clang is not installed", fix="Install it, on Debian with `apt-get install clang`.")
+    machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
+    flags = (*FLAGS, f"--target={machine}-none-unknown-elf", *ClangCompiler([machine, "native"]).args)
+    if machine == "x86_64":
+        # clang 14 computes wrong bits with the instructions for halves, which nothing here needs
+        flags = (*flags, "-mprefer-vector-width=512", "-mno-avx512fp16")
+    # what `native` means here, in full; from a fixed folder, since clang names the one in which it was started
+    shown = subprocess.run([clang, *flags, "-###", "-"], capture_output=True, text=True, check=True, cwd="/").stderr
+    resolved = [line for line in shown.splitlines() if "-cc1" in line or "version" in line]
+    wide = '"+avx512dq"' in shown
+    target = Target(16 if wide else 8 if '"+fma"' in shown else 4, 32 if wide or machine == "arm64" else 16)
+    return Toolchain("\n".join(resolved), target, (clang, *flags, "-", "-o", "-"))

@@ -1,0 +1,246 @@
+"""How a body is spread over the work items of a device that has many. All grids give the same bits.
+
+Each work item computes rows × columns elements in registers, and each accumulator takes its terms in order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from math import log, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
+from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.runtime.bodies.analysis import Analysis
+
+#: What a work item computes, and how work items are grouped.
+TILES = ((1, 1), (2, 2), (4, 4), (8, 4), (8, 8))
+LINES = 400  #: instructions in a tile: longer ones compile slowly and spill
+NEAR, FAR, SHARED = 4.0, 12.0, 1.5  #: instructions that a read is worth: of neighbours, of others, of shared memory
+WAIT = 100  #: evaluations for which a chain of steps waits, by and large
+CHUNK = 16  #: steps of a reduction whose values are staged at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What a device with work items can hold: groups side by side, items in a group, bytes that a group shares."""
+
+    groups: int
+    items: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`rows` and `columns` are output axes, each set taken as one long axis; other axes have groups of their own.
+
+    A group is `tall` × `wide` work items, each with a tile of `high` × `broad` elements that lie as far apart as the
+    group is tall and wide: neighbours read neighbours. What would lie behind an end is computed for the last element,
+    and not stored. With `chunk`, values in a reduction that vary along rows or columns alone are staged in memory that
+    the group shares, so many steps at a time.
+    """
+
+    rows: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    tall: int = 1
+    wide: int = 1
+    high: int = 1
+    broad: int = 1
+    chunk: int = 0
+
+    @property
+    def items(self) -> int:
+        return self.tall * self.wide
+
+    def __str__(self) -> str:
+        return " ".join(f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self))
+
+    @classmethod
+    def parse(cls, text: str) -> "Grid":
+        """The grid of a text. Raises ValueError for anything that no grid is written as."""
+        parts = [part.partition("=")[::2] for part in text.split(" ")]
+        numbers = {name: tuple(int(n) for n in value.split(",") if n) for name, value in parts}
+        found = {name: value if name in ("rows", "columns") else sum(value) for name, value in numbers.items()}
+        if set(found) != {f.name for f in fields(cls)} or str(grid := cls(**found)) != text:  # type: ignore[arg-type]
+            raise ValueError(f"not a grid: {text!r}")
+        return grid
+
+
+def choose_grid(body: Body, target: Many) -> Grid:
+    """A good grid without measuring: the least estimated time."""
+    return candidate_grids(body, target)[0]
+
+
+def candidate_grids(body: Body, target: Many) -> list[Grid]:
+    """Grids that fit the target, the most promising first."""
+    analysis = Analysis(body)
+    every = range(len(body.instructions))
+    grids = {
+        grid
+        for rows, columns in _sides(analysis)
+        for tile in (TILES if body.reduce_ranges else TILES[:3])
+        for grid in _of(body, target, rows, columns, tile)
+        if grid.high * grid.broad == 1 or sum(_instances(analysis, grid, n) for n in every) <= LINES
+    }
+    staged = {
+        replace(g, chunk=CHUNK) for g in grids if 0 < shared_bytes(analysis, replace(g, chunk=CHUNK)) <= target.shared
+    }
+    return sorted(grids | staged, key=lambda grid: (_cost(analysis, grid, target), str(grid)))
+
+
+def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
+    """Number of groups along columns, rows and the other axes."""
+    rows, columns = (prod(body.output_ranges[a] for a in axes) for axes in (grid.rows, grid.columns))
+    others = prod(body.output_ranges) // max(1, rows * columns)
+    return -(-columns // (grid.wide * grid.broad)), -(-rows // (grid.tall * grid.high)), others
+
+
+def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
+    """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone."""
+    body, found = analysis.body, set[int]()
+    if not grid.chunk or any(
+        analysis.constant(body.reduce_ranges[r - analysis.outputs].extent) is None
+        for r in analysis.ranges_of(body.instructions[reduction].c)
+    ):
+        return frozenset()
+    stack = [v for v in body.instructions[reduction].values if analysis.scopes[v] is not None]
+    while stack:
+        v = stack.pop()
+        sides = [bool(analysis.depends[v].intersection(axes)) for axes in (grid.rows, grid.columns)]
+        if sum(sides) == 1 and body.instructions[v].dtype is not DType.INDEX:
+            cone = cone_of(analysis, v)
+            loads = any(body.instructions[n].op is Op.LOAD for n in cone)
+            reduced = any(body.instructions[n].op in REDUCTIONS for n in cone)
+            if loads and not reduced:
+                found.add(v)
+                continue
+        stack += [w for w in body.instructions[v].values if analysis.scopes[w] is not None]
+    return frozenset(found)
+
+
+def cone_of(analysis: Analysis, number: int) -> list[int]:
+    """The value and all that it is computed from, in order."""
+    found, stack = {number}, [number]
+    while stack:
+        new = set(analysis.body.instructions[stack.pop()].values) - found
+        found |= new
+        stack += new
+    return sorted(found)
+
+
+def shared_bytes(analysis: Analysis, grid: Grid) -> int:
+    """Bytes of shared memory of a group."""
+    width = {
+        v: grid.wide * grid.broad if analysis.depends[v].intersection(grid.columns) else grid.tall * grid.high
+        for number in _reductions(analysis)
+        for v in staged(analysis, grid, number)
+    }
+    return sum(grid.chunk * (w + 1) * max(4, analysis.body.instructions[v].dtype.size) for v, w in width.items())
+
+
+def _reductions(analysis: Analysis) -> list[int]:
+    return [n for n, i in enumerate(analysis.body.instructions) if i.op in REDUCTIONS]
+
+
+def _sides(analysis: Analysis) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Axes to take as rows and as columns: along either, another read of a reduction is used again."""
+    everything = tuple(range(analysis.outputs))
+    reads = {
+        frozenset(d for d in analysis.depends[n] if d < analysis.outputs)
+        for n, i in enumerate(analysis.body.instructions)
+        if i.op is Op.LOAD and analysis.scopes[n] is not None
+    }
+    found: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((), everything)}
+    for one, other in combinations(sorted(reads, key=sorted), 2):
+        first, second = tuple(sorted(one - other)), tuple(sorted(other - one))
+        if first and second:
+            found.add((first, second) if max(first) < max(second) else (second, first))
+    return sorted(found)
+
+
+def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...], tile: tuple[int, int]) -> list[Grid]:
+    high, broad = tile
+    if not rows:
+        return [Grid((), columns, 1, items, 1, broad) for items in {target.items, min(target.items, 64)}]
+    shapes = [(1 << n, target.items >> n) for n in range(target.items.bit_length()) if target.items >> n]
+    height = prod(body.output_ranges[a] for a in rows)
+    return [
+        Grid(rows, columns, tall, wide, high, broad)
+        for tall, wide in shapes
+        if tall * high < 2 * height and (wide >= 8 or wide == target.items)
+    ]
+
+
+def _instances(analysis: Analysis, grid: Grid, number: int) -> int:
+    """How often a tile has a value."""
+    depends = analysis.depends[number]
+    return (grid.high if depends.intersection(grid.rows) else 1) * (
+        grid.broad if depends.intersection(grid.columns) else 1
+    )
+
+
+def _cost(analysis: Analysis, grid: Grid, target: Many) -> float:
+    """Instructions of an item of all groups that one place of the device takes one after the other."""
+    total = 0.0
+    kept = [v for n in _reductions(analysis) for v in staged(analysis, grid, n)]
+    below = {n for v in kept for n in cone_of(analysis, v) if analysis.scopes[n] is not None}
+    for n, instruction in enumerate(analysis.body.instructions):
+        instances, steps = _instances(analysis, grid, n), analysis.steps[n]
+        if instruction.op in REDUCTIONS:
+            steps = prod(analysis.extents[r] for r in analysis.ranges_of(instruction.c))
+        if n in kept:
+            total += SHARED * steps * instances
+        if n in below:  # the group shares the work, and reads along whatever lies side by side
+            span = grid.wide * grid.broad if analysis.depends[n].intersection(grid.columns) else grid.tall * grid.high
+            total += steps * span / grid.items * (NEAR if instruction.op is Op.LOAD else 1)
+        elif instruction.op is Op.LOAD:
+            total += steps * instances * (NEAR if _is_coalesced(analysis, grid, instruction.b) else FAR)
+        else:
+            total += steps * instances
+    rounds = -(-prod(groups(analysis.body, grid)) // target.groups)
+    latency = (1 + 2 / (grid.high * grid.broad)) ** 0.5  # which many chains hide
+    return float(total * rounds * latency * (1 + grid.items / target.items))
+
+
+def _is_coalesced(analysis: Analysis, grid: Grid, element: int) -> bool:
+    """Whether neighbouring items read neighbouring elements, or the same."""
+    return not grid.columns or analysis.strides(grid.columns[-1])[element] in (0, 1)
+
+
+def _text(value: int | tuple[int, ...]) -> str:
+    return str(value) if isinstance(value, int) else ",".join(map(str, value))
+
+
+def grid_features(body: Body, grids: Sequence[Grid]) -> NDArray[np.float64]:
+    """A row for each grid: logarithms of a reckoned time, of groups, their size and tile, of reads, work and bytes."""
+    analysis = Analysis(body)
+    return np.array([_features(analysis, grid) for grid in grids])
+
+
+def _features(a: Analysis, grid: Grid) -> list[float]:
+    count = prod(groups(a.body, grid))
+    items = count * grid.items
+    reads, staged, work, chain = 0, 0, 0, 0
+    for number, instruction in enumerate(a.body.instructions):
+        depends, steps = a.depends[number], a.steps[number]
+        if instruction.op in REDUCTIONS:
+            steps = prod(a.extents[r] for r in a.ranges_of(instruction.c))
+            chain += steps
+        tall, broad = depends.intersection(grid.rows), depends.intersection(grid.columns)
+        copies = (grid.high if tall else 1) * (grid.broad if broad else 1)
+        if instruction.op is Op.LOAD and grid.chunk and a.scopes[number] is not None and not (tall and broad):
+            staged += items * copies * steps // (grid.wide if tall else grid.tall)
+        elif instruction.op is Op.LOAD:
+            reads += items * copies * steps
+        elif instruction.op is not Op.CONST:
+            work += items * copies * steps
+    sizes = [p.elements * p.dtype.size for p in a.body.parameters]
+    numbers = (
+        count, grid.tall, grid.wide, grid.high, grid.broad, grid.chunk, reads, staged, work, chain, count * chain,
+        sum(sizes), sizes[0], max(sizes), a.body.parameters[0].elements,
+    )  # fmt: skip
+    reckoned = work + 4 * reads + staged + WAIT * chain
+    return [log(1 + reckoned), *(log(1 + number) for number in numbers)]

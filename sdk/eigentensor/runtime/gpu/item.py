@@ -1,0 +1,158 @@
+"""What a work item computes: where its tile lies, and the text of every value in it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from math import prod
+
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.model import Body
+from eigentensor.program.ops import NO_GUARD, Op
+from eigentensor.runtime.bodies.analysis import Analysis
+from eigentensor.runtime.bodies.expressions import MEMORY, apply, literal, register
+from eigentensor.runtime.gpu.grid import Grid, groups
+
+
+class Item:
+    """A body under a grid: a tile with an instance of a value wherever it varies, named by row and column."""
+
+    def __init__(self, body: Body, grid: Grid) -> None:
+        self.body = body
+        self.grid = grid
+        self.analysis = Analysis(body)
+        self.lines: list[str] = []
+        self.depth = 0
+        self.alone = ""  #: the suffix of all that varies, while there is one instance
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head + " {")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    @cached_property
+    def index(self) -> str:
+        """The type of indices: the shorter where everything that is counted fits."""
+        bounds = zip(self.body.instructions, self.analysis.intervals, strict=True)
+        sizes = [size for i, bound in bounds if i.dtype is DType.INDEX for size in bound]
+        sizes += [self.body.parameters[0].elements, *(self.extent(side) + self.span(side) for side in "rc")]
+        steps = prod(self.analysis.extents[self.analysis.outputs :]) + self.grid.chunk
+        sizes += [steps, prod(groups(self.body, self.grid))]
+        return "i32" if all(-(1 << 31) <= size < 1 << 31 for size in sizes) else "i64"
+
+    # Sides: "r" are the rows, "c" the columns
+
+    def axes(self, side: str) -> tuple[int, ...]:
+        return self.grid.rows if side == "r" else self.grid.columns
+
+    def extent(self, side: str) -> int:
+        return prod(self.body.output_ranges[axis] for axis in self.axes(side))
+
+    def step(self, side: str) -> int:
+        return self.grid.tall if side == "r" else self.grid.wide
+
+    def count(self, side: str) -> int:
+        return self.grid.high if side == "r" else self.grid.broad
+
+    def span(self, side: str) -> int:
+        """Elements of a group along a side."""
+        return self.step(side) * self.count(side)
+
+    def ragged(self, side: str) -> bool:
+        return self.extent(side) % self.span(side) != 0
+
+    def places(self) -> None:
+        """Where the tile of this item lies: the counters of all output loops."""
+        across, down, _ = groups(self.body, self.grid)
+        self.line("const ix group = (ix)GROUP;")
+        self.line("const i32 item = ITEM;")
+        self.line(
+            f"const ix c0 = group % {across} * {self.span('c')}, r0 = group / {across} % {down} * {self.span('r')};"
+        )
+        self.line(f"const i32 ic = item % {self.grid.wide}, ir = item / {self.grid.wide};")
+        others = [axis for axis in range(self.analysis.outputs) if axis not in (*self.grid.rows, *self.grid.columns)]
+        self.counters("i", others, f"group / {across * down}", self.body.output_ranges, "")
+        for side in "rc":
+            for n in range(self.count(side)):
+                at = f"{side}0 + i{side} + {n * self.step(side)}"
+                self.position(side, at, f"{side}{n}")
+
+    def position(self, side: str, at: str, suffix: str) -> None:
+        """The counters of a side's axes at a place along it, or at its end if that is nearer."""
+        last = self.extent(side) - 1
+        if self.ragged(side):
+            self.line(f"const ix at{suffix} = {at};")
+            at = f"(at{suffix} < {last} ? at{suffix} : {last})"
+        self.counters("i", self.axes(side), at, self.body.output_ranges, suffix)
+
+    def counters(self, letter: str, loops: Sequence[int], at: str, extents: Sequence[int], suffix: str) -> None:
+        """The counters of loops from one that runs over all of them in row-major order."""
+        if not loops:
+            return
+        whole = f"{letter}{''.join(map(str, loops[:1]))}all{suffix}"
+        self.line(f"const ix {whole} = {at};")
+        inside = 1
+        for n, loop in reversed(list(enumerate(loops))):
+            value = whole if inside == 1 else f"{whole} / {inside}"
+            self.line(f"const ix {letter}{loop}{suffix} = {value}{f' % {extents[loop]}' if n else ''};")
+            inside *= extents[loop]
+
+    # Values
+
+    def suffixes(self, number: int) -> list[str]:
+        """One for each instance of a value in a tile."""
+        sides = [side for side in "rc" if self.analysis.depends[number].intersection(self.axes(side))]
+        if self.alone:
+            return [self.alone if sides or self.inside(number) else ""]
+        counts = [[f"{side}{n}" for n in range(self.count(side))] for side in sides]
+        return [a + b for a in (counts[0] if counts else [""]) for b in (counts[1] if len(counts) > 1 else [""])]
+
+    def inside(self, number: int) -> bool:
+        return any(r >= self.analysis.outputs for r in self.analysis.depends[number])
+
+    def value(self, number: int, suffix: str) -> str:
+        """The instance of a value that an instance with this suffix uses."""
+        instruction = self.body.instructions[number]
+        if instruction.op is Op.CONST:
+            return literal(instruction)
+        own = self.suffixes(number)
+        return f"v{number}" + next(s for s in own if s == suffix or s in _parts(suffix))
+
+    def define(self, number: int) -> None:
+        kind = register(self.body.instructions[number].dtype, False)
+        for suffix in self.suffixes(number):
+            self.line(f"const {kind} v{number}{suffix} = {self.expression(number, suffix)};")
+
+    def expression(self, number: int, suffix: str) -> str:
+        instruction = self.body.instructions[number]
+        if instruction.op is Op.RANGE:
+            return f"{'j' if instruction.a >= self.analysis.outputs else 'i'}{instruction.a}{suffix}"
+        if instruction.op is Op.VAR:
+            return f"(ix)values[at + {instruction.a}]"
+        operands = [self.value(v, suffix) for v in instruction.values]
+        if instruction.op is Op.LOAD:
+            guard = f", {operands[1]}" if instruction.c != NO_GUARD else ""
+            return f"load_{MEMORY[instruction.dtype]}(p{instruction.a}, {operands[0]}{guard})"
+        source = self.body.instructions[instruction.values[-1]].dtype
+        bounds = [self.analysis.intervals[v] for v in instruction.values]
+        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
+        return apply(
+            instruction.op,
+            instruction.dtype,
+            source,
+            operands,
+            False,
+            natural=natural,
+            by_bits=self.analysis.chooses_zeros,
+        )
+
+
+def _parts(suffix: str) -> tuple[str, ...]:
+    """The suffixes of values that vary less than one with this suffix."""
+    cut = suffix.find("c", 1)
+    return ("", suffix[:cut], suffix[cut:]) if cut > 0 else ("",)

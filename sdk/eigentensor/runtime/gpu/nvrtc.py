@@ -1,0 +1,95 @@
+"""CUDA C++ to object code by NVRTC, which needs no GPU.
+
+On the way there is PTX, and PTX that could round otherwise than the text says is refused. Kept is the code for one
+architecture: a driver need not be as new as the compiler, and has nothing left to compile.
+"""
+
+import ctypes
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from tinygrad.device import CompileError
+from tinygrad.helpers import to_char_p_p
+from tinygrad.runtime.autogen import nvrtc
+from tinygrad.runtime.support.c import DLL
+from tinygrad.runtime.support.compiler_cuda import _get_bytes, nvrtc_check
+
+from eigentensor.errors import ExecutionError
+from eigentensor.runtime.build.compilers import check_release
+from eigentensor.runtime.gpu.grid import Many
+from eigentensor.runtime.gpu.gridded import Gridded, Queue
+
+FLAGS = ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17")
+SHARED = 48 << 10  #: bytes that every group has without asking
+#: Instructions that flush, approximate or contract, or leave it to the driver whether they do.
+INEXACT = re.compile(
+    r"^.*(?:\.ftz|\.approx|\.full|\.f64|\.f16|\.bf16|\.sat\.f32|\bmad\.[a-z.]*f32|\b(?:add|sub|mul|fma|div|rcp|sqrt)\.(?!rn\.)[a-z.]*f32).*$",
+    re.MULTILINE,
+)
+
+
+def toolchain(architecture: str, groups: int, queue: Callable[[], Queue]) -> Gridded:
+    """The compiler for GPUs of an architecture such as `sm_90` that run so many groups side by side.
+
+    Raises ExecutionError if there is no NVRTC.
+    """
+    check_release()
+    target = Many(groups, 256, SHARED)
+
+    def build(text: str) -> bytes:
+        return compiled(architecture, text).code
+
+    identity = f"NVRTC {release()} {architecture} {FLAGS}"
+    return Gridded(identity, target, "cuda.h", build, queue, device="CUDA")
+
+
+class Compiled(NamedTuple):
+    """What NVRTC made of a text, for people to read and for the device."""
+
+    ptx: str
+    code: bytes
+
+
+def compiled(architecture: str, text: str) -> Compiled:
+    """Raises ExecutionError if it does not compile, or if an instruction may round otherwise than the text says."""
+    _load()
+    program, options = nvrtc.nvrtcProgram(), [f"--gpu-architecture={architecture}", *FLAGS]
+    try:
+        nvrtc_check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel", 0, None, None))
+        flags = to_char_p_p([option.encode() for option in options])
+        nvrtc_check(nvrtc.nvrtcCompileProgram(program, len(options), flags), program)
+        ptx = _get_bytes(program, nvrtc.nvrtcGetPTX, nvrtc.nvrtcGetPTXSize, nvrtc_check).rstrip(b"\0").decode()
+        code: bytes = _get_bytes(program, nvrtc.nvrtcGetCUBIN, nvrtc.nvrtcGetCUBINSize, nvrtc_check)
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    except CompileError as error:
+        raise ExecutionError(f"NVRTC failed: {str(error)[-2000:]}") from None
+    if found := INEXACT.search(ptx):
+        raise ExecutionError(f"NVRTC made an instruction that is not exact: {found[0].strip()}")
+    if "fma.rn.f32" in ptx and "mulacc(" not in text.partition(" ix;")[2]:
+        raise ExecutionError("NVRTC contracted a product and a sum")
+    return Compiled(ptx, code)
+
+
+def release() -> str:
+    """Raises ExecutionError if there is no NVRTC."""
+    _load()
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+@cache
+def _load() -> None:
+    """NVRTC where tinygrad finds it, else from the Python package of NVIDIA."""
+    if "nvrtc" in DLL._loaded_:
+        return
+    package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
+    folders = [Path(folder) / "lib" for folder in (package.submodule_search_locations or [] if package else [])]
+    found = [file for folder in folders for file in sorted(folder.glob("libnvrtc.so*"))]
+    if not found:
+        raise ExecutionError("NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc-cu12")
+    nvrtc.dll.__init__("nvrtc", str(found[0]))

@@ -1,0 +1,152 @@
+"""A body and a grid as the text of a kernel for OpenCL C or CUDA C++: what each work item computes."""
+
+from collections.abc import Callable
+from math import prod
+
+from eigentensor.program.model import Body, Instruction
+from eigentensor.program.ops import REDUCTIONS, Op
+from eigentensor.runtime.bodies.expressions import MEMORY, STEP, STORED, apply, identity, register
+from eigentensor.runtime.bodies.part import Part
+from eigentensor.runtime.gpu.grid import Grid, cone_of, staged
+from eigentensor.runtime.gpu.item import Item
+
+NAME = "compute"  #: of the kernel
+
+
+def write(body: Body, grid: Grid) -> str:
+    """Text, to be compiled after semantics.h, of a kernel with a pointer for each parameter of the body.
+
+    If the body has variables, two parameters follow: the variables' values of all calls, and where this call's begin.
+    """
+    return _Writer(body, grid).text()
+
+
+class _Writer(Item):
+    def text(self) -> str:
+        alone = "" if isinstance(self.body, Part) else "restrict "  # a part may lie in what it reads
+        parameters = [
+            f"GLOBAL {'const ' if number else ''}{STORED[parameter.dtype]} *{alone}p{number}"
+            for number, parameter in enumerate(self.body.parameters)
+        ]
+        if self.body.variables:
+            parameters += ["GLOBAL const i64 *restrict values", "i32 at"]
+        with self.block(f"KERNEL({self.grid.items}) void {NAME}({', '.join(parameters)})"):
+            self.places()
+            for number, instruction in enumerate(self.body.instructions):
+                if self.analysis.scopes[number] is None:
+                    if instruction.op in REDUCTIONS:
+                        self.reduce(number, instruction)
+                    elif instruction.op is not Op.CONST:
+                        self.define(number)
+            self.store()
+        return f'#include "semantics.h"\ntypedef {self.index} ix;\n' + "\n".join(self.lines) + "\n"
+
+    # Reductions
+
+    def reduce(self, number: int, reduction: Instruction) -> None:
+        kind = register(reduction.dtype, False)
+        for suffix in self.suffixes(number):
+            self.line(f"{kind} v{number}{suffix} = {identity(reduction.op, reduction.dtype)};")
+        ranges = self.analysis.ranges_of(reduction.c)
+        kept = staged(self.analysis, self.grid, number)
+        roots = [v for v in reduction.values if self.analysis.scopes[v] is not None]
+        inside = self.analysis.needed(roots, kept)
+        if kept:
+            self.chunks(number, ranges, kept, [n for n in inside if n not in kept])
+        else:
+            self.steps(ranges, inside, lambda: self.accumulate(number, reduction))
+
+    def accumulate(self, number: int, reduction: Instruction) -> None:
+        for suffix in self.suffixes(number):
+            total = f"v{number}{suffix}"
+            terms = [self.value(v, suffix) for v in reduction.values]
+            operands = [*terms, total] if reduction.op is Op.REDUCE_MULACC else [total, *terms]
+            self.line(f"{total} = {apply(STEP[reduction.op], reduction.dtype, reduction.dtype, operands, False)};")
+
+    def steps(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
+        """The loops of a reduction, each value in the outermost that it depends on, then `finish` in the innermost."""
+        if not ranges:
+            finish()
+            return
+        head, *rest = ranges
+        extent = self.value(self.body.reduce_ranges[head - self.analysis.outputs].extent, "")
+        with self.block(f"for (ix j{head} = 0; j{head} < {extent}; j{head}++)"):
+            for number in inside:
+                if not self.analysis.depends[number].intersection(rest):
+                    self.define(number)
+            self.steps(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
+
+    # Staging
+
+    def chunks(self, number: int, ranges: tuple[int, ...], kept: frozenset[int], inside: list[int]) -> None:
+        """The loops of a reduction as one, some steps at a time: the group stages what they need, then all take it."""
+        chunk, total = self.grid.chunk, prod(self.analysis.extents[r] for r in ranges)
+        for v in sorted(kept):
+            self.line(
+                f"LOCAL {register(self.body.instructions[v].dtype, False)} t{number}v{v}[{chunk * self.pitch(v)}];"
+            )
+        with self.block(f"for (ix k0 = 0; k0 < {total}; k0 += {chunk})"):
+            for side in "rc":
+                of = [v for v in sorted(kept) if self.side(v) == side]
+                if of:
+                    self.stage(number, side, of, ranges, total)
+            self.line("WAIT;")
+            most = f"({total} - k0 < {chunk} ? (i32)({total} - k0) : {chunk})" if total % chunk else chunk
+            with self.block(f"for (i32 k = 0; k < {most}; k++)"):
+                if inside:
+                    self.counters("j", ranges, "k0 + k", self.analysis.extents, "")
+                for v in sorted([*kept, *inside]):
+                    if v in inside:
+                        self.define(v)
+                        continue
+                    side = self.side(v)
+                    for n, suffix in enumerate(self.suffixes(v)):
+                        place = f"k * {self.pitch(v)} + i{side} + {n * self.step(side)}"
+                        kind = register(self.body.instructions[v].dtype, False)
+                        self.line(f"const {kind} v{v}{suffix} = t{number}v{v}[{place}];")
+                self.accumulate(number, self.body.instructions[number])
+            self.line("WAIT;")
+
+    def side(self, v: int) -> str:
+        return "r" if self.analysis.depends[v].intersection(self.grid.rows) else "c"
+
+    def pitch(self, v: int) -> int:
+        """Distance of steps in shared memory; not a power of two: neighbours that stage steps hit different banks."""
+        return self.span(self.side(v)) + 1
+
+    def stage(self, number: int, side: str, of: list[int], ranges: tuple[int, ...], total: int) -> None:
+        """The items of the group share the values of one side for the steps from k0 on, and put them where all see."""
+        chunk, span, first = self.grid.chunk, self.span(side), self.axes(side)[-1]
+        cone = sorted({n for v in of for n in cone_of(self.analysis, v)})
+        loads = [self.body.instructions[n].b for n in cone if self.body.instructions[n].op is Op.LOAD]
+        along = sum(self.analysis.strides(ranges[-1])[e] == 1 for e in loads)
+        across = sum(self.analysis.strides(first)[e] == 1 for e in loads)
+        k, place = (f"e % {chunk}", f"e / {chunk}") if along > across else (f"e / {span}", f"e % {span}")
+        with self.block(f"for (i32 e = item; e < {chunk * span}; e += {self.grid.items})"):
+            self.line(f"const i32 k = {k}, place = {place};")
+            at = f"(k0 + k < {total - 1} ? k0 + k : {total - 1})" if total % chunk else "k0 + k"
+            self.alone = "s"
+            self.counters("j", ranges, at, self.analysis.extents, "s")
+            self.position(side, f"{side}0 + place", "s")
+            for n in cone:
+                if self.suffixes(n) == ["s"] and self.body.instructions[n].op is not Op.CONST:
+                    self.define(n)
+            for v in of:
+                self.line(f"t{number}v{v}[k * {self.pitch(v)} + place] = v{v}s;")
+            self.alone = ""
+
+    # The result
+
+    def store(self) -> None:
+        dtype, extents = self.body.parameters[0].dtype, self.body.output_ranges
+        last = len(self.body.instructions) - 1
+        for r in range(self.grid.high):
+            for c in range(self.grid.broad):
+                names = {**dict.fromkeys(self.grid.rows, f"r{r}"), **dict.fromkeys(self.grid.columns, f"c{c}")}
+                steps = [f"i{a}{names.get(a, '')} * {prod(extents[a + 1 :])}" for a in range(len(extents))]
+                inside = [f"at{s} <= {self.extent(s[0]) - 1}" for s in (f"r{r}", f"c{c}") if self.ragged(s[0])]
+                place = " + ".join(steps) or "0"
+                if isinstance(self.body, Part):
+                    place = self.value(self.body.place, f"r{r}c{c}")
+                put = f"store_{MEMORY[dtype]}(p0, {place}, {self.value(last, f'r{r}c{c}')});"
+                self.line(f"if ({' && '.join(inside)}) {put}" if inside else put)

@@ -1,0 +1,1 @@
+"""Where results lie, and which calls write over what they read."""

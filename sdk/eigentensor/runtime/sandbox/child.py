@@ -1,0 +1,98 @@
+"""The process that runs a stranger's program: `python -m eigentensor.runtime.sandbox.child FOLDER`.
+
+FOLDER holds job.json, the program and its tensors; what is wanted is written into the file `results`, nothing else
+(`returned`). A failure is one line of JSON on standard error and exit code 3.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from eigentensor import hashing
+from eigentensor.cache import Cache
+from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.program.binding import shaped
+from eigentensor.program.codec import decode
+from eigentensor.runtime import devices
+from eigentensor.runtime.build.kernels import Compiler
+from eigentensor.runtime.compiled import CompiledGraph
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.gpu.gridded import Gridded
+from eigentensor.runtime.sandbox import confine
+from eigentensor.runtime.sandbox.confine import Limits
+from eigentensor.runtime.sandbox.returned import Wanted
+from eigentensor.store.tensors import load_flat, load_safetensors
+from eigentensor.threads import start
+
+FAILED = 3
+
+
+def main(folder: Path) -> None:
+    confine.tie()
+    job = json.loads((folder / "job.json").read_text())
+    limits = Limits(**job["limits"])
+    confine.limit(limits, job["file_bytes"])
+    program_bytes = (folder / "program").read_bytes()
+    given = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
+    processor = job["device"].partition(":")[0] == "CPU"
+    if processor:
+        start(limits.threads)
+    if job["roots"]:
+        hashing.give(folder / "hashing", limits.threads)
+    with open(folder / "results", "r+b", buffering=0) as out:
+        if job["sealed"] and processor:
+            confine.seal()
+        program = decode(program_bytes)
+        tensors = shaped(program, given) if job["rooted"] else given
+        compiled = CompiledGraph(
+            program,
+            device=job["device"],
+            threads=limits.threads,
+            cache=Cache(folder / "kernels"),
+            toolchain=_toolchain(job["device"], job["toolchain"]),
+            memory_limit=limits.memory,  # a sealed process cannot ask how much there is
+        )
+        if job["sealed"] and not processor:  # what drives the device has started, and nothing of the program yet
+            confine.seal()
+        back = Wanted(program, job["repeat"], tuple(job["keep"]), job["roots"]).writer(out)
+        bound = tensors, job["variables"], job["repeat"]
+        back.finish(compiled.run(*bound, observe=back.observe, only=back.only))
+
+
+def _read(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:
+    """What is in several files, mapped."""
+    found: dict[str, Any] = {}
+    for path in files:
+        tensors = load(path)
+        if twice := found.keys() & tensors.keys():
+            raise BindingError(f"tensor {min(twice)!r} is in two files")
+        found |= tensors
+    return found
+
+
+def _toolchain(device: str, text: str) -> Compiler:
+    """What finds the kernels: nothing can be compiled in here."""
+    if device.partition(":")[0] == "CPU":
+        return replace(Toolchain.from_json(text), command=())
+    here = devices.of(device)
+    assert isinstance(here, Gridded)
+    return here.found(text)
+
+
+def report(error: BaseException) -> None:
+    kind = "LimitError" if isinstance(error, MemoryError) else type(error).__name__
+    what = "out of memory" if isinstance(error, MemoryError) else str(error)
+    line = json.dumps({"error": kind, "what": what, "fix": getattr(error, "fix", "")})
+    os.write(2, line.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except (EigenTensorError, MemoryError, OSError) as failure:
+        report(failure)
+        os._exit(FAILED)

@@ -1,0 +1,205 @@
+"""A stranger's program in a child process that can do nothing but compute.
+
+Kernels are compiled one by one, each by a compiler in a sandbox of its own that sees only its C text and runs no code
+of a program; this process puts their object code into the cache. The program runs in another sandbox that sees the
+cache read-only. So no program can change the code that another one runs.
+"""
+
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigentensor import errors, hashing
+from eigentensor.cache import Cache, default_folder
+from eigentensor.errors import ExecutionError, LimitError, NoSandbox
+from eigentensor.numerics.dtypes import DType
+from eigentensor.program.binding import Results
+from eigentensor.program.codec import decode
+from eigentensor.program.model import Program
+from eigentensor.runtime import devices
+from eigentensor.runtime.build.compilers import SECONDS
+from eigentensor.runtime.build.kernels import prepare
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.gpu.gridded import Gridded
+from eigentensor.runtime.memory.plan import parts, refuse_over
+from eigentensor.runtime.sandbox.bubblewrap import MESSAGE, OUTPUT, Ended, available, confined, failure, run
+from eigentensor.runtime.sandbox.child import FAILED
+from eigentensor.runtime.sandbox.confine import Limits
+from eigentensor.runtime.sandbox.returned import Observed, Wanted
+from eigentensor.scratch import scratch
+from eigentensor.store.tensors import save_safetensors
+
+__all__ = ["Limits", "Observed", "available", "compile_sandboxed", "observe_sandboxed", "run_sandboxed"]
+
+TASK = Path("/task")
+SCRATCH = 256 << 20  #: bytes of files that a driver writes before it loads them
+COMPILER = 'ulimit -v 4194304; ulimit -t 110; ulimit -f 32768; exec "$@"'
+#: Errors that a child may report; anything else that it says is an ExecutionError.
+REPORTED = {"BindingError", "LimitError", "ExecutionError", "NoSandbox", "TensorFileError"}
+
+
+def run_sandboxed(
+    program: bytes,
+    tensors: Mapping[str, NDArray[Any]] | Sequence[Path],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    limits: Limits | None = None,
+    *,
+    device: str = "CPU",
+    cache: Cache | None = None,
+    unsafe: bool = False,
+) -> Results:
+    """Results of an encoded program on tensors, given as arrays or as safetensors files.
+
+    `tensors` are arrays of the program's shapes, or files that are named by their bindings roots: those have none.
+
+    Raises ProgramError if the bytes are no valid program, BindingError if tensors or variables do not fit, LimitError
+    if the program needs more than `limits`, NoSandbox if there is no sandbox, SandboxError if the program crashed in
+    it, and ExecutionError for other failures. Processors are confined, as CPU, CPU:LLVM or CL; what drives a GPU needs
+    more of the system: NoSandbox. `unsafe` runs the child without a sandbox, bounded by limits only.
+    """
+    return observe_sandboxed(
+        program, tensors, variables, repeat, limits, device=device, cache=cache, unsafe=unsafe
+    ).results
+
+
+def observe_sandboxed(
+    program: bytes,
+    tensors: Mapping[str, NDArray[Any]] | Sequence[Path],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    limits: Limits | None = None,
+    *,
+    keep: Collection[int] = frozenset(),
+    roots: bool = False,
+    device: str = "CPU",
+    cache: Cache | None = None,
+    unsafe: bool = False,
+) -> Observed:
+    """As `run_sandboxed`, with what the executed calls `keep` wrote and, if asked for, the tensor roots of all.
+
+    The child hashes each result before the next call runs: it takes the memory of `run_sandboxed`, and no more.
+    """
+    limits, cache = limits or Limits(), cache or Cache(default_folder())
+    decoded = decode(program)
+    refuse_over(limits.memory, decoded, device, repeat)
+    end = monotonic() + limits.seconds
+    here = _build(device, unsafe).settled(
+        (*decoded.bodies, *parts(decoded))
+    )  # the child finds the kernels by the same schedules
+    _prepare(decoded, here, limits.seconds, cache, unsafe)
+    wanted = Wanted(decoded, repeat, tuple(sorted(set(keep))), roots)
+    written = OUTPUT if here.needs else MESSAGE
+    job = {
+        "limits": asdict(limits), "file_bytes": max(wanted.size, written), "sealed": not unsafe,
+        "device": device, "toolchain": here.to_json(), "variables": dict(variables or {}), "repeat": repeat,
+        "keep": wanted.keep, "roots": roots, "rooted": not isinstance(tensors, Mapping),
+    }  # fmt: skip
+    with scratch() as folder:
+        files = _files(folder, decoded, tensors)
+        (folder / "job.json").write_text(json.dumps(job | {"tensors": [f"tensors{i}" for i in range(len(files))]}))
+        (folder / "program").write_bytes(program)
+        (folder / "hashing").write_bytes(_hashing(cache) if roots else b"")
+        (folder / "results").touch()
+        cache.folder.mkdir(parents=True, exist_ok=True)
+        seen = {name: folder / name for name in ("job.json", "program", "hashing")} | {"kernels": cache.folder}
+        seen |= {f"tensors{i}": file for i, file in enumerate(files)}
+        seen |= {str(path): path for path in here.needs}
+        front, child = _command(folder, seen, SCRATCH if here.needs else 0, unsafe)
+        _check(run(front, end - monotonic(), child))
+        with open(folder / "results", "rb") as file:
+            return wanted.read(file)
+
+
+def compile_sandboxed(
+    program: Program,
+    seconds: float = 300.0,
+    *,
+    device: str = "CPU",
+    cache: Cache | None = None,
+    unsafe: bool = False,
+) -> None:
+    """Compiles what the cache lacks of a valid program: later it runs at once. Raises what `run_sandboxed` raises."""
+    _prepare(program, _build(device, unsafe), seconds, cache or Cache(default_folder()), unsafe)
+
+
+def _build(device: str, unsafe: bool) -> Toolchain | Gridded:
+    build = devices.of(device)
+    assert isinstance(build, Toolchain | Gridded)
+    if not build.command and not unsafe:
+        raise NoSandbox(
+            f"programs on {device} cannot be confined: what drives it needs more of the system than a sandbox gives",
+            fix="Use the device CPU; or, where all clients are trusted, do without the sandbox.",
+        )
+    return build
+
+
+def _prepare(program: Program, here: Toolchain | Gridded, seconds: float, cache: Cache, unsafe: bool) -> None:
+    end = monotonic() + seconds
+
+    def compiler(text: str) -> bytes:
+        return _compile(text, here, end - monotonic(), unsafe)
+
+    prepare((*program.bodies, *parts(program)), cache, here, compiler)
+
+
+def _hashing(cache: Cache) -> bytes:
+    """The helper's object code, which the child cannot compile; empty where there is none: it only hashes faster."""
+    with suppress(ExecutionError, OSError):
+        return hashing.object_code(cache)
+    return b""
+
+
+def _command(folder: Path, seen: Mapping[str, Path], scratch: int, unsafe: bool) -> tuple[list[str], list[str]]:
+    """What is in front of the child's command, and the command."""
+    child = [sys.executable, "-m", "eigentensor.runtime.sandbox.child"]
+    if not unsafe:
+        front = confined([(TASK / n, p) for n, p in seen.items()], {TASK / "results": folder / "results"}, scratch)
+        return front, [*child, str(TASK)]
+    for name, path in seen.items():
+        if path != folder / name:  # an absolute path is itself
+            (folder / name).symlink_to(path.resolve())
+    return [], [*child, str(folder)]
+
+
+def _compile(text: str, here: Toolchain | Gridded, seconds: float, unsafe: bool) -> bytes:
+    if not here.command:
+        return here.compile(text)
+    front = [] if unsafe else confined([(p, p) for p in here.needs], {}, SCRATCH if here.needs else 0)
+    bounded = ["/bin/sh", "-c", COMPILER, "sh", *here.command]
+    ended = run(front, min(SECONDS, max(0.0, seconds)), bounded, text.encode())
+    if ended.code != 0:
+        raise failure(ended, "the compiler")
+    if len(ended.output) > OUTPUT:
+        raise LimitError(f"a kernel has more than {OUTPUT:,} bytes of object code")
+    return ended.output
+
+
+def _check(ended: Ended) -> None:
+    """Nothing if a child ended well, else the error that it reports, or that says how it ended."""
+    if ended.code == FAILED:
+        try:
+            said = json.loads(ended.errors.splitlines()[-1])
+            kind, what, fix = str(said["error"]), str(said["what"]), str(said["fix"])
+        except (ValueError, LookupError, TypeError):
+            raise failure(ended, "the program") from None
+        raise getattr(errors, kind)(what, fix=fix) if kind in REPORTED else ExecutionError(f"{kind}: {what}", fix=fix)
+    if ended.code != 0:
+        raise failure(ended, "the program")
+
+
+def _files(folder: Path, program: Program, tensors: Mapping[str, NDArray[Any]] | Sequence[Path]) -> list[Path]:
+    """The files with the tensors: those that are given, or one with the arrays."""
+    if not isinstance(tensors, Mapping):
+        return [Path(p) for p in tensors]
+    halves = {b.name: b.dtype for b in program.buffers if b.dtype is DType.BFLOAT16 and b.name in tensors}
+    save_safetensors(folder / "tensors0", {name: np.asarray(array) for name, array in tensors.items()}, halves)
+    return [folder / "tensors0"]
