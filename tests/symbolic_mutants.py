@@ -47,7 +47,7 @@ MUTANTS = [
     # an index that is not compared
     Mutant("Game.PickNode", "Moves.sol", "descent.index >> levels != p.index", "descent.index >> levels > p.index"),
     Mutant("Game.PickNode_OfTheTrace", "Moves.sol", "inTrace ? p.level - 1 : p.level", "p.level"),
-    Mutant("Game.PickNode_OfAnotherHash", "Moves.sol", "p.rooted ? Merkle.tensorRoot", "false ? Merkle.tensorRoot"),
+    Mutant("Game.PickNode_OfAnotherHash", "Moves.sol", "p.rooted ? Merkle.tensorRootOf", "false ? Merkle.tensorRootOf"),
     Mutant("Game.Descend", "Moves.sol", "if (count != nodes)", "if (count > nodes)"),
     Mutant(
         "Bytes.Little",

@@ -20,10 +20,15 @@ contract Bounty is IBounty, ReentrancyGuardTransient {
         address[] beneficiaries;
     }
 
+    /// @inheritdoc IBounty
     address public immutable serviceManager;
+    /// @inheritdoc IBounty
     address public immutable market;
+    /// @inheritdoc IBounty
     IStrategy public immutable strategy;
+    /// @inheritdoc IBounty
     IStrategyManager public immutable strategyManager;
+    /// @inheritdoc IBounty
     IERC20 public immutable token;
 
     mapping(uint256 slashId => Note) private _notes;

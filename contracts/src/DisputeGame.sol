@@ -21,17 +21,23 @@ contract DisputeGame is IDisputeGame {
     /// @dev Bytes of a position: its fields have a word each.
     uint256 private constant POSITION = 26 * 32;
 
+    /// @inheritdoc IDisputeGame
     IDisputeMarket public immutable market;
+    /// @inheritdoc IDisputeGame
     IReferee public immutable referee;
 
+    /// @inheritdoc IDisputeGame
     mapping(uint256 gameId => bytes32) public positionOf;
+    /// @inheritdoc IDisputeGame
     mapping(bytes32 task => uint256) public openGames;
+    /// @inheritdoc IDisputeGame
     uint256 public games;
 
     constructor(IDisputeMarket market_, IReferee referee_) {
         (market, referee) = (market_, referee_);
     }
 
+    /// @inheritdoc IDisputeGame
     function open(bytes32 task, address challenger) external returns (uint256 gameId) {
         if (msg.sender != address(market)) revert NotTheMarket(msg.sender);
         Task memory claimed = market.taskAt(task);
@@ -47,6 +53,7 @@ contract DisputeGame is IDisputeGame {
 
     // ---- The executor ----
 
+    /// @inheritdoc IDisputeGame
     function publish(
         uint256 gameId,
         Position calldata position,
@@ -75,12 +82,14 @@ contract DisputeGame is IDisputeGame {
         _go(gameId, p, abi.encode(children));
     }
 
+    /// @inheritdoc IDisputeGame
     function descend(uint256 gameId, Position calldata position, uint256 levels, bytes32[] calldata children) external {
         Position memory p = _begin(gameId, position, position.phase == Phase.Trace ? Phase.Trace : Phase.Tree);
         Moves.descend(p, levels, children);
         _go(gameId, p, abi.encode(children));
     }
 
+    /// @inheritdoc IDisputeGame
     function showOutputs(
         uint256 gameId,
         Position calldata position,
@@ -94,6 +103,7 @@ contract DisputeGame is IDisputeGame {
         _go(gameId, p, abi.encode(outputs, states));
     }
 
+    /// @inheritdoc IDisputeGame
     function showLeaf(uint256 gameId, Position calldata position, bytes calldata leaf, bytes calldata results)
         external
     {
@@ -102,6 +112,7 @@ contract DisputeGame is IDisputeGame {
         _go(gameId, p, abi.encode(leaf, results));
     }
 
+    /// @inheritdoc IDisputeGame
     function claimBorders(uint256 gameId, Position calldata position, bytes calldata values) external {
         Position memory p = _begin(gameId, position, Phase.Borders);
         Moves.claimBorders(p, values);
@@ -110,6 +121,7 @@ contract DisputeGame is IDisputeGame {
 
     // ---- The challenger ----
 
+    /// @inheritdoc IDisputeGame
     function pickCall(
         uint256 gameId,
         Position calldata position,
@@ -126,18 +138,21 @@ contract DisputeGame is IDisputeGame {
         else _go(gameId, p, "");
     }
 
+    /// @inheritdoc IDisputeGame
     function collect(uint256 gameId, Position calldata position, Claim calldata claim, bytes calldata proof) external {
         Position memory p = _begin(gameId, position, Phase.Call);
         _check(p, claim);
         _end(gameId, p, referee.collect(claim, proof) != claim.outputs, Reason.Collect);
     }
 
+    /// @inheritdoc IDisputeGame
     function askOutputs(uint256 gameId, Position calldata position) external {
         Position memory p = _begin(gameId, position, Phase.Call);
         p.phase = Phase.Outputs;
         _go(gameId, p, "");
     }
 
+    /// @inheritdoc IDisputeGame
     function judgeResult(
         uint256 gameId,
         Position calldata position,
@@ -153,6 +168,7 @@ contract DisputeGame is IDisputeGame {
         _end(gameId, p, isWrong, Reason.Collect);
     }
 
+    /// @inheritdoc IDisputeGame
     function judgeCall(uint256 gameId, Position calldata position, Claim calldata claim, OneShot calldata shot)
         external
     {
@@ -163,12 +179,14 @@ contract DisputeGame is IDisputeGame {
         _judge(gameId, p, claim, "", shot.witness);
     }
 
+    /// @inheritdoc IDisputeGame
     function pickNode(uint256 gameId, Position calldata position, Descent calldata descent) external {
         Position memory p = _begin(gameId, position, position.phase == Phase.Call ? Phase.Call : Phase.Node);
         Moves.pickNode(p, descent);
         _go(gameId, p, "");
     }
 
+    /// @inheritdoc IDisputeGame
     function pickReduction(
         uint256 gameId,
         Position calldata position,
@@ -187,12 +205,14 @@ contract DisputeGame is IDisputeGame {
         else _go(gameId, p, "");
     }
 
+    /// @inheritdoc IDisputeGame
     function pickSpan(uint256 gameId, Position calldata position, uint256 span, bytes calldata values) external {
         Position memory p = _begin(gameId, position, Phase.Span);
         Moves.pickSpan(p, span, values);
         _go(gameId, p, "");
     }
 
+    /// @inheritdoc IDisputeGame
     function judgeFinal(
         uint256 gameId,
         Position calldata position,
@@ -205,6 +225,7 @@ contract DisputeGame is IDisputeGame {
         _judge(gameId, p, claim, results, witness);
     }
 
+    /// @inheritdoc IDisputeGame
     function judgeSpan(
         uint256 gameId,
         Position calldata position,
@@ -222,6 +243,7 @@ contract DisputeGame is IDisputeGame {
 
     // ---- Anybody ----
 
+    /// @inheritdoc IDisputeGame
     function verdict(
         uint256 gameId,
         Position calldata position,
@@ -235,6 +257,7 @@ contract DisputeGame is IDisputeGame {
         _judge(gameId, p, claim, results, witness);
     }
 
+    /// @inheritdoc IDisputeGame
     function timeout(uint256 gameId, Position calldata position) external {
         Position memory p = _load(gameId, position);
         (uint256 passed, uint256 left) = Moves.clock(p, block.number);
@@ -281,7 +304,7 @@ contract DisputeGame is IDisputeGame {
             reduction: p.reduction,
             step: p.low,
             accumulator: p.lowValue,
-            results: Patterns.unpack(p.reductions, results)
+            results: Patterns.unpacked(p.reductions, results)
         });
         uint256 pattern = referee.step(claim, p.number, p.kernel, point, witness);
         _end(gameId, p, pattern != p.highValue, Reason.Verdict);

@@ -36,13 +36,20 @@ contract ServiceManager is IServiceManager {
     }
 
     uint256 private constant WAD = 1e18;
+    /// @inheritdoc IServiceManager
     uint32 public constant OPERATOR_SET = 0;
 
+    /// @inheritdoc IServiceManager
     IAllocationManager public immutable allocationManager;
+    /// @inheritdoc IServiceManager
     IDelegationManager public immutable delegationManager;
+    /// @inheritdoc IServiceManager
     IStrategy public immutable strategy;
+    /// @inheritdoc IServiceManager
     address public immutable market;
+    /// @inheritdoc IServiceManager
     IBounty public immutable bounty;
+    /// @inheritdoc IServiceManager
     uint256 public immutable SEAT;
 
     mapping(address operator => Signer) private _signers;

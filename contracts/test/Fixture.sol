@@ -98,7 +98,7 @@ abstract contract Fixture is Test {
         order.client = client;
         order.nonce = 1;
         order.semantics = 1;
-        order.program = Merkle.programRoot(HEADER, RECORDS);
+        order.program = Merkle.programRootOf(HEADER, RECORDS);
         order.inputs = keccak256("inputs");
         order.weights = keccak256("weights");
         order.repeat = 1;

@@ -25,7 +25,7 @@ def prove(program: Program, results: Results, leaves: Sequence[Leaf]) -> list[Le
 def _prove(leaf: Leaf, named: Flats, others: Flats) -> LeafProof:
     other = merkle.bindings_root({name: flat.root for name, flat in others.items()})
     names = sorted(named)
-    bindings = [merkle.binding(name, named[name].root) for name in names]
+    bindings = [merkle.binding_hash(name, named[name].root) for name in names]
     if leaf.tensor >= len(names):
         return LeafProof(other, len(names), b"", (), 0, 0, merkle.tree_root(bindings), b"", ())
     name = names[leaf.tensor]

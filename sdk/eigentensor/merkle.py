@@ -120,6 +120,7 @@ def piece_roots(data: Data) -> list[bytes]:
 
 
 def blob_root(data: Data) -> bytes:
+    """Root of a blob, with its size."""
     return blob_root_of(len(_view(data)), piece_roots(data))
 
 
@@ -141,16 +142,17 @@ def tensor_root_of(dtype: DType, elements: int, root: bytes) -> bytes:
 
 def bindings_root(tensors: Mapping[str, bytes]) -> bytes:
     """Root of tensor roots by name."""
-    leaves = [binding(name, tensors[name]) for name in sorted(tensors)]
+    leaves = [binding_hash(name, tensors[name]) for name in sorted(tensors)]
     return bindings_root_of(len(leaves), tree_root(leaves))
 
 
-def binding(name: str, root: bytes) -> bytes:
+def binding_hash(name: str, root: bytes) -> bytes:
     """Leaf of the tree over tensor roots by name."""
     return _hash(4, _text(name), root)
 
 
 def bindings_root_of(count: int, root: bytes) -> bytes:
+    """Bindings root out of the root of the tree over its leaves."""
     return _hash(5, pack(">I", count), root)
 
 
@@ -184,10 +186,12 @@ def program_root(program: bytes) -> bytes:
 
 
 def program_root_of(header: bytes, root: bytes) -> bytes:
+    """Program root out of the root of the tree over its records."""
     return _hash(8, header, root)
 
 
 def record_hash(record: bytes) -> bytes:
+    """Leaf of the tree over records."""
     return _hash(7, record)
 
 
@@ -209,23 +213,35 @@ def open_element(dtype: DType, data: Data, element: int) -> tuple[bytes, Opening
 
 
 def variables_root(variables: Mapping[str, int]) -> bytes:
-    leaves = [bound_variable(name, variables[name]) for name in sorted(variables)]
+    """Root of bound variables by name."""
+    leaves = [variable_hash(name, variables[name]) for name in sorted(variables)]
     return variables_root_of(len(leaves), tree_root(leaves))
 
 
-def bound_variable(name: str, value: int) -> bytes:
+def variable_hash(name: str, value: int) -> bytes:
     """Leaf of the tree over bound variables."""
     return _hash(9, _text(name), pack(">i", value))
 
 
 def variables_root_of(count: int, root: bytes) -> bytes:
+    """Variables root out of the root of the tree over its leaves."""
     return _hash(10, pack(">I", count), root)
 
 
 def operators_root(operators: Iterable[bytes]) -> bytes:
     """Root of the operators that an order admits, by their 20-byte addresses."""
-    leaves = [_hash(11, operator) for operator in sorted(set(operators))]
-    return _hash(12, pack(">I", len(leaves)), tree_root(leaves))
+    leaves = [operator_hash(operator) for operator in sorted(set(operators))]
+    return operators_root_of(len(leaves), tree_root(leaves))
+
+
+def operator_hash(operator: bytes) -> bytes:
+    """Leaf of the tree over operators."""
+    return _hash(11, operator)
+
+
+def operators_root_of(count: int, root: bytes) -> bytes:
+    """Operators root out of the root of the tree over their leaves."""
+    return _hash(12, pack(">I", count), root)
 
 
 def trace_root(calls: Sequence[bytes], outputs: bytes) -> bytes:
@@ -259,6 +275,7 @@ def _hash(tag: int, *parts: bytes) -> bytes:
 
 
 def node(left: bytes, right: bytes) -> bytes:
+    """Hash of a node out of its children's."""
     return sha256(b"\x01" + left + right).digest()
 
 

@@ -23,7 +23,7 @@ def shown(leaf: Leaf, proof: LeafProof) -> tuple[bytes, bool]:
             (hashed,) = merkle.leaf_hashes(proof.data)
             tree = merkle.climb(hashed, leaf.index, proof.path)
         tensor = merkle.tensor_root_of(DType(proof.dtype), proof.elements, tree)
-        tree = merkle.climb(merkle.binding(proof.name.decode(), tensor), leaf.tensor, proof.binding)
+        tree = merkle.climb(merkle.binding_hash(proof.name.decode(), tensor), leaf.tensor, proof.binding)
     bindings = merkle.bindings_root_of(proof.count, tree)
     pair = (proof.other, bindings) if leaf.state else (bindings, proof.other)
     return merkle.outputs_root(*pair), exists

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IStrategy, IStrategyManager} from "./IEigenLayer.sol";
 
 /// @title Where slashed stake arrives, and how it is shared out
@@ -37,11 +38,18 @@ interface IBounty {
     /// released, or where the core waits for nothing. A pause of the core is not reckoned with.
     function payableFrom(uint256 slashId) external view returns (uint256 blockNumber);
 
+    /// @notice Who notes slashes.
     function serviceManager() external view returns (address);
 
+    /// @notice The market whose accounts are credited.
     function market() external view returns (address);
 
+    /// @notice The strategy whose shares are slashed.
     function strategy() external view returns (IStrategy);
 
+    /// @notice The part of the core that releases what was slashed.
     function strategyManager() external view returns (IStrategyManager);
+
+    /// @notice What the strategy pays out, and the market is paid in.
+    function token() external view returns (IERC20);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
-import {Claim} from "./IReferee.sol";
+import {Claim, IReferee} from "./IReferee.sol";
 import {Order, Parameters, Task} from "./Tasks.sol";
 
 /// @notice Who moves: the executor in Publish, Trace, Outputs, Tree, Leaf, Borders, the challenger in the others.
@@ -98,6 +98,7 @@ interface IDisputeMarket {
     /// @notice The task's uuid: the order's EIP-712 hash.
     function taskOf(Order calldata order) external view returns (bytes32);
 
+    /// @notice What the market stores of the task; all zero if it was never posted.
     function taskAt(bytes32 task) external view returns (Task memory);
 
     /// @notice The revealed outputs root; zero before.
@@ -106,6 +107,7 @@ interface IDisputeMarket {
     /// @notice Whether `sender` is the account, or the signer that it registered.
     function mayAct(address account, address sender) external view returns (bool);
 
+    /// @notice What the market was deployed with.
     function parameters() external view returns (Parameters memory);
 }
 
@@ -292,5 +294,12 @@ interface IDisputeGame {
     /// @notice keccak256(abi.encode(gameId, position)) of the game's position; zero if it is over, or never was.
     function positionOf(uint256 gameId) external view returns (bytes32);
 
+    /// @notice How many games were opened: the last one's id.
+    function games() external view returns (uint256 count);
+
+    /// @notice The market whose results are judged, which alone opens games.
     function market() external view returns (IDisputeMarket);
+
+    /// @notice The machine that says what a step gives.
+    function referee() external view returns (IReferee);
 }

@@ -155,8 +155,10 @@ interface IServiceManager is IAVSRegistrar {
     /// EigenLayer's deallocation and withdrawal delays, read live.
     function stakeDelay() external view returns (uint256);
 
+    /// @notice The part of EigenLayer's core that allocates and slashes stake.
     function allocationManager() external view returns (IAllocationManager);
 
+    /// @notice The part of EigenLayer's core that delegates and withdraws stake.
     function delegationManager() external view returns (IDelegationManager);
 
     /// @notice The single strategy; its underlying token is what the market is paid in.

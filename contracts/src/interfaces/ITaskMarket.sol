@@ -292,17 +292,22 @@ interface ITaskMarket is IDisputeMarket {
     /// @notice The seat drawn for an answer index: keccak256(abi.encode(mix, task, index)) mod seats at the commit.
     function seatOf(bytes32 task, uint256 index) external view returns (uint256 seat);
 
+    /// @notice The answer at an index below 16n; all zero if there is none.
     function answerOf(bytes32 task, uint256 index) external view returns (Answer memory);
 
+    /// @notice The challenge that opened a game; all zero if there is none.
     function gameOf(bytes32 task, uint256 gameId) external view returns (Challenge memory);
 
     /// @notice Why a Convicted task is; all zero for others.
     function convictionOf(bytes32 task) external view returns (Conviction memory);
 
+    /// @notice What an account has: its free balance and what is held of it, in wei.
     function accountOf(address account) external view returns (Account memory);
 
+    /// @notice The token that everything here is paid in: the underlying one of the strategy.
     function token() external view returns (IERC20);
 
+    /// @notice The AVS, which knows operators, seats and stake.
     function serviceManager() external view returns (IServiceManager);
 
     /// @notice The contract that judges results.

@@ -32,7 +32,7 @@ library Claims {
     }
 
     /// @notice Proves the kernel of an executed call, and that `root` is its tensor root.
-    function shapeOf(Claim memory claim, uint256 number, bytes32 root, bytes memory data)
+    function checkCall(Claim memory claim, uint256 number, bytes32 root, bytes memory data)
         internal
         pure
         returns (Shape memory shape)
@@ -55,11 +55,11 @@ library Claims {
         (uint256 dtype, uint256 elements) = Records.parameter(k.body, 0);
         // A record has them in one byte and in eight.
         // forge-lint: disable-next-line(unsafe-typecast)
-        return Shape(uint8(dtype), uint64(elements), Records.reductionTypes(k.body), k.hash);
+        return Shape(uint8(dtype), uint64(elements), Records.reductionDtypes(k.body), k.hash);
     }
 
     /// @notice The tensors that a step reads, by parameter, and where the openings of its loads begin in `data`.
-    function tensorsOf(Claim memory claim, uint256 number, bytes32 kernel, bytes memory data)
+    function checkWitness(Claim memory claim, uint256 number, bytes32 kernel, bytes memory data)
         internal
         pure
         returns (Kernels.Kernel memory k, Operands.Tensors memory tensors)
@@ -83,16 +83,16 @@ library Claims {
     }
 
     /// @notice The outputs root that the trace has, given its tensor roots.
-    function outputsOf(Claim memory claim, bytes memory data) internal pure returns (bytes32) {
+    function collected(Claim memory claim, bytes memory data) internal pure returns (bytes32) {
         Proof memory p = _atEnd(claim, data);
         Kernels.Kernel memory k = p.kernel;
         bytes[] memory records = new bytes[](k.results);
         bytes32[] memory leaves = new bytes32[](k.results);
         for (uint256 n; n < k.results; ++n) {
             records[n] = p.from.slice(p.from.number(2));
-            leaves[n] = Merkle.recordLeaf(records[n]);
+            leaves[n] = Merkle.recordHash(records[n]);
         }
-        if (Merkle.programRoot(k.header, _tail(p, leaves)) != claim.program) {
+        if (Merkle.programRootOf(k.header, _tail(p, leaves)) != claim.program) {
             revert IReferee.NotInProgram(k.records() - k.results);
         }
         uint256 states;
@@ -108,7 +108,7 @@ library Claims {
 
     /// @notice How many results the program has, whether one is a state, and its leaf among the results by name, given the
     /// trace's tensor root.
-    function resultOf(Claim memory claim, uint256 number, bytes memory data)
+    function implied(Claim memory claim, uint256 number, bytes memory data)
         internal
         pure
         returns (uint256 results, bool isState, bytes32 leaf)
@@ -138,7 +138,7 @@ library Claims {
     function _resultLeaf(Proof memory p, bytes memory record) private pure returns (bytes32) {
         bytes32 root = p.from.word();
         _traced(p, root, p.number + _written(p.kernel, Records.little(record, 4, 4)));
-        return Merkle.bindingLeaf(_nameOf(record), root);
+        return Merkle.bindingHash(_nameOf(record), root);
     }
 
     function _begin(Proof memory p, Claim memory claim, uint256 number) private pure {
@@ -150,9 +150,9 @@ library Claims {
     }
 
     function _record(Proof memory p, bytes memory record, uint256 place) private pure {
-        bytes32 tree = p.from.climb(Merkle.recordLeaf(record), place, p.recordLevels);
+        bytes32 tree = p.from.climb(Merkle.recordHash(record), place, p.recordLevels);
         if (tree == p.tree && tree != 0) return;
-        if (Merkle.programRoot(p.kernel.header, tree) != p.claim.program) revert IReferee.NotInProgram(place);
+        if (Merkle.programRootOf(p.kernel.header, tree) != p.claim.program) revert IReferee.NotInProgram(place);
         p.tree = tree;
     }
 
@@ -170,9 +170,9 @@ library Claims {
         // forge-lint: disable-next-line(unsafe-typecast)
         int256 stride = int32(uint32(Records.little(record, 8, 4)));
         int256 bound = p.kernel.variables[number] - int256(p.number / p.kernel.calls) * stride;
-        bytes32 leaf = Merkle.variableLeaf(Records.rest(record, 12), SafeCast.toInt32(bound));
+        bytes32 leaf = Merkle.variableHash(Records.rest(record, 12), SafeCast.toInt32(bound));
         bytes32 tree = p.from.climb(leaf, place, Merkle.depth(p.kernel.programVariables));
-        if (Merkle.variablesRoot(p.kernel.programVariables, tree) != p.claim.variables) {
+        if (Merkle.variablesRootOf(p.kernel.programVariables, tree) != p.claim.variables) {
             revert IReferee.NotAVariable(number);
         }
     }
@@ -216,9 +216,9 @@ library Claims {
         uint256 count = p.from.number(4);
         uint256 place = p.from.number(4);
         root = p.from.word();
-        bytes32 tree = p.from.climb(Merkle.bindingLeaf(_bufferName(record), root), place, Merkle.depth(count));
+        bytes32 tree = p.from.climb(Merkle.bindingHash(_bufferName(record), root), place, Merkle.depth(count));
         bytes32 bindings = role == 1 ? p.claim.inputs : role == 2 ? p.claim.weights : p.claim.states;
-        if (place >= count || Merkle.bindingsRoot(count, tree) != bindings) revert IReferee.NotBound(place);
+        if (place >= count || Merkle.bindingsRootOf(count, tree) != bindings) revert IReferee.NotBound(place);
     }
 
     /// @dev The call that writes a buffer.
@@ -262,6 +262,6 @@ library Claims {
         for (uint256 i; i < part.length; ++i) {
             part[i] = leaves[from + i];
         }
-        return Merkle.bindingsRoot(part.length, Merkle.treeRoot(part));
+        return Merkle.bindingsRootOf(part.length, Merkle.treeRoot(part));
     }
 }

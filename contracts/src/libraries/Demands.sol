@@ -56,15 +56,15 @@ library Demands {
             exists = leaf.index < leavesOf(proof.dtype, proof.elements);
             if (exists) {
                 if (proof.data.length != Merkle.LEAF) return (0, true);
-                tree = Merkle.climb(Merkle.leaf(proof.data, 0), leaf.index, proof.path);
+                tree = Merkle.climb(Merkle.leafHash(proof.data, 0), leaf.index, proof.path);
             }
-            bytes32 tensor = Merkle.tensorRoot(proof.dtype, proof.elements, tree);
+            bytes32 tensor = Merkle.tensorRootOf(proof.dtype, proof.elements, tree);
             // SAFETY: a longer name has no binding, and leads to another root.
             // forge-lint: disable-next-line(unsafe-typecast)
             bytes memory name = abi.encodePacked(uint8(proof.name.length), proof.name);
-            tree = Merkle.climb(Merkle.bindingLeaf(name, tensor), leaf.tensor, proof.binding);
+            tree = Merkle.climb(Merkle.bindingHash(name, tensor), leaf.tensor, proof.binding);
         }
-        bytes32 bindings = Merkle.bindingsRoot(proof.count, tree);
+        bytes32 bindings = Merkle.bindingsRootOf(proof.count, tree);
         root = leaf.state ? Merkle.outputsRoot(proof.other, bindings) : Merkle.outputsRoot(bindings, proof.other);
     }
 

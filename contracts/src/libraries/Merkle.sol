@@ -12,7 +12,7 @@ library Merkle {
     bytes32 internal constant NOTHING = 0;
 
     /// @notice The hash of the leaf that lies at `at` in some bytes.
-    function leaf(bytes memory data, uint256 at) internal pure returns (bytes32) {
+    function leafHash(bytes memory data, uint256 at) internal pure returns (bytes32) {
         assert(at + LEAF <= data.length);
         uint256 free;
         assembly ("memory-safe") {
@@ -24,7 +24,7 @@ library Merkle {
     }
 
     /// @notice Root of a tensor; `tree` is the root of the tree over its bytes.
-    function tensorRoot(uint256 dtype, uint256 elements, bytes32 tree) internal pure returns (bytes32) {
+    function tensorRootOf(uint256 dtype, uint256 elements, bytes32 tree) internal pure returns (bytes32) {
         // A record has them in one byte and in eight.
         // forge-lint: disable-next-line(unsafe-typecast)
         return sha256(abi.encodePacked(hex"02", uint8(dtype), uint64(elements), tree));
@@ -95,21 +95,21 @@ library Merkle {
         }
     }
 
-    function recordLeaf(bytes memory record) internal pure returns (bytes32) {
+    function recordHash(bytes memory record) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"07", record));
     }
 
     /// @notice Root of a program; `tree` is the root of the tree over its records.
-    function programRoot(bytes32 header, bytes32 tree) internal pure returns (bytes32) {
+    function programRootOf(bytes32 header, bytes32 tree) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"08", header, tree));
     }
 
     /// @notice `name` has its length before it.
-    function bindingLeaf(bytes memory name, bytes32 tensor) internal pure returns (bytes32) {
+    function bindingHash(bytes memory name, bytes32 tensor) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"04", name, tensor));
     }
 
-    function bindingsRoot(uint256 count, bytes32 tree) internal pure returns (bytes32) {
+    function bindingsRootOf(uint256 count, bytes32 tree) internal pure returns (bytes32) {
         // A program has fewer.
         // forge-lint: disable-next-line(unsafe-typecast)
         return sha256(abi.encodePacked(hex"05", uint32(count), tree));
@@ -120,22 +120,22 @@ library Merkle {
     }
 
     /// @notice `name` has its length before it.
-    function variableLeaf(bytes memory name, int32 value) internal pure returns (bytes32) {
+    function variableHash(bytes memory name, int32 value) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"09", name, value));
     }
 
-    function variablesRoot(uint256 count, bytes32 tree) internal pure returns (bytes32) {
+    function variablesRootOf(uint256 count, bytes32 tree) internal pure returns (bytes32) {
         // A header has it in two bytes.
         // forge-lint: disable-next-line(unsafe-typecast)
         return sha256(abi.encodePacked(hex"0a", uint32(count), tree));
     }
 
-    function operatorLeaf(address operator) internal pure returns (bytes32) {
+    function operatorHash(address operator) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"0b", operator));
     }
 
     /// @notice Root of a list of operators, sorted ascending; `tree` is the root of the tree over their leaves.
-    function operatorsRoot(uint32 count, bytes32 tree) internal pure returns (bytes32) {
+    function operatorsRootOf(uint32 count, bytes32 tree) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(hex"0c", count, tree));
     }
 
@@ -146,7 +146,7 @@ library Merkle {
         pure
         returns (bool)
     {
-        return index < count && operatorsRoot(count, climb(operatorLeaf(operator), index, path)) == root;
+        return index < count && operatorsRootOf(count, climb(operatorHash(operator), index, path)) == root;
     }
 
     /// @dev Writes the parents of `pairs` pairs of nodes over the first nodes.

@@ -62,7 +62,7 @@ library Moves {
         (p.reductions, p.kernel) = (shape.reductions, shape.kernel);
         if (shape.elements == 0) {
             // INVARIANT 30: the task determines this root.
-            if (root == Merkle.tensorRoot(shape.dtype, 0, Merkle.NOTHING)) revert IDisputeGame.NothingToDispute();
+            if (root == Merkle.tensorRootOf(shape.dtype, 0, Merkle.NOTHING)) revert IDisputeGame.NothingToDispute();
             return true;
         }
         (p.node, p.rooted, p.level) = (root, true, uint8(Merkle.depth(_leaves(p))));
@@ -73,7 +73,7 @@ library Moves {
 
     function descend(Position memory p, uint256 levels, bytes32[] memory children) internal pure {
         _checkChildren(p, levels, children.length);
-        _stands(p, Merkle.fold(children, levels, p.level - levels));
+        _checkNode(p, Merkle.fold(children, levels, p.level - levels));
         (p.opened, p.phase) = (uint8(levels), p.phase == Phase.Trace ? Phase.Call : Phase.Node);
     }
 
@@ -83,7 +83,7 @@ library Moves {
         uint256 most = inTrace ? p.level - 1 : p.level; // the trace's leaves are picked as calls
         if (levels < p.opened || levels > most) revert IDisputeGame.WrongPath(levels, p.opened, most);
         if (descent.index >> levels != p.index) revert IDisputeGame.WrongNode(descent.child, p.node);
-        _stands(p, Merkle.climb(descent.child, descent.index, descent.path));
+        _checkNode(p, Merkle.climb(descent.child, descent.index, descent.path));
         (p.node, p.index, p.rooted, p.opened) = (descent.child, descent.index, false, 0);
         p.level -= uint8(levels);
         // INVARIANT 30: padding has one hash.
@@ -98,7 +98,8 @@ library Moves {
     {
         (p.low, p.high, p.phase) = (uint64(outputs.length), uint64(states.length), Phase.Result);
         bytes32 shown = Merkle.outputsRoot(
-            Merkle.bindingsRoot(p.low, Merkle.treeRoot(outputs)), Merkle.bindingsRoot(p.high, Merkle.treeRoot(states))
+            Merkle.bindingsRootOf(p.low, Merkle.treeRoot(outputs)),
+            Merkle.bindingsRootOf(p.high, Merkle.treeRoot(states))
         );
         if (shown != root) revert IDisputeGame.WrongNode(shown, root);
     }
@@ -121,7 +122,7 @@ library Moves {
         uint256 count = isState ? p.high : p.low;
         uint256 levels = Merkle.depth(count);
         if (shown.path.length != levels) revert IDisputeGame.WrongPath(shown.path.length, levels, levels);
-        bytes32 own = Merkle.bindingsRoot(count, Merkle.climb(shown.child, shown.index - first, shown.path));
+        bytes32 own = Merkle.bindingsRootOf(count, Merkle.climb(shown.child, shown.index - first, shown.path));
         own = isState ? Merkle.outputsRoot(other, own) : Merkle.outputsRoot(own, other);
         if (own != root) revert IDisputeGame.WrongNode(own, root);
         return shown.child != leaf;
@@ -158,10 +159,10 @@ library Moves {
         returns (bool decided, bytes memory results)
     {
         uint256 stored;
-        (stored, results) = _entry(p, entry);
+        (stored, results) = _readEntry(p, entry);
         _pick(p, entry.element, keccak256(results), reduction, stored);
         if (reduction == FINAL) return (false, results);
-        uint256[] memory patterns = Patterns.unpack(p.reductions, results);
+        uint256[] memory patterns = Patterns.unpacked(p.reductions, results);
         if (reduction >= patterns.length) revert IDisputeGame.WrongReduction(reduction);
         uint256 value = patterns[reduction];
         if (!Patterns.isCanonical(_dtypeOf(p), value)) return (true, results);
@@ -226,8 +227,8 @@ library Moves {
     }
 
     /// @dev INVARIANT 27: whatever is picked or shown stands under what the executor published before.
-    function _stands(Position memory p, bytes32 tree) private pure {
-        bytes32 hash = p.rooted ? Merkle.tensorRoot(p.dtype, p.elements, tree) : tree;
+    function _checkNode(Position memory p, bytes32 tree) private pure {
+        bytes32 hash = p.rooted ? Merkle.tensorRootOf(p.dtype, p.elements, tree) : tree;
         if (hash != p.node) revert IDisputeGame.WrongNode(hash, p.node);
     }
 
@@ -240,7 +241,7 @@ library Moves {
     /// @dev How many elements the leaf at the position has.
     function _checkLeaf(Position memory p, bytes memory leaf) private pure returns (uint256 shown) {
         if (leaf.length != Merkle.LEAF) revert IDisputeGame.WrongLeaf(leaf.length);
-        _stands(p, Merkle.leaf(leaf, 0));
+        _checkNode(p, Merkle.leafHash(leaf, 0));
         uint256 size = Patterns.size(p.dtype);
         uint256 each = Merkle.LEAF / size;
         shown = _lesser(each, p.elements - p.index * each);
@@ -249,7 +250,11 @@ library Moves {
     }
 
     /// @dev The stored pattern of an element, and the results of its reductions.
-    function _entry(Position memory p, Entry memory entry) private pure returns (uint256 stored, bytes memory results) {
+    function _readEntry(Position memory p, Entry memory entry)
+        private
+        pure
+        returns (uint256 stored, bytes memory results)
+    {
         uint256 size = Patterns.size(p.dtype);
         uint256 sizeOfAll = Patterns.sizeOfAll(p.reductions);
         uint256 place = uint256(entry.element) * size;

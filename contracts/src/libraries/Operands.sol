@@ -38,7 +38,7 @@ library Operands {
         }
         bytes32 tree;
         (tree, next) = _open(from.openings, at, element * size / Merkle.LEAF, elements * size);
-        if (Merkle.tensorRoot(dtype, elements, tree) != from.roots[parameter - 1]) {
+        if (Merkle.tensorRootOf(dtype, elements, tree) != from.roots[parameter - 1]) {
             revert NotInTensor(parameter, element);
         }
         pattern = Records.little(from.openings, at + element * size % Merkle.LEAF, size);
@@ -57,6 +57,6 @@ library Operands {
         assembly ("memory-safe") {
             path := add(add(openings, 32), path)
         }
-        root = Merkle.climbIn(Merkle.leaf(openings, at), number, path, levels);
+        root = Merkle.climbIn(Merkle.leafHash(openings, at), number, path, levels);
     }
 }

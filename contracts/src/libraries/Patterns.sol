@@ -8,6 +8,7 @@ import {Integers} from "./Integers.sol";
 import {Records} from "./Records.sol";
 
 /// @title Stored bits of values
+/// @notice Mirrors `is_canonical` of Python's `eigentensor.tracing.step` and `unpacked` of `eigentensor.dispute.encoding`.
 library Patterns {
     error NotCanonical(uint256 pattern);
 
@@ -43,7 +44,7 @@ library Patterns {
     }
 
     /// @notice The patterns in the bytes of the results of an element's reductions.
-    function unpack(uint256 types, bytes memory results) internal pure returns (uint256[] memory patterns) {
+    function unpacked(uint256 types, bytes memory results) internal pure returns (uint256[] memory patterns) {
         uint256 count;
         while (types >> 8 * count != 0) ++count;
         patterns = new uint256[](count);

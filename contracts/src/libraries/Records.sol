@@ -5,7 +5,7 @@ import {DTypes} from "./DTypes.sol";
 import {Ops} from "./Ops.sol";
 
 /// @title Records of a program, read as they are
-/// @notice Mirrors Python's `eigentensor.program.codec`; the format is in `sdk/README.md`. What evaluation relies on is
+/// @notice Reads what Python's `eigentensor.program.codec` writes; the format is in `sdk/README.md`. What evaluation relies on is
 /// checked when it is read; whether the whole program is valid is not asked here.
 library Records {
     error WrongLength(uint256 length, uint256 expected);
@@ -134,7 +134,7 @@ library Records {
     }
 
     /// @notice Byte k, the lowest first, is the dtype of reduction k.
-    function reductionTypes(Body memory from) internal pure returns (uint64 types) {
+    function reductionDtypes(Body memory from) internal pure returns (uint64 types) {
         (uint256 code, uint256 end) = (codeAt(from), from.instructions);
         unchecked {
             for (uint256 n; n < end; ++n) {

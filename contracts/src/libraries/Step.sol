@@ -13,6 +13,24 @@ import {Scalar} from "./Scalar.sol";
 
 /// @title One step of a reduction of an element, or the element's final expression
 /// @notice Mirrors Python's `eigentensor.tracing.step`. Only the step's cone is read, checked and evaluated.
+/// @dev An instruction has eight bytes; a word loaded at it begins with them, and goes on with the next ones. Operands are
+/// little-endian. Bits count from the lowest.
+///
+///      255    248 247    240 239    224 223    208 207    192 191                      0
+///     +----------+----------+----------+----------+----------+-------------------------+
+///     |    op    |  dtype   |    a     |    b     |    c     |  the next instructions  |
+///     +----------+----------+----------+----------+----------+-------------------------+
+///
+///     a, b, c: numbers of instructions before it, from the first as many as ARITIES has. What else they are:
+///       CONST    b + 2^16 c: the low 32 bits of the value    RANGE   a: a range     VAR   a: a variable
+///       LOAD     a: a parameter, b: the element, c: its guard or NO_GUARD           reduction   c: its number
+///
+/// `TABLE` says which types there are, and how many operands of an operation are instructions.
+///
+///      255            144 143                128 127                                   0
+///     +------------------+----------------------+--------------------------------------+
+///     |        0         |  bit 128 + d: type d |  bits 2o, 2o + 1: arity of op o      |
+///     +------------------+----------------------+--------------------------------------+
 library Step {
     error NoPoint();
     error NoVariable(uint256 number);
@@ -36,7 +54,7 @@ library Step {
 
     /// @notice The pattern of the accumulator after the step, or of the stored element. Reverts if the record has no such
     /// point, if its cone is not as `sdk/README.md` says, or if openings are missing, wrong or left over.
-    function evaluate(
+    function evaluatePoint(
         Records.Body memory body,
         int256[] memory variables,
         Operands.Tensors memory tensors,

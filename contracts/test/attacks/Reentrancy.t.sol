@@ -279,8 +279,8 @@ contract ReentrancyAttacks is MarketFixture {
     }
 
     function _outputs() private pure returns (bytes32) {
-        bytes32 tensor = Merkle.tensorRoot(12, 256, Merkle.leaf(new bytes(1024), 0));
-        return Merkle.outputsRoot(Merkle.bindingsRoot(1, Merkle.bindingLeaf(bytes("\x06result"), tensor)), 0);
+        bytes32 tensor = Merkle.tensorRootOf(12, 256, Merkle.leafHash(new bytes(1024), 0));
+        return Merkle.outputsRoot(Merkle.bindingsRootOf(1, Merkle.bindingHash(bytes("\x06result"), tensor)), 0);
     }
 
     // ---- What holds ----

@@ -84,17 +84,17 @@ contract GameGasTest is Arena {
         p = Layer.program(8, 1_024, 1_024);
         (leaves, leaf) = _leaves(32, ELEMENT / 256);
         (first, second) = (Layer.tensor(8_192, ELEMENT, "sum"), Layer.tensor(1_024, 700, "b"));
-        bytes32 other = Merkle.bindingLeaf(hex"0177", keccak256("w"));
-        order.weights = Merkle.bindingsRoot(2, Merkle.node(Merkle.bindingLeaf(hex"0162", second.root), other));
+        bytes32 other = Merkle.bindingHash(hex"0177", keccak256("w"));
+        order.weights = Merkle.bindingsRootOf(2, Merkle.node(Merkle.bindingHash(hex"0162", second.root), other));
         roots = Layer.random(30, "roots");
         roots[0] = first.root;
-        roots[1] = Merkle.tensorRoot(DTypes.FLOAT32, 8_192, Toy.level(leaves, 5)[0]);
+        roots[1] = Merkle.tensorRootOf(DTypes.FLOAT32, 8_192, Toy.level(leaves, 5)[0]);
         _publish(Toy.trace(roots, OUTPUTS));
     }
 
     /// @dev What the final expression of the element reads.
     function _final() private view returns (bytes memory witness) {
-        bytes32 other = Merkle.bindingLeaf(hex"0177", keccak256("w"));
+        bytes32 other = Merkle.bindingHash(hex"0177", keccak256("w"));
         witness = bytes.concat(p.kernel(1), hex"0201", first.root, _tracePath(0));
         witness = bytes.concat(witness, p.bound(2, 1, hex"0000000200000000", second), other);
         return bytes.concat(witness, Layer.opening(first), Layer.opening(second));
@@ -121,9 +121,9 @@ contract GameGasTest is Arena {
         uint256 step = stride * 60 + 7;
         first = Layer.tensor(1_024 * steps, 1_000 * steps + step, "x");
         second = Layer.tensor(steps * 1_024, step * 1_024 + 700, "w");
-        order.inputs = Merkle.bindingsRoot(1, Merkle.bindingLeaf(hex"0178", first.root));
-        bytes32 other = Merkle.bindingLeaf(hex"0162", keccak256("b"));
-        order.weights = Merkle.bindingsRoot(2, Merkle.node(other, Merkle.bindingLeaf(hex"0177", second.root)));
+        order.inputs = Merkle.bindingsRootOf(1, Merkle.bindingHash(hex"0178", first.root));
+        bytes32 other = Merkle.bindingHash(hex"0162", keccak256("b"));
+        order.weights = Merkle.bindingsRootOf(2, Merkle.node(other, Merkle.bindingHash(hex"0177", second.root)));
         bytes memory leaf = _toLeaf(isDeep);
         bytes memory results = Layer.floats("results");
         _showLeaf(leaf, results);
@@ -155,7 +155,7 @@ contract GameGasTest is Arena {
         bytes32[] memory above = Layer.random(64, "above");
         above[PLACE / 256 / 64] = Toy.level(below, 6)[0];
         roots = Layer.random(isDeep ? 32 : 30, "roots");
-        roots[0] = Merkle.tensorRoot(DTypes.FLOAT32, 1 << 20, Toy.level(above, 6)[0]);
+        roots[0] = Merkle.tensorRootOf(DTypes.FLOAT32, 1 << 20, Toy.level(above, 6)[0]);
         if (isDeep) {
             _deep();
         } else {
@@ -192,7 +192,7 @@ contract GameGasTest is Arena {
     // ---- Moves ----
 
     function _publish(bytes32[] memory nodes) private {
-        order.program = Merkle.programRoot(p.header, p.tree);
+        order.program = Merkle.programRootOf(p.header, p.tree);
         order.repeat = 1;
         order.exec = 5;
         bytes32 task = market.reveal(order, executor, OUTPUTS);
@@ -267,7 +267,7 @@ contract GameGasTest is Arena {
     function _leaves(uint256 count, uint256 place) private pure returns (bytes32[] memory hashes, bytes memory leaf) {
         leaf = Layer.floats("leaf");
         hashes = Layer.random(count, "leaves");
-        hashes[place] = Merkle.leaf(leaf, 0);
+        hashes[place] = Merkle.leafHash(leaf, 0);
     }
 
     function _tracePath(uint256 number) private view returns (bytes memory) {

@@ -122,8 +122,8 @@ contract GasTest is MarketFixture {
             proofs[0].data[i] = 0xff;
         }
         (proofs[0].dtype, proofs[0].elements) = (12, 256);
-        bytes32 tensor = Merkle.tensorRoot(12, 256, Merkle.leaf(proofs[0].data, 0));
-        bytes32 outputs = Merkle.bindingsRoot(1, Merkle.bindingLeaf(bytes("\x06result"), tensor));
+        bytes32 tensor = Merkle.tensorRootOf(12, 256, Merkle.leafHash(proofs[0].data, 0));
+        bytes32 outputs = Merkle.bindingsRootOf(1, Merkle.bindingHash(bytes("\x06result"), tensor));
         (Order memory order,) = _result(Merkle.outputsRoot(outputs, 0));
         Leaf[] memory leaves = new Leaf[](1);
         vm.prank(client);

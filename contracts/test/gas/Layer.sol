@@ -50,7 +50,7 @@ library Layer {
         p.records[24] = hex"010000000300000001000000";
         p.leaves = random(54, "records");
         for (uint256 i; i < 54; ++i) {
-            if (p.records[i].length != 0) p.leaves[i] = Merkle.recordLeaf(p.records[i]);
+            if (p.records[i].length != 0) p.leaves[i] = Merkle.recordHash(p.records[i]);
         }
         (p.header, p.tree) = (HEADER, Toy.level(p.leaves, 6)[0]);
     }
@@ -91,8 +91,8 @@ library Layer {
     function tensor(uint256 elements, uint256 element, bytes memory salt) internal pure returns (Shown memory t) {
         t.leaf = floats(salt);
         t.path = random(Merkle.depth((elements + 255) / 256), salt);
-        bytes32 tree = Merkle.climb(Merkle.leaf(t.leaf, 0), element / 256, t.path);
-        t.root = Merkle.tensorRoot(DTypes.FLOAT32, elements, tree);
+        bytes32 tree = Merkle.climb(Merkle.leafHash(t.leaf, 0), element / 256, t.path);
+        t.root = Merkle.tensorRootOf(DTypes.FLOAT32, elements, tree);
     }
 
     function opening(Shown memory t) internal pure returns (bytes memory) {

@@ -46,7 +46,7 @@ contract StepGasTest is Test {
         Operands.Tensors memory tensors;
         Point memory point;
         point.reduction = FINAL;
-        return Step.evaluate(Records.body(record), new int256[](0), tensors, point);
+        return Step.evaluatePoint(Records.body(record), new int256[](0), tensors, point);
     }
 
     /// @dev Two constants, so many instructions, and a cast to the int32 that is stored.

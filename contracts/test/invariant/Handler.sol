@@ -51,7 +51,7 @@ contract Handler is MarketFixture {
 
     constructor() {
         setUp();
-        _honest = Merkle.outputsRoot(Merkle.bindingsRoot(0, 0), Merkle.bindingsRoot(0, 0));
+        _honest = Merkle.outputsRoot(Merkle.bindingsRootOf(0, 0), Merkle.bindingsRootOf(0, 0));
         address second = makeAddr("second verifier");
         _join(second, makeAddr("second verifier's signer"), 10 ether);
         _enlist(second, 1);
@@ -240,7 +240,7 @@ contract Handler is MarketFixture {
         uint256 leaves = _ghosts[task].demanded;
         LeafProof[] memory proofs = new LeafProof[](leaves);
         for (uint256 i; i < leaves; ++i) {
-            proofs[i].other = Merkle.bindingsRoot(0, 0);
+            proofs[i].other = Merkle.bindingsRootOf(0, 0);
         }
         bytes memory message = abi.encodeCall(market.show, (_ghosts[task].order, new Leaf[](leaves), proofs));
         if (!_run(task, _anyone(who), message)) return;

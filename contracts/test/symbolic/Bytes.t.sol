@@ -69,7 +69,7 @@ contract BytesSymbolic {
                 for (uint256 i; i < m + n; ++i) {
                     results[i] = i < m ? one[i] : two[i - m];
                 }
-                uint256[] memory patterns = Patterns.unpack(e << 8 | d, results);
+                uint256[] memory patterns = Patterns.unpacked(e << 8 | d, results);
                 assert(patterns.length == 2 && Patterns.sizeOfAll(e << 8 | d) == m + n);
                 assert(patterns[0] == _reversed(one, m) && patterns[1] == _reversed(two, n));
             }

@@ -63,11 +63,11 @@ contract MerkleSymbolic {
         public
         pure
     {
-        assert(Merkle.tensorRoot(dtype, elements, tree) == sha256(abi.encodePacked(uint8(2), dtype, elements, tree)));
-        assert(Merkle.bindingsRoot(count, tree) == sha256(abi.encodePacked(uint8(5), count, tree)));
+        assert(Merkle.tensorRootOf(dtype, elements, tree) == sha256(abi.encodePacked(uint8(2), dtype, elements, tree)));
+        assert(Merkle.bindingsRootOf(count, tree) == sha256(abi.encodePacked(uint8(5), count, tree)));
         assert(Merkle.outputsRoot(tree, other) == sha256(abi.encodePacked(uint8(6), tree, other)));
-        assert(Merkle.variablesRoot(count, tree) == sha256(abi.encodePacked(uint8(10), count, tree)));
-        assert(Merkle.operatorsRoot(count, tree) == sha256(abi.encodePacked(uint8(12), count, tree)));
+        assert(Merkle.variablesRootOf(count, tree) == sha256(abi.encodePacked(uint8(10), count, tree)));
+        assert(Merkle.operatorsRootOf(count, tree) == sha256(abi.encodePacked(uint8(12), count, tree)));
     }
 
     function check_ALeafIsTheHashOfItsBytes(bytes32[34] memory words) public pure {
@@ -77,7 +77,7 @@ contract MerkleSymbolic {
             for (uint256 w; w < 32; ++w) {
                 leaf = abi.encodePacked(leaf, words[at / 32 + w]);
             }
-            assert(Merkle.leaf(data, at) == sha256(leaf));
+            assert(Merkle.leafHash(data, at) == sha256(leaf));
         }
     }
 

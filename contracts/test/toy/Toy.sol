@@ -86,7 +86,7 @@ library Toy {
     function leafHashes(bytes memory tensor) internal pure returns (bytes32[] memory hashes) {
         hashes = new bytes32[]((tensor.length + Merkle.LEAF - 1) / Merkle.LEAF);
         for (uint256 i; i < hashes.length; ++i) {
-            hashes[i] = Merkle.leaf(leafOf(tensor, i), 0);
+            hashes[i] = Merkle.leafHash(leafOf(tensor, i), 0);
         }
     }
 
@@ -98,7 +98,7 @@ library Toy {
     }
 
     function tensorRoot(bytes memory tensor) internal pure returns (bytes32) {
-        return Merkle.tensorRoot(DTypes.BOOL, tensor.length, Merkle.treeRoot(leafHashes(tensor)));
+        return Merkle.tensorRootOf(DTypes.BOOL, tensor.length, Merkle.treeRoot(leafHashes(tensor)));
     }
 
     function traceRoot(bytes32[] memory roots, bytes32 outputs) internal pure returns (bytes32) {
@@ -139,9 +139,9 @@ library Toy {
     /// @notice The leaves of two outputs and one state, all of which are the last call's tensor.
     function resultsOf(bytes32 root) internal pure returns (bytes32[] memory outputs, bytes32[] memory states) {
         (outputs, states) = (new bytes32[](2), new bytes32[](1));
-        outputs[0] = Merkle.bindingLeaf("\x01o", root);
-        outputs[1] = Merkle.bindingLeaf("\x01p", root);
-        states[0] = Merkle.bindingLeaf("\x01s", root);
+        outputs[0] = Merkle.bindingHash("\x01o", root);
+        outputs[1] = Merkle.bindingHash("\x01p", root);
+        states[0] = Merkle.bindingHash("\x01s", root);
     }
 
     /// @notice The outputs root of a last call's tensor root.
@@ -155,7 +155,7 @@ library Toy {
     }
 
     function bindingsOf(bytes32[] memory leaves) internal pure returns (bytes32) {
-        return Merkle.bindingsRoot(
+        return Merkle.bindingsRootOf(
             leaves.length, leaves.length == 0 ? bytes32(0) : level(leaves, Merkle.depth(leaves.length))[0]
         );
     }

@@ -57,11 +57,11 @@ contract TreesTest is Arena {
         Story memory s = _story(truth);
         bytes memory leaf = Toy.leafOf(s.tensors[1], 2);
         leaf[2] = 0x01; // the first byte beyond the elements
-        s.leaves[1][2] = Merkle.leaf(leaf, 0);
+        s.leaves[1][2] = Merkle.leafHash(leaf, 0);
         _convicts(_rooted(s, 1));
         leaf[2] = 0;
         leaf[1_023] = 0x80;
-        s.leaves[1][2] = Merkle.leaf(leaf, 0);
+        s.leaves[1][2] = Merkle.leafHash(leaf, 0);
         _convicts(_rooted(s, 1));
     }
 
@@ -70,7 +70,7 @@ contract TreesTest is Arena {
         Story memory s = _story(truth);
         bytes memory leaf = Toy.leafOf(s.tensors[1], 2);
         leaf[2] = 0x01;
-        s.leaves[1][2] = Merkle.leaf(leaf, 0);
+        s.leaves[1][2] = Merkle.leafHash(leaf, 0);
         s = _rooted(s, 1);
         Order memory order = _claim(s);
         Board memory b = _open(order, challenger);
@@ -105,8 +105,8 @@ contract TreesTest is Arena {
         Story memory s = _story(truth);
         bytes32 tree = Merkle.treeRoot(Toy.leafHashes(truth[0]));
         bytes32[4] memory roots = [
-            Merkle.tensorRoot(DTypes.BOOL, 2_051, tree),
-            Merkle.tensorRoot(DTypes.UINT8, 2_050, tree),
+            Merkle.tensorRootOf(DTypes.BOOL, 2_051, tree),
+            Merkle.tensorRootOf(DTypes.UINT8, 2_050, tree),
             tree,
             keccak256("nothing")
         ];
@@ -214,7 +214,7 @@ contract TreesTest is Arena {
     /// @dev The story with the root that follows from leaf hashes which are not those of its bytes.
     function _rooted(Story memory s, uint256 number) private pure returns (Story memory) {
         bytes32 tree = Toy.level(s.leaves[number], Merkle.depth(s.leaves[number].length))[0];
-        s.roots[number] = Merkle.tensorRoot(DTypes.BOOL, s.tensors[number].length, tree);
+        s.roots[number] = Merkle.tensorRootOf(DTypes.BOOL, s.tensors[number].length, tree);
         return s;
     }
 

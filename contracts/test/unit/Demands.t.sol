@@ -27,8 +27,8 @@ contract DemandsTest is MarketFixture {
         }
         bytes memory one = new bytes(1024);
         one[0] = 0x01;
-        boolTree = Merkle.leaf(one, 0);
-        states = Merkle.bindingsRoot(0, 0);
+        boolTree = Merkle.leafHash(one, 0);
+        states = Merkle.bindingsRootOf(0, 0);
         (order, task) = _result(_root());
     }
 
@@ -88,7 +88,7 @@ contract DemandsTest is MarketFixture {
         proofs[0] = _proof(0);
         (proofs[1].other, proofs[1].count) = (states, 2);
         proofs[1].tree = Merkle.node(_binding(0), _binding(1));
-        proofs[2].other = Merkle.bindingsRoot(2, proofs[1].tree);
+        proofs[2].other = Merkle.bindingsRootOf(2, proofs[1].tree);
         (proofs[0].data, proofs[0].path) = ("", new bytes32[](0));
         proofs[0].tree = _treeOfA();
         for (uint256 i; i < 3; ++i) {
@@ -180,17 +180,17 @@ contract DemandsTest is MarketFixture {
     }
 
     function _treeOfA() private view returns (bytes32) {
-        return Merkle.node(Merkle.leaf(data[0], 0), Merkle.leaf(data[1], 0));
+        return Merkle.node(Merkle.leafHash(data[0], 0), Merkle.leafHash(data[1], 0));
     }
 
     function _binding(uint256 tensor) private view returns (bytes32) {
         return tensor == 0
-            ? Merkle.bindingLeaf(A, Merkle.tensorRoot(DTypes.FLOAT32, 300, _treeOfA()))
-            : Merkle.bindingLeaf(B, Merkle.tensorRoot(DTypes.BOOL, 1, boolTree));
+            ? Merkle.bindingHash(A, Merkle.tensorRootOf(DTypes.FLOAT32, 300, _treeOfA()))
+            : Merkle.bindingHash(B, Merkle.tensorRootOf(DTypes.BOOL, 1, boolTree));
     }
 
     function _root() private view returns (bytes32) {
-        return Merkle.outputsRoot(Merkle.bindingsRoot(2, Merkle.node(_binding(0), _binding(1))), states);
+        return Merkle.outputsRoot(Merkle.bindingsRootOf(2, Merkle.node(_binding(0), _binding(1))), states);
     }
 
     function _proofs() private view returns (LeafProof[] memory proofs) {
@@ -206,6 +206,6 @@ contract DemandsTest is MarketFixture {
         (proof.dtype, proof.elements) = (uint8(DTypes.FLOAT32), 300);
         proof.data = bytes.concat(data[index]);
         proof.path = new bytes32[](1);
-        proof.path[0] = Merkle.leaf(data[1 - index], 0);
+        proof.path[0] = Merkle.leafHash(data[1 - index], 0);
     }
 }

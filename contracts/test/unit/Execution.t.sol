@@ -468,15 +468,15 @@ contract ExecutionTest is MarketFixture {
                 if (sorted[i] > sorted[i + 1]) (sorted[i], sorted[i + 1]) = (sorted[i + 1], sorted[i]);
             }
         }
-        bytes32 left = Merkle.node(Merkle.operatorLeaf(sorted[0]), Merkle.operatorLeaf(sorted[1]));
-        bytes32 right = Merkle.node(Merkle.operatorLeaf(sorted[2]), 0);
-        root = Merkle.operatorsRoot(3, Merkle.node(left, right));
+        bytes32 left = Merkle.node(Merkle.operatorHash(sorted[0]), Merkle.operatorHash(sorted[1]));
+        bytes32 right = Merkle.node(Merkle.operatorHash(sorted[2]), 0);
+        root = Merkle.operatorsRootOf(3, Merkle.node(left, right));
     }
 
     function _path(address[3] memory sorted, uint32 index) private pure returns (bytes32[] memory path) {
         bytes32[4] memory leaves;
         for (uint256 i; i < 3; ++i) {
-            leaves[i] = Merkle.operatorLeaf(sorted[i]);
+            leaves[i] = Merkle.operatorHash(sorted[i]);
         }
         path = new bytes32[](2);
         path[0] = leaves[index ^ 1];

@@ -17,7 +17,7 @@ contract Evaluator {
         Operands.Tensors calldata tensors,
         Point calldata point
     ) external pure returns (uint256 pattern) {
-        return Step.evaluate(Records.body(record), variables, tensors, point);
+        return Step.evaluatePoint(Records.body(record), variables, tensors, point);
     }
 }
 

@@ -57,7 +57,7 @@ def leaves_of(account: Execution) -> Shown:
     """What an account makes of the results."""
     program, calls = account.program, account.calls
     last = len(calls) - len(program.calls) - len(program.buffers)
-    leaves = [(r.kind, merkle.binding(r.name, calls[last + r.buffer])) for r in program.results]
+    leaves = [(r.kind, merkle.binding_hash(r.name, calls[last + r.buffer])) for r in program.results]
     outputs, states = (tuple(leaf for of, leaf in leaves if of is kind) for kind in (Kind.OUTPUT, Kind.STATE))
     return outputs, states
 

@@ -74,7 +74,7 @@ def check_call(proof: CallProof, claim: Claim) -> None:
         record: Variable = place.read("variable", shown.record, at)
         bound = value - iteration * record.stride
         _require(value in _INT32 and bound in _INT32, "a variable's value")
-        root = _climb(merkle.bound_variable(record.name, bound), shown.place, place.at.buffers, "a variable")
+        root = _climb(merkle.variable_hash(record.name, bound), shown.place, place.at.buffers, "a variable")
         named = merkle.variables_root_of(place.at.buffers, root) == claim.variables
         _require(named and shown.place.number == at, "a variable")
     place.traced(proof.root, proof.place, proof.number, "the call's root")
@@ -154,7 +154,7 @@ def implied(proof: ResultProof, claim: Claim) -> tuple[int, Kind, bytes]:
     result: Result = place.read("result", proof.record, number)
     written = place.executed - place.calls + result.buffer - (place.at.bodies - place.at.buffers)
     place.traced(proof.root, proof.place, written, f"the result {result.name!r}")
-    return place.at.end - place.at.results, result.kind, merkle.binding(result.name, proof.root)
+    return place.at.end - place.at.results, result.kind, merkle.binding_hash(result.name, proof.root)
 
 
 class _Place:
@@ -203,7 +203,7 @@ class _Place:
         if not isinstance(tensor.place, Binding):
             raise WitnessError(f"{what} is not bound")
         bound = {Role.INPUT: self.claim.inputs, Role.WEIGHT: self.claim.weights, Role.STATE: self.claim.states}
-        root = _climb(merkle.binding(record.name, tensor.root), tensor.place.opening, tensor.place.count, what)
+        root = _climb(merkle.binding_hash(record.name, tensor.root), tensor.place.opening, tensor.place.count, what)
         _require(merkle.bindings_root_of(tensor.place.count, root) == bound[record.role], what)
 
     def result(self, tensor: Tensor, executed: int, what: str) -> None:

@@ -56,7 +56,7 @@ def prove_call(execution: Execution, number: int, trace: Nodes | None = None) ->
     program, at, trace = execution.program, _layout(execution), trace or execution.trace
     call = number % len(program.calls)
     names = [v.name for v in program.variables]
-    bound = Hashes(tuple(merkle.bound_variable(name, execution.variables[name]) for name in names))
+    bound = Hashes(tuple(merkle.variable_hash(name, execution.variables[name]) for name in names))
     return CallProof(
         number,
         kernel_of(execution, number),
@@ -137,7 +137,7 @@ def _tensor(execution: Execution, number: int, parameter: int, trace: Nodes) -> 
     if given.role is Role.CONSTANT:
         return Tensor(parameter, b"", (record,), None)
     bound = execution.bound_tensors[given.role]
-    leaves = Hashes(tuple(merkle.binding(name, bound[name]) for name in sorted(bound)))
+    leaves = Hashes(tuple(merkle.binding_hash(name, bound[name]) for name in sorted(bound)))
     return Tensor(
         parameter, bound[given.name], (record,), Binding(len(bound), leaves.opening(sorted(bound).index(given.name)))
     )
