@@ -21,7 +21,7 @@ import {Core, Slashable} from "./libraries/Slashable.sol";
 /// @title The AVS; see IServiceManager
 contract ServiceManager is IServiceManager {
     using SafeCast for uint256;
-    using Seats for Seats.Book;
+    using Seats for Seats.Array;
     using Slashable for Core;
 
     struct Signer {
@@ -55,7 +55,7 @@ contract ServiceManager is IServiceManager {
     mapping(address operator => Signer) private _signers;
     mapping(address operator => Stake) private _stakes;
     mapping(bytes32 task => mapping(address operator => Lock)) private _locks;
-    Seats.Book private _seats;
+    Seats.Array private _seats;
 
     modifier onlyMarket() {
         if (msg.sender != market) revert NotTheMarket(msg.sender);

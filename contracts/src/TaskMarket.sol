@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity 0.8.30;
 
-import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {IDisputeGame, IDisputeMarket} from "./interfaces/IDisputeGame.sol";
 import {IServiceManager} from "./interfaces/IServiceManager.sol";
 import {
     Account,
+    Admission,
     Answer,
     Challenge,
     Conviction,
@@ -20,33 +23,190 @@ import {
     State,
     Task
 } from "./interfaces/ITaskMarket.sol";
+import {Accounts} from "./libraries/Accounts.sol";
 import {Answers} from "./libraries/Answers.sol";
 import {Convictions} from "./libraries/Convictions.sol";
 import {Demands} from "./libraries/Demands.sol";
 import {Ends} from "./libraries/Ends.sol";
+import {Executions} from "./libraries/Executions.sol";
 import {Games} from "./libraries/Games.sol";
 import {Headers} from "./libraries/Headers.sol";
-import {Life, Lives} from "./libraries/Lives.sol";
+import {Limits} from "./libraries/Limits.sol";
+import {Ledger, Life, Lives} from "./libraries/Lives.sol";
+import {Orders} from "./libraries/Orders.sol";
 import {Terms} from "./libraries/Terms.sol";
 import {Views} from "./libraries/Views.sol";
-import {Ledger} from "./market/Ledger.sol";
-import {Orders} from "./market/Orders.sol";
 
 /// @title Market for tasks; see ITaskMarket
-/// @dev What few tasks need lies in linked libraries, which work on this contract's storage.
-contract TaskMarket is Orders {
+/// @notice Who may send a message, and its lock; what the message does to the ledger is in libraries.
+/// @dev INVARIANT 42: tokens move in messages that are `nonReentrant`, and whoever they call can send none: all others
+/// that change anything are `nonReentrantView`, which suffices for them as they call nobody who is not trusted.
+contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
+    using Accounts for mapping(address => Account);
     using Lives for Life;
     using SafeCast for uint256;
 
-    constructor(IServiceManager serviceManager_, IDisputeGame game_, Parameters memory p)
-        EIP712("EigenTensor", "1")
-        Ledger(serviceManager_, game_, p)
-    {
-        if (serviceManager_.market() != address(this)) {
-            revert NotConnected(address(serviceManager_));
-        }
+    bytes32 private constant ORDER_TYPEHASH = keccak256(
+        "Order(address client,uint256 nonce,uint16 semantics,bytes32 program,bytes32 inputs,bytes32 weights,"
+        "bytes32 states,bytes32 variables,uint32 repeat,uint256 minPrice,uint256 maxPrice,uint64 rampStart,"
+        "uint64 rampLength,uint256 checkFee,uint64 checkRate,uint8 verifiers,uint256 valueAtRisk,uint32 exec,"
+        "uint64 acceptBy,bytes32 operators)"
+    );
+    uint256 private constant ORDER_SIZE = 20 * 32;
+
+    /// @inheritdoc ITaskMarket
+    address public constant BURN = Lives.BURN;
+
+    /// @inheritdoc ITaskMarket
+    IERC20 public immutable token;
+    /// @inheritdoc ITaskMarket
+    IServiceManager public immutable serviceManager;
+    /// @inheritdoc ITaskMarket
+    IDisputeGame public immutable game;
+
+    uint24 private immutable MAX_EXEC;
+    uint32 private immutable LAG;
+    uint32 private immutable GRID;
+    uint32 private immutable RECORD;
+    uint32 private immutable CHECK;
+    uint32 private immutable REVEAL;
+    uint32 private immutable CHALLENGE;
+    uint32 private immutable CLOCK;
+    uint32 private immutable MARGIN;
+    uint64 private immutable ETA;
+    uint96 private immutable G_DEF;
+    uint96 private immutable G_MISS;
+    uint64 private immutable CHECK_FLOOR;
+    uint64 private immutable PHI;
+    uint64 private immutable SYBILS;
+    uint64 private immutable STAKE_MARGIN;
+    uint96 private immutable MIN_STAKE;
+    uint96 private immutable G_CHK;
+    uint96 private immutable G_CHUNK;
+    uint32 private immutable OTHER_SEATS;
+    uint32 private immutable CONFIRMATIONS;
+
+    Ledger private _ledger;
+
+    constructor(IServiceManager serviceManager_, IDisputeGame game_, Parameters memory p) EIP712("EigenTensor", "1") {
+        Limits.check(p, serviceManager_.stakeDelay());
+        serviceManager = serviceManager_;
+        game = game_;
+        token = serviceManager_.strategy().underlyingToken();
+        MAX_EXEC = p.maxExec;
+        LAG = p.lag;
+        GRID = p.grid;
+        RECORD = p.record;
+        CHECK = p.check;
+        REVEAL = p.reveal;
+        CHALLENGE = p.challenge;
+        CLOCK = p.clock;
+        MARGIN = p.margin;
+        ETA = p.eta;
+        G_DEF = p.gDef;
+        G_MISS = p.gMiss;
+        CHECK_FLOOR = p.checkFloor;
+        PHI = p.phi;
+        SYBILS = p.sybils;
+        STAKE_MARGIN = p.stakeMargin;
+        MIN_STAKE = p.minStake;
+        G_CHK = p.gChk;
+        G_CHUNK = p.gChunk;
+        OTHER_SEATS = p.otherSeats;
+        CONFIRMATIONS = p.confirmations;
+        if (serviceManager_.market() != address(this)) revert NotConnected(address(serviceManager_));
         if (address(game_.market()) != address(this)) revert NotConnected(address(game_));
         if (serviceManager_.bounty().market() != address(this)) revert NotConnected(address(serviceManager_.bounty()));
+    }
+
+    // ---- Money ----
+
+    /// @inheritdoc ITaskMarket
+    function deposit(address account, uint256 amount) external nonReentrant {
+        if (account == address(0)) revert ZeroAddress();
+        _ledger.accounts.deposit(token, account, amount);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function withdraw(address to, uint256 amount) external nonReentrant {
+        // INVARIANT 6: whoever is owed money fetches it; no message of a task waits for a transfer.
+        _ledger.accounts.withdraw(token, msg.sender, to, amount);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function burn() external nonReentrant {
+        _ledger.accounts.withdraw(token, BURN, BURN, _ledger.accounts[BURN].balance);
+    }
+
+    // ---- Orders ----
+
+    /// @inheritdoc ITaskMarket
+    function post(Order calldata order, bytes calldata signature) external nonReentrant {
+        _post(parameters(), order, signature, false);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function postMany(Order[] calldata orders, bytes[] calldata signatures) external nonReentrant {
+        if (orders.length != signatures.length) revert LengthMismatch(orders.length, signatures.length);
+        Parameters memory p = parameters();
+        for (uint256 i; i < orders.length; ++i) {
+            _post(p, orders[i], signatures[i], true);
+        }
+    }
+
+    /// @inheritdoc ITaskMarket
+    function cancel(Order calldata order) external nonReentrantView {
+        if (msg.sender != order.client) revert NotTheClient(msg.sender, order.client);
+        bytes32 uuid = taskOf(order);
+        Orders.takeBack(_ledger, uuid, order, State.Cancelled);
+        emit Cancelled(uuid);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function expire(Order calldata order) external nonReentrantView {
+        Lives.checkAfter(order.acceptBy);
+        bytes32 uuid = taskOf(order);
+        Orders.takeBack(_ledger, uuid, order, State.Expired);
+        emit Expired(uuid);
+    }
+
+    // ---- Execution ----
+
+    /// @inheritdoc ITaskMarket
+    function accept(address operator, Order calldata order, Admission calldata admission) external nonReentrantView {
+        Parameters memory p = parameters();
+        Executions.Acceptor memory by = Executions.acceptor(p, serviceManager, operator);
+        Executions.accept(_ledger, p, by, taskOf(order), order, admission, false);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function acceptMany(address operator, Order[] calldata orders, Admission[] calldata admissions)
+        external
+        nonReentrantView
+    {
+        if (orders.length != admissions.length) revert LengthMismatch(orders.length, admissions.length);
+        Parameters memory p = parameters();
+        Executions.Acceptor memory by = Executions.acceptor(p, serviceManager, operator);
+        for (uint256 i; i < orders.length; ++i) {
+            Executions.accept(_ledger, p, by, taskOf(orders[i]), orders[i], admissions[i], true);
+        }
+    }
+
+    /// @inheritdoc ITaskMarket
+    function commit(address operator, bytes32 task, bytes32 commitment) external nonReentrantView {
+        Executions.commit(_ledger, operator, _seatsFor(operator), task, commitment, false);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function commitMany(address operator, bytes32[] calldata tasks, bytes32[] calldata commitments)
+        external
+        nonReentrantView
+    {
+        if (tasks.length != commitments.length) revert LengthMismatch(tasks.length, commitments.length);
+        uint256 seats = _seatsFor(operator);
+        for (uint256 i; i < tasks.length; ++i) {
+            Executions.commit(_ledger, operator, seats, tasks[i], commitments[i], true);
+        }
     }
 
     // ---- Checks ----
@@ -54,7 +214,7 @@ contract TaskMarket is Orders {
     /// @inheritdoc ITaskMarket
     function seed(uint256 blockNumber, bytes calldata header) external nonReentrantView {
         Parameters memory p = parameters();
-        Headers.seed(_book.mixes, p.grid, p.record, blockNumber, header);
+        Headers.seed(_ledger.mixes, p.grid, p.record, blockNumber, header);
     }
 
     /// @inheritdoc ITaskMarket
@@ -64,17 +224,17 @@ contract TaskMarket is Orders {
     {
         uint256 cap = _checkSigner(operator);
         Answer memory a = Answer(operator, Stage.Hidden, commitment);
-        Answers.answer(_book, _life(taskOf(order)), order, serviceManager, a, index, cap);
+        Answers.answer(_ledger, parameters(), taskOf(order), order, serviceManager, a, index, cap);
     }
 
     /// @inheritdoc ITaskMarket
     function expose(Order calldata order, Opening calldata opening) external nonReentrantView {
-        Answers.expose(_book, _life(taskOf(order)), order, opening);
+        Answers.expose(_ledger, parameters(), taskOf(order), order, opening);
     }
 
     /// @inheritdoc ITaskMarket
     function reveal(Order calldata order, Opening calldata opening) external nonReentrantView {
-        _reveal(_life(taskOf(order)), order, opening, false);
+        _reveal(parameters(), order, opening, false);
     }
 
     /// @inheritdoc ITaskMarket
@@ -82,7 +242,7 @@ contract TaskMarket is Orders {
         if (orders.length != openings.length) revert LengthMismatch(orders.length, openings.length);
         Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            _reveal(Lives.load(_book, p, taskOf(orders[i])), orders[i], openings[i], true);
+            _reveal(p, orders[i], openings[i], true);
         }
     }
 
@@ -94,12 +254,12 @@ contract TaskMarket is Orders {
         uint256 cap = type(uint256).max;
         if (msg.sender == challenger) {
             Life memory l = _life(uuid);
-            _top(challenger, Terms.bond(l.p, l.priceOf(order)));
+            _ledger.accounts.top(token, challenger, Terms.bond(l.p, l.priceOf(order)));
         } else {
             cap = _checkSigner(challenger);
         }
         // INVARIANT 42: the task as it is when the tokens are here.
-        return Games.challenge(_book, _life(uuid), order, game, challenger, cap);
+        return Games.challenge(_ledger, parameters(), uuid, order, game, challenger, cap);
     }
 
     /// @inheritdoc IDisputeMarket
@@ -108,61 +268,117 @@ contract TaskMarket is Orders {
         nonReentrantView
     {
         if (msg.sender != address(game)) revert NotTheGame(msg.sender);
-        Games.end(_book, _life(task), gameId, executorLost, byClock);
+        Games.end(_ledger, parameters(), task, gameId, executorLost, byClock);
     }
 
     /// @inheritdoc ITaskMarket
     function demand(Order calldata order, Leaf[] calldata leaves) external nonReentrantView {
-        Demands.demand(_book, _life(taskOf(order)), order.client, leaves);
+        Demands.demand(_ledger, parameters(), taskOf(order), order.client, leaves);
     }
 
     /// @inheritdoc ITaskMarket
     function show(Order calldata order, Leaf[] calldata leaves, LeafProof[] calldata proofs) external nonReentrantView {
-        Demands.show(_book, _life(taskOf(order)), leaves, proofs);
+        Demands.show(_ledger, parameters(), taskOf(order), leaves, proofs);
     }
 
     // ---- Ends ----
 
     /// @inheritdoc ITaskMarket
     function close(Order calldata order) external nonReentrantView {
-        _close(_life(taskOf(order)), order, false);
+        _close(parameters(), order, false);
     }
 
     /// @inheritdoc ITaskMarket
     function closeMany(Order[] calldata orders) external nonReentrantView {
         Parameters memory p = parameters();
         for (uint256 i; i < orders.length; ++i) {
-            _close(Lives.load(_book, p, taskOf(orders[i])), orders[i], true);
+            _close(p, orders[i], true);
         }
     }
 
     /// @inheritdoc ITaskMarket
     function settle(Order calldata order, uint256 index) external nonReentrantView {
-        Convictions.settle(_book, _life(taskOf(order)), order, index);
+        Convictions.settle(_ledger, parameters(), taskOf(order), order, index);
     }
 
     /// @inheritdoc ITaskMarket
     function refund(Order calldata order, uint256 gameId) external nonReentrantView {
-        Convictions.refund(_book, _life(taskOf(order)), order, gameId);
+        Convictions.refund(_ledger, parameters(), taskOf(order), order, gameId);
     }
 
     /// @inheritdoc ITaskMarket
     function slash(Order calldata order) external nonReentrantView {
-        Convictions.slash(_book, _life(taskOf(order)), order, serviceManager);
+        Convictions.slash(_ledger, parameters(), taskOf(order), order, serviceManager);
+    }
+
+    // ---- Seats ----
+
+    /// @inheritdoc ITaskMarket
+    function holdSeats(address operator, uint256 count, uint256 cap) external nonReentrantView {
+        _ledger.accounts.hold(operator, _depositOf(count), cap);
+    }
+
+    /// @inheritdoc ITaskMarket
+    function releaseSeats(address operator, uint256 count, address receiver) external nonReentrantView {
+        uint256 amount = _depositOf(count);
+        _ledger.accounts.release(operator, amount, 0);
+        _ledger.accounts.credit(receiver, amount);
     }
 
     // ---- Views ----
 
     /// @inheritdoc IDisputeMarket
+    function parameters() public view returns (Parameters memory) {
+        return Parameters({
+            maxExec: MAX_EXEC,
+            lag: LAG,
+            grid: GRID,
+            record: RECORD,
+            check: CHECK,
+            reveal: REVEAL,
+            challenge: CHALLENGE,
+            clock: CLOCK,
+            margin: MARGIN,
+            eta: ETA,
+            gDef: G_DEF,
+            gMiss: G_MISS,
+            checkFloor: CHECK_FLOOR,
+            phi: PHI,
+            sybils: SYBILS,
+            stakeMargin: STAKE_MARGIN,
+            minStake: MIN_STAKE,
+            gChk: G_CHK,
+            gChunk: G_CHUNK,
+            otherSeats: OTHER_SEATS,
+            confirmations: CONFIRMATIONS
+        });
+    }
+
+    /// @inheritdoc IDisputeMarket
+    function taskOf(Order calldata order) public view returns (bytes32) {
+        bytes32 typehash = ORDER_TYPEHASH;
+        bytes32 structHash;
+        // SAFETY: scratches beyond the free memory pointer only. Words that are no valid fields hash to a name that
+        // nobody can post: `post` decodes the whole order.
+        assembly ("memory-safe") {
+            let preimage := mload(0x40)
+            mstore(preimage, typehash)
+            calldatacopy(add(preimage, 0x20), order, ORDER_SIZE)
+            structHash := keccak256(preimage, add(ORDER_SIZE, 0x20))
+        }
+        return _hashTypedDataV4(structHash);
+    }
+
+    /// @inheritdoc IDisputeMarket
     function taskAt(bytes32 task) external view returns (Task memory) {
         Life memory l = _life(task);
         return Task({
-            executor: l.step.executor,
-            state: l.step.state,
-            acceptedAt: l.step.acceptedAt,
-            since: l.step.since,
-            exec: l.step.exec,
-            claim: _book.claims[task],
+            executor: l.progress.executor,
+            state: l.progress.state,
+            acceptedAt: l.progress.acceptedAt,
+            since: l.progress.since,
+            exec: l.progress.exec,
+            claim: _ledger.claims[task],
             committedAt: l.isCommitted() ? l.committedAt().toUint32() : 0,
             seats: l.draw.seats,
             answered: l.draw.answered,
@@ -173,7 +389,7 @@ contract TaskMarket is Orders {
 
     /// @inheritdoc IDisputeMarket
     function outputsRootOf(bytes32 task) external view returns (bytes32) {
-        return Lives.isRevealed(_book, _life(task)) ? _book.claims[task] : bytes32(0);
+        return Lives.isRevealed(_ledger, _life(task)) ? _ledger.claims[task] : bytes32(0);
     }
 
     /// @inheritdoc ITaskMarket
@@ -193,37 +409,37 @@ contract TaskMarket is Orders {
 
     /// @inheritdoc ITaskMarket
     function seedOf(uint256 blockNumber) external view returns (bytes32 mix) {
-        return _book.mixes[blockNumber];
+        return _ledger.mixes[blockNumber];
     }
 
     /// @inheritdoc ITaskMarket
     function isDrawn(Order calldata order) external view returns (bool known, bool drawn) {
-        return Views.isDrawn(_book, _life(taskOf(order)), order.checkRate);
+        return Views.isDrawn(_ledger, parameters(), taskOf(order), order.checkRate);
     }
 
     /// @inheritdoc ITaskMarket
     function seatOf(bytes32 task, uint256 index) external view returns (uint256 seat) {
-        return Views.seatOf(_book, _life(task), index);
+        return Views.seatOf(_ledger, parameters(), task, index);
     }
 
     /// @inheritdoc ITaskMarket
     function answerOf(bytes32 task, uint256 index) external view returns (Answer memory) {
-        return _book.answers[task][index];
+        return _ledger.answers[task][index];
     }
 
     /// @inheritdoc ITaskMarket
     function gameOf(bytes32 task, uint256 gameId) external view returns (Challenge memory) {
-        return _book.challenges[task][gameId];
+        return _ledger.challenges[task][gameId];
     }
 
     /// @inheritdoc ITaskMarket
     function convictionOf(bytes32 task) external view returns (Conviction memory) {
-        return _book.convictions[task];
+        return _ledger.convictions[task];
     }
 
     /// @inheritdoc ITaskMarket
     function accountOf(address account) external view returns (Account memory) {
-        return _book.accounts[account];
+        return _ledger.accounts[account];
     }
 
     /// @inheritdoc IDisputeMarket
@@ -233,35 +449,51 @@ contract TaskMarket is Orders {
         return sender == signer && signer != address(0);
     }
 
-    // ---- One task ----
+    // ---- Inside ----
+
+    function _life(bytes32 uuid) private view returns (Life memory) {
+        return Lives.load(_ledger, parameters(), uuid);
+    }
 
     function _times(bytes32 task) private view returns (uint256 deadline, uint256 by, uint256 seedBlock) {
-        return Views.times(_book, _life(task));
+        return Views.times(_ledger, parameters(), task);
     }
 
-    function _reveal(Life memory l, Order calldata order, Opening calldata o, bool many) private {
-        if (o.slot != 0) {
-            // An executor that did not reveal in its time ends here, so that those who answered can go on.
-            if (l.step.state == State.Committed) {
-                _close(l, order, false);
-                l = _life(l.uuid);
-            }
-            return Answers.reveal(_book, l, order, o, game, many);
-        }
-        uint256 last = l.revealBy();
-        if (many && (l.step.state > State.Committed || block.number > last)) return;
-        l.checkState(State.Committed);
-        // INVARIANT 22: a drawn task's result stays hidden until no answer can copy it.
-        if (Lives.isDrawn(_book, l, order.checkRate)) Lives.checkAfter(l.checkBy());
-        Lives.checkUntil(last);
-        l.checkOpening(l.step.executor, o, _book.claims[l.uuid]);
-
-        (_book.steps[l.uuid].state, _book.steps[l.uuid].since) = (State.Revealed, block.number.toUint32());
-        _book.claims[l.uuid] = o.outputsRoot;
-        emit Revealed(l.uuid, 0, o.outputsRoot);
+    function _post(Parameters memory p, Order calldata order, bytes calldata signature, bool many) private {
+        Orders.post(_ledger, p, token, taskOf(order), order, signature, many);
     }
 
-    function _close(Life memory l, Order calldata order, bool many) private {
-        Ends.close(_book, l, order, game, serviceManager, many);
+    function _reveal(Parameters memory p, Order calldata order, Opening calldata o, bool many) private {
+        bytes32 uuid = taskOf(order);
+        if (o.slot == 0) return Executions.reveal(_ledger, p, uuid, order, o, many);
+        // An executor that did not reveal in its time ends here, so that those who answered can go on.
+        if (_ledger.progress[uuid].state == State.Committed) _close(p, order, false);
+        Answers.reveal(_ledger, p, uuid, order, o, game, many);
+    }
+
+    function _close(Parameters memory p, Order calldata order, bool many) private {
+        Ends.close(_ledger, p, taskOf(order), order, game, serviceManager, many);
+    }
+
+    function _checkSigner(address operator) private view returns (uint256 cap) {
+        address signer;
+        (signer, cap) = _signerOf(operator);
+        if (msg.sender != signer) revert NotTheSigner(msg.sender, signer);
+    }
+
+    function _signerOf(address operator) private view returns (address signer, uint256 cap) {
+        (signer, cap,) = serviceManager.signerOf(operator);
+    }
+
+    /// @dev The seats that the operator's signer, the caller, commits to.
+    function _seatsFor(address operator) private view returns (uint256) {
+        _checkSigner(operator);
+        return serviceManager.seatCount();
+    }
+
+    /// @dev Only the service manager asks.
+    function _depositOf(uint256 seats) private view returns (uint256) {
+        if (msg.sender != address(serviceManager)) revert NotTheServiceManager(msg.sender);
+        return Terms.seatDeposit(parameters()) * seats;
     }
 }

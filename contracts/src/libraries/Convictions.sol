@@ -11,12 +11,13 @@ import {
     Conviction,
     ITaskMarket,
     Order,
+    Parameters,
     Stage,
     State
 } from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Bits} from "./Bits.sol";
-import {Bill, Book, Life, Lives} from "./Lives.sol";
+import {Bill, Ledger, Life, Lives} from "./Lives.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title Who gets what of a task that is over, beyond what its end paid at once
@@ -27,98 +28,111 @@ library Convictions {
 
     /// @notice Makes the task Convicted: the client gets its escrow, a winner W; the rest waits for `settle` and `slash`, or
     /// is burned.
-    function convict(Book storage book, Life memory l, Bill memory b, Cause cause, address winner, bool crowded)
+    function convict(Ledger storage ledger, Life memory l, Bill memory b, Cause cause, address winner, bool crowded)
         internal
     {
         uint256 held = l.collateral(b);
-        (uint256 won, uint256 prepaid) = Lives.gains(book, l, b);
+        (uint256 won, uint256 prepaid) = Lives.gains(ledger, l, b);
         uint256 reward = Terms.reward(l.p, b.price);
         uint256 refunded = Lives.escrow(b) + prepaid;
-        book.steps[l.uuid].state = State.Convicted;
-        book.convictions[l.uuid] = Conviction(winner, cause, false, false, crowded);
-        book.accounts.release(l.step.executor, held, 0);
+        ledger.progress[l.uuid].state = State.Convicted;
+        ledger.convictions[l.uuid] = Conviction(winner, cause, false, false, crowded);
+        ledger.accounts.release(l.progress.executor, held, 0);
         // INVARIANT 4: the client has its whole escrow back in the transaction that convicts.
-        book.accounts.credit(b.client, refunded);
-        if (winner != address(0)) book.accounts.credit(winner, reward);
+        ledger.accounts.credit(b.client, refunded);
+        if (winner != address(0)) ledger.accounts.credit(winner, reward);
         // INVARIANT 8: what is neither a reward nor a verifier's fee is lost to everybody.
-        book.accounts.credit(Lives.BURN, held - reward - uint256(b.verifiers) * b.checkFee + won);
+        ledger.accounts.credit(Lives.BURN, held - reward - uint256(b.verifiers) * b.checkFee + won);
         emit ITaskMarket.Convicted(l.uuid, cause, winner, refunded);
     }
 
     /// @notice See `ITaskMarket.settle`.
-    function settle(Book storage book, Life memory l, Order calldata order, uint256 index) external {
+    function settle(Ledger storage ledger, Parameters memory p, bytes32 uuid, Order calldata order, uint256 index)
+        external
+    {
+        Life memory l = Lives.load(ledger, p, uuid);
         Bill memory b = l.bill(order);
-        Answer memory a = book.answers[l.uuid][index];
+        Answer memory a = ledger.answers[l.uuid][index];
         bool held = a.stage == Stage.Hidden || a.stage == Stage.Agreed || a.stage == Stage.Differed;
         uint256 bond = held ? Terms.bond(l.p, b.price) : 0;
         uint256 earned;
-        if (l.step.state == State.Final) {
+        if (l.progress.state == State.Final) {
             if (a.stage == Stage.Agreed) earned = _fee(b, l.draw.agreed, index);
         } else {
-            _divide(book, l, b);
+            _divide(ledger, l, b);
             if (a.stage == Stage.Differed || a.stage == Stage.Lost) {
                 held = true;
-                earned = _fee(b, l.draw.differed, index) + _part(book, l, b);
+                earned = _fee(b, l.draw.differed, index) + _part(ledger, l, b);
             }
         }
         if (!held) revert ITaskMarket.NothingToSettle(l.uuid, index + 1);
 
-        book.answers[l.uuid][index].stage = Stage.Paid;
+        ledger.answers[l.uuid][index].stage = Stage.Paid;
         uint256 returned = a.stage == Stage.Hidden ? 0 : bond;
-        book.accounts.release(a.operator, bond, returned + earned);
-        book.accounts.credit(Lives.BURN, bond - returned);
+        ledger.accounts.release(a.operator, bond, returned + earned);
+        ledger.accounts.credit(Lives.BURN, bond - returned);
         emit ITaskMarket.Settled(l.uuid, index + 1, a.operator, returned + earned);
     }
 
     /// @notice See `ITaskMarket.refund`.
-    function refund(Book storage book, Life memory l, Order calldata order, uint256 gameId) external {
+    function refund(Ledger storage ledger, Parameters memory p, bytes32 uuid, Order calldata order, uint256 gameId)
+        external
+    {
+        Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Convicted);
-        Challenge memory c = book.challenges[l.uuid][gameId];
+        Challenge memory c = ledger.challenges[l.uuid][gameId];
         if (c.challenger == address(0) || c.ended || c.slot != 0) revert ITaskMarket.UnknownChallenge(l.uuid, gameId);
 
-        book.challenges[l.uuid][gameId].ended = true;
+        ledger.challenges[l.uuid][gameId].ended = true;
         uint256 bond = Terms.bond(l.p, l.priceOf(order));
         // INVARIANT 43: who helps to open more games than can be answered pays for it, where nothing was proven.
-        uint256 burned = c.crowded && book.convictions[l.uuid].crowded ? bond / 2 : 0;
-        book.accounts.release(c.challenger, bond, bond - burned);
-        if (burned != 0) book.accounts.credit(Lives.BURN, burned);
+        uint256 burned = c.crowded && ledger.convictions[l.uuid].crowded ? bond / 2 : 0;
+        ledger.accounts.release(c.challenger, bond, bond - burned);
+        if (burned != 0) ledger.accounts.credit(Lives.BURN, burned);
         emit ITaskMarket.BondReturned(l.uuid, gameId, c.challenger, bond - burned);
     }
 
     /// @notice See `ITaskMarket.slash`.
-    function slash(Book storage book, Life memory l, Order calldata order, IServiceManager serviceManager) external {
+    function slash(
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
+        Order calldata order,
+        IServiceManager serviceManager
+    ) external {
+        Life memory l = Lives.load(ledger, p, uuid);
         Bill memory b = l.bill(order);
-        _divide(book, l, b);
-        Conviction storage c = book.convictions[l.uuid];
+        _divide(ledger, l, b);
+        Conviction storage c = ledger.convictions[l.uuid];
         // INVARIANT 13: a conviction slashes its executor, once.
         if (c.slashed) revert ITaskMarket.AlreadySlashed(l.uuid);
         c.slashed = true;
 
-        bool late = block.number > l.step.acceptedAt + Terms.lifetime(l.p, l.step.exec);
+        bool late = block.number > l.progress.acceptedAt + Terms.lifetime(l.p, l.progress.exec);
         if (c.winner == address(0) && (c.cause != Cause.Silence || l.draw.differed == 0)) {
             uint256 unearned = Terms.reward(l.p, b.price);
             address receiver = late ? Lives.BURN : msg.sender;
-            book.accounts.credit(receiver, unearned);
+            ledger.accounts.credit(receiver, unearned);
             emit ITaskMarket.Settled(l.uuid, 0, receiver, unearned);
         }
         if (late) return;
-        address[] memory list = _beneficiaries(book, l, c);
+        address[] memory list = _beneficiaries(ledger, l, c);
         // INVARIANT 15: what stops the core undoes this call, and nothing else waits for it.
-        (uint256 slashId, uint256 shares) = serviceManager.slash(l.uuid, l.step.executor, list);
+        (uint256 slashId, uint256 shares) = serviceManager.slash(l.uuid, l.progress.executor, list);
         emit ITaskMarket.Slashed(l.uuid, slashId, shares, msg.sender);
     }
 
     /// @dev Once, when nobody can answer any more: burns fees and parts of W that no verifier will get.
-    function _divide(Book storage book, Life memory l, Bill memory b) private {
+    function _divide(Ledger storage ledger, Life memory l, Bill memory b) private {
         l.checkState(State.Convicted);
-        Lives.checkAfter(Lives.answersBy(book, l));
-        Conviction storage c = book.convictions[l.uuid];
+        Lives.checkAfter(Lives.answersBy(ledger, l));
+        Conviction storage c = ledger.convictions[l.uuid];
         if (c.divided) return;
         c.divided = true;
         uint256 differed = l.draw.differed.count();
         uint256 rest = (b.verifiers - Math.min(differed, b.verifiers)) * b.checkFee;
         if (differed != 0 && c.cause == Cause.Silence) rest += Terms.reward(l.p, b.price) % differed;
-        book.accounts.credit(Lives.BURN, rest);
+        ledger.accounts.credit(Lives.BURN, rest);
     }
 
     /// @dev The n lowest of a set are paid.
@@ -127,13 +141,13 @@ library Convictions {
     }
 
     /// @dev A verifier's part of W where the executor kept silent.
-    function _part(Book storage book, Life memory l, Bill memory b) private view returns (uint256) {
-        if (book.convictions[l.uuid].cause != Cause.Silence) return 0;
+    function _part(Ledger storage ledger, Life memory l, Bill memory b) private view returns (uint256) {
+        if (ledger.convictions[l.uuid].cause != Cause.Silence) return 0;
         return Terms.reward(l.p, b.price) / l.draw.differed.count();
     }
 
     /// @dev Who shares half of the slash: who differed, else the winner unless its game was crowded, else nobody.
-    function _beneficiaries(Book storage book, Life memory l, Conviction memory c)
+    function _beneficiaries(Ledger storage ledger, Life memory l, Conviction memory c)
         private
         view
         returns (address[] memory list)
@@ -148,7 +162,7 @@ library Convictions {
         list = new address[](differed.count());
         uint256 n;
         for (uint256 i; differed >> i != 0; ++i) {
-            if (differed.has(i)) list[n++] = book.answers[l.uuid][i].operator;
+            if (differed.has(i)) list[n++] = ledger.answers[l.uuid][i].operator;
         }
     }
 }

@@ -2,11 +2,11 @@
 pragma solidity ^0.8.30;
 
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
-import {Account, ITaskMarket, Leaf, LeafProof, State} from "../interfaces/ITaskMarket.sol";
+import {Account, ITaskMarket, Leaf, LeafProof, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {DTypes} from "./DTypes.sol";
 import {Limits} from "./Limits.sol";
-import {Book, Demand, Life, Lives} from "./Lives.sol";
+import {Ledger, Demand, Life, Lives} from "./Lives.sol";
 import {Merkle} from "./Merkle.sol";
 
 /// @title Leaves of a result that its client demands, shown under its outputs root
@@ -16,7 +16,10 @@ library Demands {
     using SafeCast for uint256;
 
     /// @notice See `ITaskMarket.demand`.
-    function demand(Book storage book, Life memory l, address client, Leaf[] calldata leaves) external {
+    function demand(Ledger storage ledger, Parameters memory p, bytes32 uuid, address client, Leaf[] calldata leaves)
+        external
+    {
+        Life memory l = Lives.load(ledger, p, uuid);
         if (msg.sender != client) revert ITaskMarket.NotTheClient(msg.sender, client);
         l.checkState(State.Revealed);
         Lives.checkUntil(l.challengeBy());
@@ -24,29 +27,36 @@ library Demands {
         uint256 count = leaves.length;
         if (count == 0 || count > Limits.LEAVES) revert ITaskMarket.WrongLeaves(count, Limits.LEAVES);
 
-        book.accounts.debit(msg.sender, count * l.p.gChunk);
-        book.draws[l.uuid].flags = l.draw.flags | Lives.DEMANDED;
+        ledger.accounts.debit(msg.sender, count * l.p.gChunk);
+        ledger.draws[l.uuid].flags = l.draw.flags | Lives.DEMANDED;
         // SAFETY: `count` was bounded above.
         // forge-lint: disable-next-line(unsafe-typecast)
-        book.demands[l.uuid] = Demand(keccak256(abi.encode(leaves)), block.number.toUint32(), uint8(count));
-        emit ITaskMarket.Demanded(l.uuid, leaves, Lives.showBy(book, l));
+        ledger.demands[l.uuid] = Demand(keccak256(abi.encode(leaves)), block.number.toUint32(), uint8(count));
+        emit ITaskMarket.Demanded(l.uuid, leaves, Lives.showBy(ledger, l));
     }
 
     /// @notice See `ITaskMarket.show`.
-    function show(Book storage book, Life memory l, Leaf[] calldata leaves, LeafProof[] calldata proofs) external {
+    function show(
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
+        Leaf[] calldata leaves,
+        LeafProof[] calldata proofs
+    ) external {
+        Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Revealed);
-        if (!l.has(Lives.DEMANDED) || book.demands[l.uuid].leaves != keccak256(abi.encode(leaves))) {
+        if (!l.has(Lives.DEMANDED) || ledger.demands[l.uuid].leaves != keccak256(abi.encode(leaves))) {
             revert ITaskMarket.NotDemanded(l.uuid);
         }
-        Lives.checkUntil(Lives.showBy(book, l));
+        Lives.checkUntil(Lives.showBy(ledger, l));
         if (leaves.length != proofs.length) revert ITaskMarket.LengthMismatch(leaves.length, proofs.length);
-        bytes32 claim = book.claims[l.uuid];
+        bytes32 claim = ledger.claims[l.uuid];
         for (uint256 i; i < leaves.length; ++i) {
             (bytes32 root, bool exists) = rootOf(leaves[i], proofs[i]);
             if (root == 0 || root != claim) revert ITaskMarket.WrongLeaf(i);
             emit ITaskMarket.Shown(l.uuid, i, exists ? proofs[i].data : proofs[i].data[:0]);
         }
-        book.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
+        ledger.draws[l.uuid].flags = l.draw.flags ^ (Lives.DEMANDED | Lives.SHOWN);
     }
 
     /// @notice The outputs root that a proof leads to, zero if its leaf has a wrong length, and whether there is such a leaf under it.

@@ -2,11 +2,11 @@
 pragma solidity ^0.8.30;
 
 import {IDisputeGame} from "../interfaces/IDisputeGame.sol";
-import {Account, Cause, Challenge, ITaskMarket, Order, Stage, State} from "../interfaces/ITaskMarket.sol";
+import {Account, Cause, Challenge, ITaskMarket, Order, Parameters, Stage, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
 import {Convictions} from "./Convictions.sol";
 import {Limits} from "./Limits.sol";
-import {Bill, Book, Life, Lives} from "./Lives.sol";
+import {Bill, Ledger, Life, Lives} from "./Lives.sol";
 import {Terms} from "./Terms.sol";
 
 /// @title Games that are opened against a result, and what their ends move
@@ -16,56 +16,66 @@ library Games {
 
     /// @notice See `ITaskMarket.challenge`. What the bond needs is in the challenger's balance.
     function challenge(
-        Book storage book,
-        Life memory l,
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
         Order calldata order,
         IDisputeGame game,
         address challenger,
         uint256 cap
     ) external returns (uint256 gameId) {
+        Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Revealed);
         Lives.checkUntil(l.challengeBy());
         Bill memory b = l.bill(order);
-        book.accounts.hold(challenger, Terms.bond(l.p, b.price), cap);
+        ledger.accounts.hold(challenger, Terms.bond(l.p, b.price), cap);
         bool crowded = game.openGames(l.uuid) >= Limits.FREE_GAMES;
-        return open(book, l, b, game, Challenge(challenger, 0, false, crowded));
+        return open(ledger, l, b, game, Challenge(challenger, 0, false, crowded));
     }
 
     /// @notice Opens a game whose bond is held already.
-    function open(Book storage book, Life memory l, Bill memory b, IDisputeGame game, Challenge memory c)
+    function open(Ledger storage ledger, Life memory l, Bill memory b, IDisputeGame game, Challenge memory c)
         internal
         returns (uint256 gameId)
     {
         if (!l.has(Lives.BILLED)) {
-            book.bills[l.uuid] = b;
-            book.draws[l.uuid].flags = l.draw.flags | Lives.BILLED;
+            ledger.bills[l.uuid] = b;
+            ledger.draws[l.uuid].flags = l.draw.flags | Lives.BILLED;
         }
         gameId = game.open(l.uuid, c.challenger);
-        book.challenges[l.uuid][gameId] = c;
+        ledger.challenges[l.uuid][gameId] = c;
         emit ITaskMarket.Challenged(l.uuid, gameId, c.challenger, Terms.bond(l.p, b.price));
     }
 
     /// @notice See `IDisputeMarket.onGameEnded`.
-    function end(Book storage book, Life memory l, uint256 gameId, bool executorLost, bool byClock) external {
+    function end(
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
+        uint256 gameId,
+        bool executorLost,
+        bool byClock
+    ) external {
+        Life memory l = Lives.load(ledger, p, uuid);
         // INVARIANT 2: the first conviction ends the task; what other games decide after it changes nothing.
-        if (l.step.state != State.Revealed) return;
-        Challenge memory c = book.challenges[l.uuid][gameId];
+        if (l.progress.state != State.Revealed) return;
+        Challenge memory c = ledger.challenges[l.uuid][gameId];
         if (c.challenger == address(0) || c.ended) revert ITaskMarket.UnknownChallenge(l.uuid, gameId);
 
-        book.challenges[l.uuid][gameId].ended = true;
+        ledger.challenges[l.uuid][gameId].ended = true;
         emit ITaskMarket.GameEnded(l.uuid, gameId, c.challenger, executorLost);
-        Bill memory b = book.bills[l.uuid];
+        Bill memory b = ledger.bills[l.uuid];
         uint256 bond = Terms.bond(l.p, b.price);
         if (executorLost) {
-            if (c.slot == 0) book.accounts.release(c.challenger, bond, bond);
-            Convictions.convict(book, l, b, Cause.Verdict, c.challenger, byClock && c.crowded);
+            if (c.slot == 0) ledger.accounts.release(c.challenger, bond, bond);
+            Convictions.convict(ledger, l, b, Cause.Verdict, c.challenger, byClock && c.crowded);
         } else {
             // INVARIANT 9: a part of the bond is burned, whoever plays both sides.
-            book.accounts.release(c.challenger, bond, 0);
-            book.accounts.credit(Lives.BURN, bond - Terms.bondShare(l.p, b.price));
-            book.won[l.uuid] += 1;
-            book.draws[l.uuid].flags = l.draw.flags | Lives.WON;
-            if (c.slot != 0) book.answers[l.uuid][c.slot - 1].stage = Stage.Lost;
+            ledger.accounts.release(c.challenger, bond, 0);
+            ledger.accounts.credit(Lives.BURN, bond - Terms.bondShare(l.p, b.price));
+            ledger.won[l.uuid] += 1;
+            ledger.draws[l.uuid].flags = l.draw.flags | Lives.WON;
+            if (c.slot != 0) ledger.answers[l.uuid][c.slot - 1].stage = Stage.Lost;
         }
     }
 }

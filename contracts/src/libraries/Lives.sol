@@ -15,8 +15,8 @@ import {
 } from "../interfaces/ITaskMarket.sol";
 import {Terms} from "./Terms.sol";
 
-/// @dev Written by each message. The price is not stored: it follows from the order and `acceptedAt`.
-struct Step {
+/// @dev How far a task has come: written by each message. The price follows from the order and `acceptedAt`.
+struct Progress {
     address executor;
     State state;
     uint32 acceptedAt;
@@ -50,9 +50,9 @@ struct Demand {
 }
 
 /// @dev All that the market stores.
-struct Book {
+struct Ledger {
     mapping(address owner => Account) accounts;
-    mapping(bytes32 uuid => Step) steps;
+    mapping(bytes32 uuid => Progress) progress;
     mapping(bytes32 uuid => bytes32) claims;
     mapping(bytes32 uuid => Draw) draws;
     mapping(bytes32 uuid => mapping(uint256 index => Answer)) answers;
@@ -68,7 +68,7 @@ struct Book {
 struct Life {
     bytes32 uuid;
     Parameters p;
-    Step step;
+    Progress progress;
     Draw draw;
 }
 
@@ -84,8 +84,8 @@ library Lives {
 
     address internal constant BURN = 0x000000000000000000000000000000000000dEaD;
 
-    function load(Book storage book, Parameters memory p, bytes32 uuid) internal view returns (Life memory) {
-        return Life(uuid, p, book.steps[uuid], book.draws[uuid]);
+    function load(Ledger storage ledger, Parameters memory p, bytes32 uuid) internal view returns (Life memory) {
+        return Life(uuid, p, ledger.progress[uuid], ledger.draws[uuid]);
     }
 
     function has(Life memory l, uint8 flags) internal pure returns (bool) {
@@ -100,7 +100,7 @@ library Lives {
     }
 
     function committedAt(Life memory l) internal pure returns (uint256) {
-        return uint256(l.step.acceptedAt) + l.draw.wait;
+        return uint256(l.progress.acceptedAt) + l.draw.wait;
     }
 
     function seedBlock(Life memory l) internal pure returns (uint256) {
@@ -109,59 +109,59 @@ library Lives {
 
     /// @notice The last block of an answer. Before it a drawn task's executor does not reveal.
     function checkBy(Life memory l) internal pure returns (uint256) {
-        return seedBlock(l) + Terms.checkWindow(l.p, l.step.exec);
+        return seedBlock(l) + Terms.checkWindow(l.p, l.progress.exec);
     }
 
     function revealBy(Life memory l) internal pure returns (uint256) {
-        return seedBlock(l) + Terms.revealWindow(l.p, l.step.exec);
+        return seedBlock(l) + Terms.revealWindow(l.p, l.progress.exec);
     }
 
     function challengeBy(Life memory l) internal pure returns (uint256) {
-        return l.step.since + Terms.challengeWindow(l.p, l.step.exec);
+        return l.progress.since + Terms.challengeWindow(l.p, l.progress.exec);
     }
 
-    function showBy(Book storage book, Life memory l) internal view returns (uint256) {
-        return book.demands[l.uuid].since + Terms.clock(l.p, l.step.exec);
+    function showBy(Ledger storage ledger, Life memory l) internal view returns (uint256) {
+        return ledger.demands[l.uuid].since + Terms.clock(l.p, l.progress.exec);
     }
 
-    function answersBy(Book storage book, Life memory l) internal view returns (uint256) {
-        return (isRevealed(book, l) ? l.step.since : revealBy(l)) + l.p.reveal;
+    function answersBy(Ledger storage ledger, Life memory l) internal view returns (uint256) {
+        return (isRevealed(ledger, l) ? l.progress.since : revealBy(l)) + l.p.reveal;
     }
 
-    function deadline(Book storage book, Life memory l) internal view returns (uint256) {
-        State state = l.step.state;
-        if (state == State.Accepted) return uint256(l.step.since) + l.step.exec;
-        if (state == State.Committed) return mixOf(book, l) == 0 ? seedBlock(l) + l.p.record : revealBy(l);
-        if (state == State.Revealed) return has(l, DEMANDED) ? showBy(book, l) : challengeBy(l);
+    function deadline(Ledger storage ledger, Life memory l) internal view returns (uint256) {
+        State state = l.progress.state;
+        if (state == State.Accepted) return uint256(l.progress.since) + l.progress.exec;
+        if (state == State.Committed) return mixOf(ledger, l) == 0 ? seedBlock(l) + l.p.record : revealBy(l);
+        if (state == State.Revealed) return has(l, DEMANDED) ? showBy(ledger, l) : challengeBy(l);
         return 0;
     }
 
     // ---- What is known ----
 
     /// @notice The task's random value; zero while it is not recorded.
-    function mixOf(Book storage book, Life memory l) internal view returns (bytes32) {
-        return book.mixes[seedBlock(l)];
+    function mixOf(Ledger storage ledger, Life memory l) internal view returns (bytes32) {
+        return ledger.mixes[seedBlock(l)];
     }
 
     /// @notice Whether the task is checked. Reverts while the seed is not known.
-    function isDrawn(Book storage book, Life memory l, uint256 rate) internal view returns (bool) {
-        bytes32 mix = mixOf(book, l);
+    function isDrawn(Ledger storage ledger, Life memory l, uint256 rate) internal view returns (bool) {
+        bytes32 mix = mixOf(ledger, l);
         if (mix == 0) revert ITaskMarket.NoSeed(seedBlock(l));
         // INVARIANT 19: the seed, the task, and the seats at the commit decide, and nothing else.
         return Terms.isDrawn(mix, l.uuid, rate);
     }
 
     /// @notice Whether the executor has revealed.
-    function isRevealed(Book storage book, Life memory l) internal view returns (bool) {
-        State state = l.step.state;
-        if (state == State.Convicted) return book.convictions[l.uuid].cause != Cause.Silence;
+    function isRevealed(Ledger storage ledger, Life memory l) internal view returns (bool) {
+        State state = l.progress.state;
+        if (state == State.Convicted) return ledger.convictions[l.uuid].cause != Cause.Silence;
         return state == State.Revealed || state == State.Final;
     }
 
     // ---- Money ----
 
     function priceOf(Life memory l, Order calldata order) internal pure returns (uint256) {
-        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, l.step.acceptedAt);
+        return Terms.price(order.minPrice, order.maxPrice, order.rampStart, order.rampLength, l.progress.acceptedAt);
     }
 
     function bill(Life memory l, Order calldata order) internal pure returns (Bill memory) {
@@ -184,19 +184,19 @@ library Lives {
     }
 
     /// @notice The executor's share of the bonds that it won, and what the client prepaid to see leaves.
-    function gains(Book storage book, Life memory l, Bill memory b)
+    function gains(Ledger storage ledger, Life memory l, Bill memory b)
         internal
         view
         returns (uint256 won, uint256 prepaid)
     {
-        if (has(l, WON)) won = book.won[l.uuid] * Terms.bondShare(l.p, b.price);
-        if (has(l, DEMANDED | SHOWN)) prepaid = uint256(book.demands[l.uuid].count) * l.p.gChunk;
+        if (has(l, WON)) won = ledger.won[l.uuid] * Terms.bondShare(l.p, b.price);
+        if (has(l, DEMANDED | SHOWN)) prepaid = uint256(ledger.demands[l.uuid].count) * l.p.gChunk;
     }
 
     // ---- Checks ----
 
     function checkState(Life memory l, State expected) internal pure {
-        if (l.step.state != expected) revert ITaskMarket.WrongState(l.uuid, expected, l.step.state);
+        if (l.progress.state != expected) revert ITaskMarket.WrongState(l.uuid, expected, l.progress.state);
     }
 
     function checkUntil(uint256 last) internal view {

@@ -24,7 +24,7 @@ struct Owner {
 library Seats {
     using SafeCast for uint256;
 
-    struct Book {
+    struct Array {
         Run[] runs;
         mapping(address operator => Owner) owners;
         uint32 count;
@@ -34,42 +34,42 @@ library Seats {
     /// @notice Gives the operator `count` seats more: its tombstones again, then new ones.
     /// @dev A seat that comes back is as young as the block, and so are its owner's others: who was drawn for a task that was
     /// committed before is never somebody new.
-    function add(Book storage book, address operator, uint256 count) internal {
-        Owner memory owner = book.owners[operator];
+    function add(Array storage array, address operator, uint256 count) internal {
+        Owner memory owner = array.owners[operator];
         uint32 now_ = block.number.toUint32();
         uint32 revived = Math.min(count, owner.gone).toUint32();
         uint32 fresh = (count - revived).toUint32();
         if (revived != 0) (owner.gone, owner.since) = (owner.gone - revived, now_);
-        if (fresh != 0) book.runs.push(Run(operator, now_, book.count, owner.added));
+        if (fresh != 0) array.runs.push(Run(operator, now_, array.count, owner.added));
         owner.added += fresh;
-        book.owners[operator] = owner;
-        (book.count, book.living) = (book.count + fresh, book.living + revived + fresh);
+        array.owners[operator] = owner;
+        (array.count, array.living) = (array.count + fresh, array.living + revived + fresh);
     }
 
     /// @notice Leaves the operator its newest `seats`; it must have as many.
-    function keep(Book storage book, address operator, uint256 seats) internal {
-        Owner storage owner = book.owners[operator];
+    function keep(Array storage array, address operator, uint256 seats) internal {
+        Owner storage owner = array.owners[operator];
         uint32 gone = owner.added - seats.toUint32();
-        book.living -= gone - owner.gone;
+        array.living -= gone - owner.gone;
         owner.gone = gone;
     }
 
     /// @notice Living seats of the operator.
-    function seatsOf(Book storage book, address operator) internal view returns (uint256) {
-        Owner storage owner = book.owners[operator];
+    function seatsOf(Array storage array, address operator) internal view returns (uint256) {
+        Owner storage owner = array.owners[operator];
         return owner.added - owner.gone;
     }
 
     /// @notice The living owner of the seat `index`, which must be below `count`, or zero; and since when it has it.
-    function at(Book storage book, uint256 index) internal view returns (address operator, uint256 since) {
-        (uint256 low, uint256 high) = (0, book.runs.length - 1);
+    function at(Array storage array, uint256 index) internal view returns (address operator, uint256 since) {
+        (uint256 low, uint256 high) = (0, array.runs.length - 1);
         while (low < high) {
             uint256 middle = (low + high + 1) / 2;
-            if (book.runs[middle].start <= index) low = middle;
+            if (array.runs[middle].start <= index) low = middle;
             else high = middle - 1;
         }
-        Run memory run = book.runs[low];
-        Owner memory owner = book.owners[run.operator];
+        Run memory run = array.runs[low];
+        Owner memory owner = array.owners[run.operator];
         if (run.first + (index - run.start) < owner.gone) return (address(0), 0);
         return (run.operator, Math.max(run.since, owner.since));
     }

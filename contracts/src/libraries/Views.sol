@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma solidity ^0.8.30;
 
-import {Admission, ITaskMarket} from "../interfaces/ITaskMarket.sol";
-import {Book, Life, Lives} from "./Lives.sol";
+import {Admission, ITaskMarket, Parameters} from "../interfaces/ITaskMarket.sol";
+import {Ledger, Life, Lives} from "./Lives.sol";
 import {Merkle} from "./Merkle.sol";
 import {Terms} from "./Terms.sol";
 
@@ -13,13 +13,14 @@ library Views {
     /// @return deadline see `ITaskMarket.deadlineOf`
     /// @return answersBy see `ITaskMarket.answersBy`
     /// @return seedBlock see `ITaskMarket.seedBlockOf`
-    function times(Book storage book, Life memory l)
+    function times(Ledger storage ledger, Parameters memory p, bytes32 uuid)
         external
         view
         returns (uint256 deadline, uint256 answersBy, uint256 seedBlock)
     {
-        deadline = Lives.deadline(book, l);
-        if (l.isCommitted()) (answersBy, seedBlock) = (Lives.answersBy(book, l), l.seedBlock());
+        Life memory l = Lives.load(ledger, p, uuid);
+        deadline = Lives.deadline(ledger, l);
+        if (l.isCommitted()) (answersBy, seedBlock) = (Lives.answersBy(ledger, l), l.seedBlock());
     }
 
     /// @notice Reverts unless the order admits the operator.
@@ -29,14 +30,24 @@ library Views {
     }
 
     /// @notice See `ITaskMarket.isDrawn`.
-    function isDrawn(Book storage book, Life memory l, uint256 rate) external view returns (bool known, bool drawn) {
-        known = l.isCommitted() && Lives.mixOf(book, l) != 0;
-        drawn = known && Lives.isDrawn(book, l, rate);
+    function isDrawn(Ledger storage ledger, Parameters memory p, bytes32 uuid, uint256 rate)
+        external
+        view
+        returns (bool known, bool drawn)
+    {
+        Life memory l = Lives.load(ledger, p, uuid);
+        known = l.isCommitted() && Lives.mixOf(ledger, l) != 0;
+        drawn = known && Lives.isDrawn(ledger, l, rate);
     }
 
     /// @notice See `ITaskMarket.seatOf`.
-    function seatOf(Book storage book, Life memory l, uint256 index) external view returns (uint256 seat) {
-        bytes32 mix = Lives.mixOf(book, l);
+    function seatOf(Ledger storage ledger, Parameters memory p, bytes32 uuid, uint256 index)
+        external
+        view
+        returns (uint256 seat)
+    {
+        Life memory l = Lives.load(ledger, p, uuid);
+        bytes32 mix = Lives.mixOf(ledger, l);
         if (mix == 0 || !l.isCommitted()) revert ITaskMarket.NoSeed(l.seedBlock());
         return Terms.seatOf(mix, l.uuid, index, l.draw.seats);
     }
