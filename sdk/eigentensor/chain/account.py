@@ -52,6 +52,7 @@ class Account(Survey):
 
     @property
     def address(self) -> str:
+        """The account's address, with its checksum."""
         return self.sender.address
 
     def approve(self, spender: str, amount: int, *, once: str | None = None) -> Mined:
@@ -68,9 +69,11 @@ class Account(Survey):
         return self._pay(message, once or uuid.uuid4().hex, of_balance=False)
 
     def withdraw(self, to: str, amount: int, *, once: str | None = None) -> Mined:
+        """Pays `amount` wei of the account's balance in the market out to `to`. Raises Reverted if it has less."""
         return self._send(self.market, "withdraw", self._address(to), amount, once=once)
 
     def ensure_allowance(self, spender: str, amount: int) -> None:
+        """Lets `spender` take `amount` wei of the account's tokens, unless it may already."""
         if self.allowance(self.address, spender) < amount:
             self.approve(spender, amount)
 

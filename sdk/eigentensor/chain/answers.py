@@ -82,6 +82,7 @@ class NodeProvider(HTTPProvider):
         self._url, self._timeout = url, timeout
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """Asks the node, once more where a kept connection has ended."""
         asked = self.encode_rpc_request(method, params)
         try:
             said = self._said(asked)

@@ -60,6 +60,7 @@ def settle(chain: Chain) -> None:
 
 
 def message_of(node: Node, call: Call) -> Message:
+    """The message that makes a call of a plan."""
     contracts = {
         "TaskMarket": node.market,
         "ServiceManager": node.manager,

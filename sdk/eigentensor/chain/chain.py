@@ -55,27 +55,40 @@ class Chain(Staker):
         return sum(economics.escrow(o.max_price, o.verifiers, o.check_fee) for o in own)
 
     def cancel(self, order: Order) -> Mined:
+        """The client takes its open order back; the escrow is in its balance. Raises Reverted unless it is open."""
         return self._send_once(self.market, "cancel", order.as_tuple())
 
     def expire(self, order: Order) -> Mined:
+        """Ends an order that nobody accepted until `accept_by`; the escrow is in its client's balance. By anybody."""
         return self._send_once(self.market, "expire", order.as_tuple())
 
     # ---- Execution ----
 
     def accept(self, operator: str, order: Order, admission: Admission | None = None) -> Mined:
+        """Takes an open order for `operator`, whose signer the account is, at the price of the block that takes it.
+
+        Holds collateral of the operator's balance and locks stake. Raises Reverted if another was faster, the order is
+        over, or balance, stake, caps or others' seats do not suffice.
+        """
         arguments = (self._address(operator), order.as_tuple(), _admission(admission))
         return self._send_once(self.market, "accept", *arguments)
 
     def accept_many(self, operator: str, orders: Sequence[Order], admissions: Sequence[Admission] = ()) -> Mined:
+        """As `accept`, in one transaction; what is not open any more is skipped. One admission for each, or none."""
         proofs = [_admission(a) for a in admissions] or [_admission(None)] * len(orders)
         return self._send_once(
             self.market, "acceptMany", self._address(operator), [o.as_tuple() for o in orders], proofs
         )
 
     def commit(self, operator: str, task: bytes, commitment: bytes) -> Mined:
+        """Commits the executor `operator` to a result, by the hash `commitment`.
+
+        Raises Reverted later than `exec` blocks after the acceptance, and where another executes the task.
+        """
         return self._send_once(self.market, "commit", self._address(operator), task, commitment)
 
     def commit_many(self, operator: str, tasks: Sequence[bytes], commitments: Sequence[bytes]) -> Mined:
+        """As `commit`, in one transaction; tasks past their time, or committed already, are skipped."""
         return self._send_once(self.market, "commitMany", self._address(operator), list(tasks), list(commitments))
 
     # ---- Checks ----
@@ -98,6 +111,7 @@ class Chain(Staker):
         return self._send_once(self.market, "reveal", order.as_tuple(), _opening(opening))
 
     def reveal_many(self, orders: Sequence[Order], openings: Sequence[Opening]) -> Mined:
+        """As `reveal`, in one transaction; what is opened already, or comes too late, is skipped."""
         arguments = ([o.as_tuple() for o in orders], [_opening(o) for o in openings])
         return self._send_once(self.market, "revealMany", *arguments)
 
@@ -133,6 +147,7 @@ class Chain(Staker):
         return self._send_once(self.market, "close", order.as_tuple())
 
     def close_many(self, orders: Sequence[Order]) -> Mined:
+        """As `close`, in one transaction; tasks that cannot be closed yet, or any more, are skipped."""
         return self._send_once(self.market, "closeMany", [o.as_tuple() for o in orders])
 
     def settle(self, order: Order, index: int) -> Mined:

@@ -26,6 +26,7 @@ class Decline:
     offered: str
 
     def digest(self, domain: Domain) -> bytes:
+        """The EIP-712 hash that the operator's signer signs."""
         texts = [keccak(text.encode()) for text in (self.reason, self.needed, self.offered)]
         types = ["address", "bytes32", "bytes32", "bytes32", "bytes32"]
         return domain.hash_struct(_DECLINE_TYPE, types, [self.operator, self.task, *texts])

@@ -23,6 +23,7 @@ class Part(NamedTuple):
     elements: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The part as a JSON object."""
         return self._asdict() | {"elements": list(self.elements) if self.elements else None}
 
 

@@ -19,14 +19,17 @@ class GameView:
 
     @property
     def game_id(self) -> int:
+        """The game's number."""
         return self.opened.game_id
 
     @property
     def task(self) -> bytes:
+        """The task that it is about."""
         return self.opened.task
 
     @property
     def challenger(self) -> str:
+        """Who plays against the executor."""
         return self.opened.challenger
 
     @property

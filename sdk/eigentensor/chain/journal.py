@@ -36,10 +36,12 @@ _MIGRATIONS = (
 
 
 class Status(StrEnum):
+    """Where an intent stands. What is LOST or REVERTED can be sent anew under its key."""
+
     PENDING = "pending"
     MINED = "mined"
     REVERTED = "reverted"
-    LOST = "lost"  # its nonce was used by another transaction
+    LOST = "lost"  # another transaction took its nonce, or no node took it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Journal:
             self._database.rows(f"PRAGMA user_version = {len(_MIGRATIONS)}")
 
     def close(self) -> None:
+        """Closes the file."""
         self._database.close()
 
     @contextmanager
@@ -104,6 +107,7 @@ class Journal:
                     fcntl.flock(turns, fcntl.LOCK_UN)  # also for who was forked meanwhile
 
     def get(self, key: str) -> Intent | None:
+        """The intent under a key; None if none was begun."""
         with self._database.lock:
             found = self._database.rows("SELECT name, nonce, status, takes FROM intents WHERE key = ?", key)
             attempts = self._database.rows(
@@ -131,8 +135,10 @@ class Journal:
             self._database.rows("REPLACE INTO intents VALUES (?, ?, ?, ?, ?)", *values)
 
     def attempt(self, key: str, hash_: bytes, raw: bytes, fee: int, tip: int) -> None:
+        """Records a signed transaction of an intent, before it is sent."""
         values = (key, hash_, raw, fee, tip, time.time())
         self._database.rows("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def mark(self, key: str, status: Status) -> None:
+        """Records where an intent stands."""
         self._database.rows("UPDATE intents SET status = ? WHERE key = ?", status.value, key)

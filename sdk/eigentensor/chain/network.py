@@ -42,6 +42,7 @@ class Deployment:
 
     @property
     def domain(self) -> Domain:
+        """What orders for this market are signed under (EIP-712)."""
         return Domain(self.chain_id, self.task_market)
 
     @classmethod
@@ -72,6 +73,7 @@ class Deployment:
             raise ConfigError(f"this is not a deployment: {error!r}") from None
 
     def to_json(self) -> dict[str, Any]:
+        """The deployment's JSON, as it was read."""
         value: dict[str, Any] = json.loads(self.json)
         return value
 
@@ -115,6 +117,7 @@ class Network:
 
     @property
     def is_local(self) -> bool:
+        """Whether the chain is one on which keys that everybody knows may be used."""
         return self.deployment.chain_id in LOCAL_CHAINS
 
 
@@ -123,6 +126,7 @@ LOCAL_CHAINS = frozenset({31337, 1337})
 
 
 def network_path(name: str) -> Path:
+    """Where this user's network of that name lies."""
     return state_folder() / "networks" / f"{name}.json"
 
 

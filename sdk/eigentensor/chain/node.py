@@ -22,6 +22,8 @@ _LATE = 64  # blocks that say how fast they come
 
 @dataclass(frozen=True, slots=True)
 class Head:
+    """A block, by number and hash."""
+
     number: int
     hash: bytes
 
@@ -75,6 +77,7 @@ class Node:
         return self._head("earliest").hash
 
     def block_number(self) -> int:
+        """The newest block's number."""
         with talking_to(self.network.rpc_url):
             return self.web3.eth.block_number
 
@@ -125,6 +128,7 @@ class Node:
                 return 0
 
     def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
+        """How many transactions of an account are in the chain up to a block: its next nonce there."""
         with talking_to(self.network.rpc_url):
             return self.web3.eth.get_transaction_count(self._address(account), block)
 

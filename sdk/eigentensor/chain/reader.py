@@ -19,6 +19,7 @@ class Reader(Games):
         return Parameters(*self._call(self.market, "parameters"))
 
     def task_at(self, task: bytes) -> Task:
+        """What the chain remembers of a task; State.NONE if it was never posted."""
         executor, state, accepted_at, since, exec_, claim, *checks = self._call(self.market, "taskAt", task)
         with talking_to(self.network.rpc_url):
             return Task(executor, State(state), accepted_at, since, exec_, bytes(claim), *checks)
@@ -32,6 +33,7 @@ class Reader(Games):
         return bytes(self._call(self.market, "outputsRootOf", task))
 
     def balance_of(self, account: str) -> Balance:
+        """What an account has in the market: wei of the token, free and held. Both zero for strangers."""
         return Balance(*self._call(self.market, "accountOf", self._address(account)))
 
     # ---- Checks ----
@@ -55,6 +57,7 @@ class Reader(Games):
         return self.seat_at(int(self._call(self.market, "seatOf", task, index)))
 
     def answer_of(self, task: bytes, index: int) -> Answer:
+        """The answer at an index; Stage.NONE if there is none."""
         operator, stage, claim = self._call(self.market, "answerOf", task, index)
         with talking_to(self.network.rpc_url):
             return Answer(str(operator), Stage(stage), bytes(claim))
@@ -81,6 +84,7 @@ class Reader(Games):
         return int(self._call(self.disputes, "openGames", task))
 
     def conviction_of(self, task: bytes) -> Conviction:
+        """Why a task is Convicted; Cause.NONE for others."""
         winner, cause, _, slashed, crowded = self._call(self.market, "convictionOf", task)
         with talking_to(self.network.rpc_url):
             return Conviction(Cause(cause), str(winner), bool(slashed), bool(crowded))
@@ -88,9 +92,11 @@ class Reader(Games):
     # ---- Tokens, operators ----
 
     def tokens_of(self, account: str) -> int:
+        """Wei of the token that an account owns outside of the market."""
         return int(self._call(self.token, "balanceOf", self._address(account)))
 
     def allowance(self, owner: str, spender: str) -> int:
+        """Wei of the owner's tokens that `spender` may take."""
         return int(self._call(self.token, "allowance", self._address(owner), self._address(spender)))
 
     def is_operator(self, account: str) -> bool:
@@ -111,6 +117,7 @@ class Reader(Games):
         return int(self._call(self.manager, "seatCount"))
 
     def seat_at(self, place: int) -> Seat:
+        """The seat at a place of the list. Raises Reverted beyond its end."""
         operator, since = self._call(self.manager, "seatAt", place)
         return Seat(str(operator), int(since))
 

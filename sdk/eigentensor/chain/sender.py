@@ -87,6 +87,7 @@ class Sender:
 
     @property
     def address(self) -> str:
+        """The account's address, with its checksum."""
         return str(self._account.address)
 
     def send(self, message: Message, key: str | None = None) -> Mined:
