@@ -16,7 +16,6 @@ from eigentensor.capture.assignments import last_stored, stores, written
 from eigentensor.capture.compositions import Compositions
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import BINARY, DTYPES, ON_BOOL, REDUCE, UNARY, Conversion, dtype_of, refuse_unsupported
-from eigentensor.capture.deferred import Contents, deferred
 from eigentensor.capture.function import called, inputs_of, placeholder, tensors_of
 from eigentensor.capture.graph import static_shape
 from eigentensor.capture.moves import MOVES, moved, varies
@@ -68,7 +67,7 @@ def _raised(
     bounds: Mapping[str, Variable],
 ) -> Graph:
     contents = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
-    with adapter.recording() as recording, deferred() as realized, located(adapter.defined_at(function)):
+    with adapter.recording() as recording, adapter.deferred() as realized, located(adapter.defined_at(function)):
         given = {name: placeholder(name, e) for name, e in inputs.items()}
         for name in contents:
             recording.stand_in(tensors[name], placeholder(name, tensors[name]))
@@ -113,7 +112,7 @@ class _Raising:
     def __init__(
         self,
         leaves: dict[Any, Node],
-        realized: Contents,
+        realized: adapter.Contents,
         variables: Mapping[str, Variable],
         origins: Mapping[Any, Any],
     ) -> None:

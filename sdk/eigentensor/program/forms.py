@@ -34,6 +34,8 @@ class Form(NamedTuple, Generic[A]):
 
     def plus(self, other: "Form[A]", factor: int = 1) -> "Form[A]":
         """self + factor·other"""
+        if not other.terms:
+            return Form(self.constant + factor * other.constant, self.terms)
         terms = dict(self.terms)
         for atom, coefficient in other.terms:
             terms[atom] = terms.get(atom, 0) + factor * coefficient

@@ -10,8 +10,7 @@ from tinygrad import Context, Tensor
 from eigentensor.capture import adapter
 from eigentensor.capture.function import capture
 from eigentensor.capture.names import names_for
-from eigentensor.capture.onnx.file import Malformed, read_graph
-from eigentensor.capture.onnx.inputs import Shape, fixed
+from eigentensor.capture.onnx.file import Malformed, Shape, fixed, read_graph
 from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 

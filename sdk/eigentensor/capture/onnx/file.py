@@ -5,7 +5,7 @@ types without arithmetic here are kept by the type's name: a model is refused fo
 that it mentions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -283,3 +283,50 @@ def _packed(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
 def _numbers(fields: Fields, number: int, dtype: str) -> NDArray[Any]:
     """Floats, whether each is a field of its own or many are packed into one."""
     return np.frombuffer(b"".join(_bytes(value) for value in fields.get(number, ())), dtype)
+
+
+# The shapes of a model's inputs: what the model leaves open is said by whoever imports it.
+
+Shape = tuple[int, ...]
+
+
+def fixed(declared: Mapping[str, Declared], shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shape that the model declares of each input, completed by `shapes`. Raises CaptureError."""
+    if unknown := sorted(shapes.keys() - declared.keys()):
+        there = ", ".join(declared) or "none"
+        raise CaptureError(f"the model has no input {unknown[0]!r}", fix=f"its inputs are: {there}")
+    found = {name: _fixed(name, said, shapes.get(name)) for name, said in declared.items()}
+    numbers: dict[str, int] = {}
+    for name, said in declared.items():
+        for symbol, extent in zip(said.shape or (), found[name], strict=False):
+            if isinstance(symbol, str) and numbers.setdefault(symbol, extent) != extent:
+                what = f"the shape of {name!r} has {extent} for {symbol!r}, another input's {numbers[symbol]}"
+                raise CaptureError(what, fix="give one number for each symbol")
+    return found
+
+
+def _fixed(name: str, declared: Declared, shape: Shape | None) -> Shape:
+    if not declared.element:
+        raise CaptureError(f"the input {name!r} is not a tensor", fix="export the model with tensors as inputs")
+    wanted = declared.shape
+    if shape is None:
+        if wanted is None or not all(isinstance(extent, int) for extent in wanted):
+            ones = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in wanted or (1,))
+            raise CaptureError(
+                f"the input {name!r} has the open shape {_shown(wanted)}",
+                fix=f"say which, as in --shape {name}={ones}; `run` takes that of the input that is given",
+            )
+        shape = tuple(extent for extent in wanted if isinstance(extent, int))
+    elif wanted is None:
+        wanted = (None,) * len(shape)
+    fits = all(not isinstance(number, int) or number == e for number, e in zip(wanted, shape, strict=False))
+    if not fits or len(wanted) != len(shape) or any(extent < 0 for extent in shape):
+        what = f"the input {name!r} has the shape {_shown(wanted)}, not {_shown(shape)}"
+        raise CaptureError(what, fix="give a shape that fits")
+    return shape
+
+
+def _shown(shape: tuple[Any, ...] | None) -> str:
+    if shape is None:
+        return "(…)"
+    return f"({', '.join('?' if extent is None else str(extent) for extent in shape)})"
