@@ -1,6 +1,6 @@
 """Expressions: the graph that becomes a body. Front ends build and rewrite it; `to_body` gives its canonical form."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce as fold
 from itertools import count
@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from eigentensor.numerics.operations import identity
+from eigentensor.program.bounds import prove
 from eigentensor.program.model import Body, Bounds, Instruction, Parameter, ReduceRange
 from eigentensor.program.ops import COMPARISONS, NO_GUARD, REDUCTIONS, DType, Op
+from eigentensor.program.structure import operands
 
 
 class Axis(NamedTuple):
@@ -238,3 +240,29 @@ def _separate(value: Node) -> Node:
         return node(n.op, n.dtype, *n.src[: len(axes)], *terms, arg=axes)
 
     return rewrite(value, own)
+
+
+def nodes_of(lowered: Lowered, counters: Mapping[int, Node] | None = None) -> list[Node]:
+    """A node for each instruction of a valid body: the inverse of `to_body`. `counters` stand for ranges, by number."""
+    body, outputs = lowered.body, len(lowered.body.output_ranges)
+    most = (*body.output_ranges, *(largest for _, largest in prove(body).extents))
+    axes = [Axis(n, extent, n >= outputs) for n, extent in enumerate(most)]
+    found: list[Node] = []
+    for i in body.instructions:
+        arg: Hashable = None
+        if i.op is Op.CONST:
+            found.append(const(i.dtype, i.immediate if i.dtype.is_float else i.integer))
+            continue
+        if i.op is Op.RANGE and counters and i.a in counters:
+            found.append(counters[i.a])
+            continue
+        if i.op is Op.RANGE:
+            arg = axes[i.a]
+        elif i.op is Op.VAR:
+            arg = lowered.variables[i.a]
+        elif i.op is Op.LOAD:
+            arg = lowered.arrays[i.a - 1]
+        elif i.op in REDUCTIONS:
+            arg = tuple(axes[outputs + n] for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c)
+        found.append(node(i.op, i.dtype, *(found[v] for v in operands(body, i)), arg=arg))
+    return found

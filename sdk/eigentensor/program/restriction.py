@@ -18,11 +18,12 @@ from eigentensor.program.expression import (
     counter,
     factors,
     node,
+    nodes_of,
     to_body,
 )
 from eigentensor.program.model import Body, Bounds, Buffer, Call, Kind, Program, Result, Role, Variable
-from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
-from eigentensor.program.structure import below, extents_of, reductions
+from eigentensor.program.ops import DType, Op
+from eigentensor.program.structure import below, reductions
 
 STEPS = "steps"
 
@@ -114,31 +115,10 @@ class _Loop:
 
 
 def _nodes(body: Body, counters: Mapping[int, Node]) -> list[Node]:
-    """A node for each instruction of a body, with what its ranges count given; where it is not, as they stand."""
-    found: list[Node] = []
-    outputs, extents = len(body.output_ranges), prove(body).extents
-
-    def axis(number: int) -> Axis:
-        return Axis(number, extents[number - outputs][1], is_reduce=True)
-
-    for i in body.instructions:
-        if i.op is Op.RANGE:
-            made = counters[i.a] if i.a in counters else node(i.op, i.dtype, arg=axis(i.a))
-        elif i.op is Op.CONST:
-            made = node(i.op, i.dtype, arg=i.immediate)
-        elif i.op is Op.VAR:
-            made = node(i.op, i.dtype, arg=Named(f"{i.a}", body.variables[i.a]))
-        elif i.op is Op.LOAD:
-            src = [found[v] for v in (i.b, i.c) if v != NO_GUARD]
-            made = node(i.op, i.dtype, *src, arg=Array(i.a, *body.parameters[i.a]))
-        elif i.op in REDUCTIONS:
-            axes = tuple(axis(outputs + n) for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c)
-            src = [found[v] for v in (*extents_of(body, i.c), *i.values)]
-            made = node(i.op, i.dtype, *src, arg=axes)
-        else:
-            made = node(i.op, i.dtype, *(found[v] for v in i.values))
-        found.append(made)
-    return found
+    """A node for each instruction of a body, whose parameters and variables are named by their numbers."""
+    arrays = tuple(Array(n, *parameter) for n, parameter in enumerate(body.parameters) if n)
+    variables = tuple(Named(f"{n}", bounds) for n, bounds in enumerate(body.variables))
+    return nodes_of(Lowered(body, arrays, variables), counters)
 
 
 def _alone(lowered: Lowered, copies: int | None = None) -> Restricted:

@@ -11,7 +11,6 @@ from eigentensor import reference
 from eigentensor.errors import RuleError
 from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import bind
-from eigentensor.program.bounds import prove
 from eigentensor.program.expression import (
     Array,
     Axis,
@@ -22,15 +21,14 @@ from eigentensor.program.expression import (
     counter,
     factors,
     load,
-    node,
+    nodes_of,
     reduction,
     rewrite,
     to_body,
     walk,
 )
-from eigentensor.program.model import Buffer, Instruction, Kind, Program, Role
-from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
-from eigentensor.program.structure import extents_of
+from eigentensor.program.model import Buffer, Kind, Program, Role
+from eigentensor.program.ops import REDUCTIONS, DType, Op
 from eigentensor.testing.programs import Example
 
 Fails = Callable[[Example], bool]
@@ -225,29 +223,8 @@ def _cut(value: Node, change: dict[Axis, Axis]) -> Node:
 
 def expression_of(lowered: Lowered) -> tuple[Node, tuple[Axis, ...]]:
     """The expression and the output axes of which a body was made: the inverse of `to_body`."""
-    body, outputs = lowered.body, len(lowered.body.output_ranges)
-    most = [*body.output_ranges, *(largest for _, largest in prove(body).extents)]
-    axes = [Axis(n, extent, n >= outputs) for n, extent in enumerate(most)]
-    values: list[Node] = []
-    for i in body.instructions:
-        values.append(_node(lowered, i, values, axes))
-    return values[-1], tuple(axes[:outputs])
-
-
-def _node(lowered: Lowered, i: Instruction, values: Sequence[Node], axes: Sequence[Axis]) -> Node:
-    body, operands = lowered.body, [values[v] for v in i.values]
-    if i.op is Op.CONST:
-        return const(i.dtype, i.immediate if i.dtype.is_float else i.integer)
-    if i.op is Op.RANGE:
-        return node(i.op, i.dtype, arg=axes[i.a])
-    if i.op is Op.VAR:
-        return node(i.op, i.dtype, arg=lowered.variables[i.a])
-    if i.op is Op.LOAD:
-        return load(lowered.arrays[i.a - 1], operands[0], None if i.c == NO_GUARD else operands[1])
-    if i.op in REDUCTIONS:
-        own = [axes[len(body.output_ranges) + n] for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c]
-        return node(i.op, i.dtype, *(values[x] for x in extents_of(body, i.c)), *operands, arg=tuple(own))
-    return node(i.op, i.dtype, *operands)
+    axes = tuple(Axis(n, extent) for n, extent in enumerate(lowered.body.output_ranges))
+    return nodes_of(lowered)[-1], axes
 
 
 # Values
