@@ -24,7 +24,7 @@ from eigentensor.chain import (
 )
 from eigentensor.chain import Cause as Cause
 from eigentensor.dispute import Phase, Position, Reason
-from eigentensor_aggregator.tasks import TaskView, fold
+from eigentensor.task import Life, fold
 
 PARAMETERS = economics.Parameters(
     max_exec=60, lag=2, grid=1, record=50, check=10, reveal=10, challenge=10, clock=60, margin=50,
@@ -106,7 +106,7 @@ def convicted(block: int = 40, cause: Cause = Cause.VERDICT, winner: str = CHALL
 REVEALED_TASK: list[TaskEvent] = [posted(), accepted(), committed(), revealed()]
 
 
-def told(*events: TaskEvent, mix: bytes | None = None) -> TaskView:
-    view = fold(events, mix)
-    assert view is not None
-    return view
+def told(*events: TaskEvent, mix: bytes | None = None) -> Life:
+    life = fold(events, PARAMETERS)
+    assert life is not None
+    return replace(life, mix=mix)

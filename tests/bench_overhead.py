@@ -16,9 +16,9 @@ import models
 from eigentensor import merkle, sample
 from eigentensor.bound import Bound
 from eigentensor.chain import commitment
-from eigentensor.chain.order import Domain
 from eigentensor.program import Program, Results
 from eigentensor.runtime import CompiledGraph
+from eigentensor.task.order import Domain
 from eigentensor.tracing import retrace
 from models import Model
 

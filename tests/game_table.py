@@ -32,12 +32,12 @@ from eigentensor.chain import (
     commitment,
     order_uuid,
 )
-from eigentensor.chain.events import Event
 from eigentensor.chain.logs import decode_log
 from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Position, Published, Side, apply, deadline_of
 from eigentensor.economics import WAD
 from eigentensor.errors import IllegalMove, WitnessError
 from eigentensor.program import Role
+from eigentensor.task.events import Event
 from eigentensor.testing.localnet import Anvil
 from eigentensor.testing.programs import Example
 from eigentensor.tracing import Claim, Execution, claim_of

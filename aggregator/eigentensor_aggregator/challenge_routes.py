@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from eigentensor.chain import transcript
 from eigentensor.schemas.games import Challenge, Challenges
 from eigentensor.web.documents import refused, told
-from eigentensor_aggregator import answers, games
+from eigentensor_aggregator import games, operators
 from eigentensor_aggregator.parts import Cursor, Limit, Parts
 from eigentensor_aggregator.problems import ChallengeNotFound
 from eigentensor_aggregator.task_routes import task_name
@@ -33,8 +33,8 @@ def router(parts: Parts) -> APIRouter:
         block, _, index = (cursor or "").partition("-")
         rows = parts.queries.games(
             task=None if task is None else task_name(task),
-            executor=answers.checksum(executor),
-            challenger=answers.checksum(challenger),
+            executor=operators.checksum(executor),
+            challenger=operators.checksum(challenger),
             state=state,
             before=(int(block), int(index)) if cursor else None,
             limit=limit,
@@ -51,11 +51,11 @@ def router(parts: Parts) -> APIRouter:
     @routes.get("/{number}", responses=told(Challenge, "The game") | refused(404))
     def read_challenge(number: Number) -> JSONResponse:
         """A whole game: who against whom, on what, every move with what it published, clocks, outcome, payouts."""
-        view = parts.queries.task_of_game(number)
-        if view is None:
+        life = parts.queries.task_of_game(number)
+        if life is None:
             raise ChallengeNotFound(f"no game {number} in this market", fix="It may not be in a block yet.")
-        state, block = view.state_of(view.games[number]), parts.daemon.block
-        happened = parts.store.moves(view.task.hex())
+        state, block = life.state_of(life.games[number]), parts.daemon.block
+        happened = parts.store.moves(life.uuid.hex())
         return JSONResponse(transcript(number, happened, state=state, block=block, parameters=parameters))
 
     return routes

@@ -2,16 +2,18 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
 from eigentensor.chain import Chain, Mined, Reader
 from eigentensor.errors import ChainError, NotMined, Reverted
+from eigentensor.task import due
+from eigentensor.task.due import Action, Key, Verb, position_of
 from eigentensor_aggregator.events import MOVES, Sent
-from eigentensor_aggregator.machine import Action, Key, Pause, Verb, due, position_of, rested
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Store
@@ -24,6 +26,22 @@ PAUSE = 256
 #: Blocks between two looks for seats that no stake covers.
 PRUNE = 64
 _log = structlog.get_logger(__name__)
+
+
+class Pause(NamedTuple):
+    """A message that was refused rests before block `until`; the next time for `blocks`."""
+
+    until: int = 0
+    blocks: int = 0
+
+
+def rested(actions: Iterable[Action], pauses: Mapping[Key, Pause], block: int) -> Iterator[Action]:
+    """The messages without the tasks that rest: those hold up no others."""
+    for action in actions:
+        ready = zip(action.keys, action.lives, strict=True)
+        lives = tuple(life for key, life in ready if pauses.get(key, Pause()).until <= block)
+        if lives:
+            yield replace(action, lives=lives)
 
 
 class Daemon:
@@ -86,7 +104,7 @@ class Daemon:
             if self._chain is None:
                 return
             self._warn(self._chain.sender.fees.capped)
-            late = due(self._store.late(self.block), self._reader.deployment.parameters, self.block)
+            late = due.actions(self._store.late(self.block), self.block)
             actions = [action for action in late if self._concerns(action)]
             keys = {key for action in actions for key in action.keys}
             self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
@@ -150,16 +168,16 @@ class Daemon:
         return Sent(str(receipt["from"]), receipt["gasUsed"])
 
     def _send(self, chain: Chain, action: Action) -> None:
-        said = {"verb": action.verb, "tasks": [view.task.hex() for view in action.tasks], "number": action.number}
+        said = {"verb": action.verb, "tasks": [life.uuid.hex() for life in action.lives], "number": action.number}
         if action.verb is Verb.PAY and (first := chain.payable_from(action.number)) > self.block + 1:
             self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
             return
         try:
             receipt = _message(chain, action)
         except Reverted as error:
-            if len(action.tasks) > 1:  # one of them holds up the others
-                for view in action.tasks:
-                    self._send(chain, Action(action.verb, (view,)))
+            if len(action.lives) > 1:  # one of them holds up the others
+                for life in action.lives:
+                    self._send(chain, Action(action.verb, (life,)))
                 return
             # Somebody else was faster, or it is not time yet.
             self._rest(action.keys[0])
@@ -203,23 +221,23 @@ class Daemon:
 
 
 def _message(chain: Chain, action: Action) -> Mined:
-    view, number = action.tasks[0], action.number
+    life, number = action.lives[0], action.number
     match action.verb:
         case Verb.SEED:
             return chain.seed(number)
         case Verb.EXPIRE:
-            return chain.expire(view.order)
-        case Verb.CLOSE if len(action.tasks) > 1:
-            return chain.close_many([task.order for task in action.tasks])
+            return chain.expire(life.order)
+        case Verb.CLOSE if len(action.lives) > 1:
+            return chain.close_many([task.order for task in action.lives])
         case Verb.CLOSE:
-            return chain.close(view.order)
+            return chain.close(life.order)
         case Verb.TIMEOUT:
-            return chain.timeout(number, position_of(view, number))
+            return chain.timeout(number, position_of(life, number))
         case Verb.SETTLE:
-            return chain.settle(view.order, number)
+            return chain.settle(life.order, number)
         case Verb.REFUND:
-            return chain.refund(view.order, number)
+            return chain.refund(life.order, number)
         case Verb.SLASH:
-            return chain.slash(view.order)
+            return chain.slash(life.order)
         case Verb.PAY:
             return chain.pay_bounty(number)

@@ -18,7 +18,7 @@ from eigentensor.chain import (
     SignerSet,
     TaskEvent,
 )
-from eigentensor.chain.events import KINDS
+from eigentensor.task.events import KINDS
 from eigentensor_aggregator.tables import EventRow
 
 #: Events of transactions of which it is remembered who sent them, and for how much gas.

@@ -3,19 +3,10 @@
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
-from typing import NamedTuple
 
-from eigentensor.chain import TaskEvent
-from eigentensor_aggregator.tasks import TaskView
+from eigentensor.task import Life
 
 MOST = 1024  #: tasks; those that were asked for last
-
-
-class Told(NamedTuple):
-    """A task, None as long as its order is not known, and everything that happened to it, in order."""
-
-    view: TaskView | None
-    happened: tuple[TaskEvent, ...]
 
 
 class Known:
@@ -24,23 +15,23 @@ class Known:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._tasks: OrderedDict[str, Told] = OrderedDict()
+        self._tasks: OrderedDict[str, Life] = OrderedDict()
         self._lock = Lock()
         self.version = 0
 
-    def of(self, tasks: Iterable[str]) -> dict[str, Told]:
+    def of(self, tasks: Iterable[str]) -> dict[str, Life]:
         """Those that are known."""
         with self._lock:
-            found = {task: told for task in tasks if (told := self._tasks.get(task)) is not None}
+            found = {task: life for task in tasks if (life := self._tasks.get(task)) is not None}
             for task in found:
                 self._tasks.move_to_end(task)
         return found
 
-    def keep(self, told: Mapping[str, Told], version: int) -> None:
+    def keep(self, lives: Mapping[str, Life], version: int) -> None:
         with self._lock:
             if version != self.version:
                 return
-            self._tasks.update(told)
+            self._tasks.update(lives)
             while len(self._tasks) > self._most:
                 self._tasks.popitem(last=False)
 

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from eigentensor.chain import State
-from eigentensor_aggregator.machine import Verb
+from eigentensor.task.due import Verb
 from eigentensor_aggregator.watch.machine import Act, Verdict
 
 OUTCOMES = ("mined", "refused", "failed")

@@ -7,9 +7,9 @@ from sqlalchemy import func
 from sqlmodel import col, or_, select
 
 from eigentensor.chain import State
+from eigentensor.task import Life
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, TaskRow
-from eigentensor_aggregator.tasks import TaskView
 
 RECENT = 16  #: tasks of an operator that tell for what it works, and how fast
 _NEWEST = select(TaskRow.task).order_by(col(TaskRow.posted_block).desc(), col(TaskRow.posted_index).desc())
@@ -20,7 +20,7 @@ class OperatorView(NamedTuple):
 
     row: OperatorRow
     executed: Mapping[str, int]
-    accepted: Sequence[TaskView]
+    accepted: Sequence[Life]
 
 
 class Queries:
@@ -38,7 +38,7 @@ class Queries:
         executor: str | None = None,
         before: tuple[int, int] | None = None,
         limit: int = 50,
-    ) -> list[TaskView]:
+    ) -> list[Life]:
         """Tasks newest first; `before` is the place of the last one of the page before."""
         block, index = col(TaskRow.posted_block), col(TaskRow.posted_index)
         query = _NEWEST
@@ -48,7 +48,7 @@ class Queries:
         if before is not None:
             query = query.where(or_(block < before[0], (block == before[0]) & (index < before[1])))
         with self._store.session() as session:
-            return self._store.views(session, session.exec(query.limit(limit)).all())
+            return self._store.lives(session, session.exec(query.limit(limit)).all())
 
     def games(
         self,
@@ -77,10 +77,10 @@ class Queries:
         with self._store.session() as session:
             return list(session.exec(query.limit(limit)).all())
 
-    def task_of_game(self, game: int) -> TaskView | None:
+    def task_of_game(self, game: int) -> Life | None:
         with self._store.session() as session:
             row = session.get(GameRow, game)
-            return self._store.views(session, [row.task])[0] if row else None
+            return self._store.lives(session, [row.task])[0] if row else None
 
     def operators(self) -> list[OperatorView]:
         """Every operator that ever joined, by address; in memory until something happens."""

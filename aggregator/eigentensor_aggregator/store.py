@@ -20,13 +20,12 @@ from eigentensor.chain import (
     TaskEvent,
 )
 from eigentensor.errors import ConfigError
+from eigentensor.task import Life, due, fold
 from eigentensor_aggregator import events
 from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.events import Sent
-from eigentensor_aggregator.known import Known, Told
-from eigentensor_aggregator.machine import awake, seed_block
+from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.tables import Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
-from eigentensor_aggregator.tasks import TaskView, fold
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
@@ -122,76 +121,69 @@ class Store:
             _fold_operator(session, operator)
         # All at once and first: after a reorganisation a game's number may be that of another task's game.
         session.exec(delete(GameRow).where(col(GameRow.task).in_(tasks)))
-        for task, (view, _) in sorted(self._read(session, tasks).items()):
-            if view is None:
+        for task, life in sorted(self._read(session, tasks).items()):
+            if life is None:
                 session.exec(delete(TaskRow).where(col(TaskRow.task) == task))
                 continue
-            session.merge(self._task_row(view))
-            session.add_all(_game_rows(view))
+            session.merge(self._task_row(life))
+            session.add_all(_game_rows(life))
             session.flush()
         return tasks | operators
 
-    def _task_row(self, view: TaskView) -> TaskRow:
-        wake, sleep = awake(view, self.parameters) or (None, None)
+    def _task_row(self, life: Life) -> TaskRow:
+        assert life.posted is not None
+        wake, sleep = due.awake(life) or (None, None)
         return TaskRow(
-            task=view.task.hex(),
-            state=view.state.name.lower(),
-            client=view.order.client,
-            executor=view.executor,
-            posted_block=view.posted.block,
-            posted_index=view.posted.index,
-            outputs_root=view.outputs_root.hex() if view.outputs_root else None,
-            seed_block=None if view.committed_at is None else seed_block(view, self.parameters),
+            task=life.uuid.hex(),
+            state=life.state.name.lower(),
+            client=life.order.client,
+            executor=life.executor,
+            posted_block=life.posted.block,
+            posted_index=life.posted.index,
+            outputs_root=life.outputs_root.hex() if life.outputs_root else None,
+            seed_block=None if life.committed_at is None else life.seed_block,
             wake=wake,
             sleep=sleep,
         )
 
     # ---- Tasks ----
 
-    def task(self, task: str) -> TaskView | None:
-        return self.told(task)[0]
-
-    def told(self, task: str) -> Told:
-        """A task, and everything that happened to it, in order."""
+    def task(self, task: str) -> Life | None:
+        """A task; None as long as its order is not known."""
         with self.session() as session:
-            return self._told(session, [task])[task]
+            return self._lives(session, [task])[task]
 
-    def late(self, block: int, limit: int = 256) -> list[TaskView]:
+    def late(self, block: int, limit: int = 256) -> list[Life]:
         """Tasks about which the next block after `block` may take a message, those that wait longest first."""
         query = select(TaskRow.task).where(col(TaskRow.wake) <= block + 1, col(TaskRow.sleep) > block)
         with self.session() as session:
-            return self.views(session, session.exec(query.order_by(col(TaskRow.wake)).limit(limit)).all())
+            return self.lives(session, session.exec(query.order_by(col(TaskRow.wake)).limit(limit)).all())
 
-    def views(self, session: Session, tasks: Sequence[str]) -> list[TaskView]:
+    def lives(self, session: Session, tasks: Sequence[str]) -> list[Life]:
         """The tasks in the order of their names here."""
-        told = self._told(session, tasks)
-        return [view for task in tasks if (view := told[task].view) is not None]
+        found = self._lives(session, tasks)
+        return [life for task in tasks if (life := found[task]) is not None]
 
-    def _told(self, session: Session, tasks: Sequence[str]) -> dict[str, Told]:
+    def _lives(self, session: Session, tasks: Sequence[str]) -> Mapping[str, Life | None]:
         known = self._known.of(tasks)
-        if unknown := set(tasks) - known.keys():
-            read = self._read(session, unknown)
-            self._known.keep({task: told for task, told in read.items() if told.view}, session.info[_VERSION])
-            known |= read
-        return known
+        if not (unknown := set(tasks) - known.keys()):
+            return known
+        read = self._read(session, unknown)
+        self._known.keep({task: life for task, life in read.items() if life is not None}, session.info[_VERSION])
+        return {**known, **read}
 
-    def _read(self, session: Session, tasks: Collection[str]) -> dict[str, Told]:
+    def _read(self, session: Session, tasks: Collection[str]) -> dict[str, Life | None]:
         """Folds them from their events and the seeds of their blocks."""
         happened: dict[str, list[TaskEvent]] = {task: [] for task in tasks}
         for one, _ in events.read(session, tasks):
             if isinstance(one, TaskEvent):
                 happened[one.task.hex()].append(one)
-        views = {task: fold(those) for task, those in happened.items()}
-        blocks = {
-            task: seed_block(view, self.parameters)
-            for task, view in views.items()
-            if view is not None and view.committed_at is not None
-        }
-        seeded = [event for event, _ in events.read(session, set(map(str, blocks.values())))]
-        mixes = {event.seed_block: event.mix for event in seeded if isinstance(event, Seeded)}
-        for task, block in blocks.items():
-            views[task] = fold(happened[task], mixes.get(block))
-        return {task: Told(views[task], tuple(those)) for task, those in happened.items()}
+        lives = {task: fold(those, self.parameters) for task, those in happened.items()}
+        committed = {t: life for t, life in lives.items() if life is not None and life.committed_at is not None}
+        blocks = {str(life.seed_block) for life in committed.values()}
+        seeded = {e.seed_block: e for e, _ in events.read(session, blocks) if isinstance(e, Seeded)}
+        recorded = {t: life.step(seeded[life.seed_block]) for t, life in committed.items() if life.seed_block in seeded}
+        return lives | recorded
 
     def _claim(self, market: str, url: str) -> None:
         with self.session() as session:
@@ -222,16 +214,16 @@ def _fold_operator(session: Session, operator: str) -> None:
         session.exec(delete(OperatorRow).where(col(OperatorRow.operator) == operator))
 
 
-def _game_rows(view: TaskView) -> list[GameRow]:
+def _game_rows(life: Life) -> list[GameRow]:
     return [
         GameRow(
             game=game.number,
-            task=view.task.hex(),
-            executor=view.executor,
+            task=life.uuid.hex(),
+            executor=life.executor,
             challenger=game.challenger,
-            state=view.state_of(game),
+            state=life.state_of(game),
             opened_block=game.opened.block,
             opened_index=game.opened.index,
         )
-        for game in view.games.values()
+        for game in life.games.values()
     ]

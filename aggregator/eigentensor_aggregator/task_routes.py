@@ -11,8 +11,9 @@ from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, 
 from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Operators
 from eigentensor.store import parse_name
+from eigentensor.task import Life, view
 from eigentensor.web.documents import refused, told
-from eigentensor_aggregator import answers
+from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedOrder, takes
 from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts
 from eigentensor_aggregator.problems import NotAllowed
@@ -21,8 +22,13 @@ from eigentensor_aggregator.tables import DeclineRow
 
 def router(parts: Parts) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["tasks"])
-    parameters = parts.network.deployment.parameters
     domain = parts.network.deployment.domain
+
+    def known(task: str) -> Life:
+        life = parts.store.task(task_name(task))
+        if life is None:
+            raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
+        return life
 
     @routes.get("/tasks", responses=told(schemas.Tasks, "A page of tasks"))
     def list_tasks(
@@ -34,41 +40,33 @@ def router(parts: Parts) -> APIRouter:
     ) -> JSONResponse:
         """Tasks, newest first. `next` is the cursor of the next page, null at the end."""
         block, _, index = (cursor or "").partition("-")
-        views = parts.queries.tasks(
+        lives = parts.queries.tasks(
             state=state,
-            client=answers.checksum(client),
-            executor=answers.checksum(executor),
+            client=operators.checksum(client),
+            executor=operators.checksum(executor),
             before=(int(block), int(index)) if cursor else None,
             limit=limit,
         )
-        more = f"{views[-1].posted.block}-{views[-1].posted.index}" if len(views) == limit else None
-        tasks = [answers.task(view, parameters, parts.daemon.block) for view in views]
+        last = lives[-1].posted if len(lives) == limit else None
+        tasks = [view.task(life, parts.daemon.block) for life in lives]
         page: schemas.Tasks = {
             "schema": "eigentensor.tasks/1",
             "block": parts.daemon.block,
             "tasks": tasks,
-            "next": more,
+            "next": None if last is None else f"{last.block}-{last.index}",
         }
         return JSONResponse(page)
 
     @routes.get("/tasks/{task}", responses=told(schemas.Task, "The task") | refused(404))
     def read_task(task: Name) -> JSONResponse:
         """A task with its order and everything that happened to it."""
-        view, happened = parts.store.told(task_name(task))
-        if view is None:
-            raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
-        said = answers.task(view, parameters, parts.daemon.block)
-        return JSONResponse({**said, "events": answers.events(happened)})
+        return JSONResponse(view.whole(known(task), parts.daemon.block))
 
     @routes.get("/tasks/{task}/explain", responses=told(schemas.Explanation, "Why") | refused(404))
     def explain_task(task: Name) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
-        view = parts.store.task(task_name(task))
-        if view is None:
-            raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
-        declines = parts.queries.declines(task_name(task))
-        operators = parts.queries.operator_rows()
-        return JSONResponse(answers.explanation(view, parameters, parts.daemon.block, operators, declines))
+        declines, rows = parts.queries.declines(task_name(task)), parts.queries.operator_rows()
+        return JSONResponse(operators.explanation(known(task), parts.daemon.block, rows, declines))
 
     @routes.post(
         "/tasks/{task}/declines",
@@ -79,13 +77,13 @@ def router(parts: Parts) -> APIRouter:
     def decline_task(task: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Why an operator does not take a task, signed by its hot signer. Its last word counts."""
         said, signer = Decline.read(body, domain)
-        view = parts.store.task(task_name(task))
-        if view is None or said.task.hex() != task_name(task):
+        life = parts.store.task(task_name(task))
+        if life is None or said.task.hex() != task_name(task):
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
-        if view.state is not State.OPEN:
-            raise TaskError(f"task {task} is {view.state.name.lower()}: nobody asks for operators any more")
-        operators = {row.operator: row for row in parts.queries.operator_rows()}
-        if said.operator not in operators or operators[said.operator].signer != signer:
+        if life.state is not State.OPEN:
+            raise TaskError(f"task {task} is {life.state.name.lower()}: nobody asks for operators any more")
+        rows = {row.operator: row for row in parts.queries.operator_rows()}
+        if said.operator not in rows or rows[said.operator].signer != signer:
             raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
         row = DeclineRow(
             task=task_name(task),
@@ -103,16 +101,16 @@ def router(parts: Parts) -> APIRouter:
     def list_operators() -> JSONResponse:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
         for which prices and how fast it worked lately."""
-        views = parts.queries.operators()
+        found = parts.queries.operators()
         try:
-            standings = parts.standings.of([view.row.operator for view in views])
+            standings = parts.standings.of([one.row.operator for one in found])
         except ChainError:
             standings = {}
-        operators: Operators = {
+        page: Operators = {
             "schema": "eigentensor.operators/1",
-            "operators": [answers.operator(view, standings.get(view.row.operator)) for view in views],
+            "operators": [operators.operator(one, standings.get(one.row.operator)) for one in found],
         }
-        return JSONResponse(operators)
+        return JSONResponse(page)
 
     @routes.post(
         "/orders",

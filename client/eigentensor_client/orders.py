@@ -6,10 +6,10 @@ from decimal import Decimal
 from typing import Any, Self
 
 from eigentensor import economics
-from eigentensor.chain.order import NONE, Order
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
+from eigentensor.task.order import NONE, Order
 from eigentensor_client.defaults import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, STAGES
 from eigentensor_client.results import Tensors
 

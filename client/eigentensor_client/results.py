@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from eigentensor.chain import State, TaskEvent
-from eigentensor.chain.order import NONE, Order
 from eigentensor.errors import NotYet
 from eigentensor.receipt import Receipt, checked_of, words_of
+from eigentensor.task.order import NONE, Order
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 

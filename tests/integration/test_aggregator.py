@@ -195,11 +195,12 @@ def test_operators_say_why_they_do_not_accept_and_only_they(
     served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders, tmp_path: Path
 ) -> None:
     url, daemon = served
-    task = post(client, order_of())
+    order = order_of()
+    task = post(client, order)
     daemon.turn()
     with GatewayClient(url, LocalStore(tmp_path)) as gateway:
         assert {row["reason"] for row in gateway.explain(task)["operators"]} == {"silent"}
-        assert gateway.explain(task)["waits_for"] == "an operator that accepts"
+        assert gateway.explain(task)["waits_for"] == f"an acceptance until block {order.accept_by}"
         decline = Decline(operator.address, bytes.fromhex(task), "price", "2 wei", "1 wei")
         domain = client.deployment.domain
         gateway.decline(task, decline.sign(domain, operator.account))

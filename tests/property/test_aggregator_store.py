@@ -37,12 +37,12 @@ from eigentensor.chain import (
     anvil_account,
 )
 from eigentensor.dispute import Phase, Reason
+from eigentensor.task import fold
 from eigentensor_aggregator.events import Sent
-from eigentensor_aggregator.known import Known, Told
+from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
-from eigentensor_aggregator.tasks import fold
 
 ADDRESSES = [anvil_account(i).address for i in range(3)]
 TASKS = [(bytes([number + 1]) * 32).hex() for number in range(3)]
@@ -125,7 +125,7 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
         sent = {event.place.transaction: Sent(ADDRESSES[0], fork) for event in new}
         followed.apply(Changes(rolled_back, tuple(new), heads, complete=True), sent)
         for task in TASKS:  # which are known from now on
-            assert followed.told(task).view is None or followed.moves(task)
+            assert followed.task(task) is None or followed.moves(task)
         assert len(queries.operators()) <= len(ADDRESSES)
         assert [head.number for head in followed.heads()] == sorted({head.number for head in followed.heads()})
         assert all(head.number <= len(canonical) for head in followed.heads())
@@ -133,9 +133,9 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
     sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in events}
     fresh.apply(Changes(None, events, (), complete=True), sent)
     assert content(followed) == content(fresh)
-    assert [followed.told(task) for task in TASKS] == [fresh.told(task) for task in TASKS]
+    assert [followed.task(task) for task in TASKS] == [fresh.task(task) for task in TASKS]
     found, anew = (
-        [(view.row.model_dump(), *view[1:]) for view in each.operators()] for each in (queries, Queries(fresh))
+        [(life.row.model_dump(), *life[1:]) for life in each.operators()] for each in (queries, Queries(fresh))
     )
     assert found == anew
 
@@ -182,7 +182,7 @@ def test_what_may_be_committed_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
-    open_, accepted = (Told(fold(those), those) for those in (EVENTS[:1], EVENTS))
+    open_, accepted = (life for those in (EVENTS[:1], EVENTS) if (life := fold(those, PARAMETERS)) is not None)
     known = Known(most=1)
     version = known.version
     known.keep({TASKS[0]: open_}, version)

@@ -13,7 +13,7 @@ from eigentensor.errors import NoSandbox, StoreError, WrongBits
 from eigentensor.program import Role, encode
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
-from eigentensor_aggregator.tasks import TaskView
+from eigentensor.task import Life
 from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.machine import Look, Verdict
 from hostile_gateway import ANSWERS, FILES, hostile
@@ -22,7 +22,7 @@ from worked_examples import layer
 EXAMPLE = layer()
 BOUNDS = Bounds(operations=10**6, memory=1 << 20, block_seconds=60)
 TRUE = merkle.results_root(EXAMPLE.program, reference.execute(EXAMPLE.program, EXAMPLE.tensors))
-Results = Callable[..., TaskView]
+Results = Callable[..., Life]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def hands(store: LocalStore) -> Hands:
 def result(store: LocalStore, tmp_path: Path) -> Results:
     """Puts what an order names into the store; the order's result, as its executor claims it."""
 
-    def make(**terms: Any) -> TaskView:
+    def make(**terms: Any) -> Life:
         program = encode(EXAMPLE.program)
         store.put(program)
         roots = {}
@@ -65,12 +65,12 @@ def test_what_the_order_got_wrong_is_never_looked_at_again(hands: Hands, result:
 
 @pytest.mark.parametrize("told", [*ANSWERS, *FILES])
 def test_nothing_that_a_gateway_says_is_a_verdict(store: LocalStore, result: Results, told: str) -> None:
-    view = result()
-    store.discard(view.order.inputs)
+    life = result()
+    store.discard(life.order.inputs)
     with hostile() as gateway, GatewayClient(gateway.url, store, attempts=1) as client:
         gateway.raw, gateway.file = ANSWERS.get(told, b""), FILES.get(told)
         with pytest.raises(StoreError):
-            Hands(client, BOUNDS, None).look(view, 10)
+            Hands(client, BOUNDS, None).look(life, 10)
 
 
 def test_a_machine_that_cannot_confine_looks_again_later(

@@ -30,8 +30,8 @@ from eigentensor import economics
 from eigentensor.chain import BondReturned, Closed, from_wei
 from eigentensor.dispute import Phase, Reason, deadline_of
 from eigentensor.economics import WAD
-from eigentensor_aggregator.machine import NEVER, position_of
-from eigentensor_aggregator.tasks import TaskView
+from eigentensor.task import Life
+from eigentensor.task.due import NEVER, position_of
 from eigentensor_aggregator.watch.machine import (
     Act,
     Do,
@@ -55,18 +55,18 @@ BOND, WINDOW = 24, 60
 
 
 def seen(
-    *views: TaskView,
+    *lives: Life,
     block: int = 40,
     funds: int = 1000,
     look: Look | None = None,
     rests: Mapping[Do, int] | None = None,
 ) -> Situation:
-    looks = {} if look is None else {(view.task, view.outputs_root or b""): look for view in views}
-    return Situation(block, funds, views, looks, rests or {})
+    looks = {} if look is None else {(life.uuid, life.outputs_root or b""): look for life in lives}
+    return Situation(block, funds, lives, looks, rests or {})
 
 
-def words(view: TaskView, policy: Policy = POLICY, **situation: object) -> str | None:
-    return said(policy, seen(view, **situation), view)  # type: ignore[arg-type]
+def words(life: Life, policy: Policy = POLICY, **situation: object) -> str | None:
+    return said(policy, seen(life, **situation), life)  # type: ignore[arg-type]
 
 
 def test_a_result_is_looked_at_once_and_only_while_it_can_be_challenged() -> None:
@@ -126,8 +126,8 @@ def test_games_of_others_stop_nobody() -> None:
 def test_the_game_of_an_own_answer_as_a_verifier_is_the_operators() -> None:
     answers = [posted(), accepted(), committed(), answered(operator=CHALLENGER), revealed()]
     game = challenged(31, transaction=b"a" * 32)
-    view = told(*answers, opened_answer(31, root=WRONG), *game, moved(33, Phase.CALL))
-    assert decide(POLICY, seen(view, look=DIFFERS)) == [CHALLENGE]
+    life = told(*answers, opened_answer(31, root=WRONG), *game, moved(33, Phase.CALL))
+    assert decide(POLICY, seen(life, look=DIFFERS)) == [CHALLENGE]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_challenge_that_cannot_be_afforded_is_refused_in_words(policy: Policy,
     assert told_so is not None and told_so.startswith("differs, and is not challenged: ") and why in told_so
 
 
-def results(number: int) -> list[TaskView]:
+def results(number: int) -> list[Life]:
     tasks = [bytes([i + 1]) * 32 for i in range(number)]
     return [told(posted(task=t), accepted(task=t), committed(task=t), revealed(task=t)) for t in tasks]
 
@@ -152,7 +152,7 @@ def results(number: int) -> list[TaskView]:
 def test_bonds_stay_within_the_budget_however_many_results_differ() -> None:
     many = results(6)
     assert len(decide(POLICY, seen(*many, look=DIFFERS))) == POLICY.bonds // BOND == 4
-    first = Do(Act.CHALLENGE, many[0].task, ROOT)
+    first = Do(Act.CHALLENGE, many[0].uuid, ROOT)
     now = seen(*many, look=DIFFERS, rests={first: NEVER})
     assert bound_by(POLICY, now) == BOND and len(decide(POLICY, now)) == 3
     poor = seen(*many, look=DIFFERS, funds=3 * BOND, rests={first: NEVER})
@@ -187,9 +187,9 @@ def test_what_has_a_clock_comes_before_everything_else() -> None:
 
 
 def test_the_shortest_clock_comes_first_and_with_less_than_a_third_left_it_is_an_alarm() -> None:
-    def turn(task: bytes, number: int, block: int) -> TaskView:
-        view = told(*REVEALED_TASK, *challenged(32, game=number), moved(block, Phase.CALL, game=number))
-        return replace(view, task=task)
+    def turn(task: bytes, number: int, block: int) -> Life:
+        life = told(*REVEALED_TASK, *challenged(32, game=number), moved(block, Phase.CALL, game=number))
+        return replace(life, uuid=task)
 
     late, early = turn(TASK, 1, 50), turn(WRONG, 2, 33)
     plays = [Do(Act.PLAY, WRONG, game=2), Do(Act.PLAY, TASK, game=1)]
@@ -225,8 +225,8 @@ def test_every_end_has_its_words() -> None:
         (ended(executor_lost=False, reason=Reason.CLOCK), "differs: game 1 is lost, and its bond"),
     ]
     for happened, expected in ends:
-        view = told(*REVEALED_TASK, *challenged(), *happened)  # type: ignore[arg-type]
-        assert words(view, look=DIFFERS) == expected
+        life = told(*REVEALED_TASK, *challenged(), *happened)  # type: ignore[arg-type]
+        assert words(life, look=DIFFERS) == expected
     final = told(*REVEALED_TASK, Closed(at(61), TASK, 9, 0))
     assert words(final, look=DIFFERS) == "differs: not challenged in time"
     assert words(RESULT, look=DIFFERS) == f"differs: challenging, since it should be {WRONG.hex()}"

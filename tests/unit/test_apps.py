@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from eigentensor.capture import GraphProgram, capture
-from eigentensor.chain.order import Domain
 from eigentensor.errors import AppNotFound, BindingError, BlobNotFound, ConfigError
 from eigentensor.store import LocalStore, save_safetensors
+from eigentensor.task.order import Domain
 from eigentensor_client.byte_pairs import BytePairs, trained
 from eigentensor_client.cli import main
 from eigentensor_client.orders import Terms

@@ -38,13 +38,23 @@ from eigentensor.chain import (
     to_wei,
 )
 from eigentensor.chain.contracts import NAMES, abi, reverted
-from eigentensor.chain.events import (
+from eigentensor.chain.fixes import FIXES, MOVE
+from eigentensor.chain.functions import Function, function_of
+from eigentensor.chain.header import encode_header
+from eigentensor.chain.journal import Journal, Status
+from eigentensor.chain.keys import check_account
+from eigentensor.chain.logs import SOURCES, decode_log
+from eigentensor.chain.words import WORDS
+from eigentensor.dispute.position import POSITION, Phase, Position
+from eigentensor.errors import ChainError, ConfigError, TaskError
+from eigentensor.task.events import (
     KINDS,
     Accepted,
     Convicted,
     Demanded,
     Event,
     GameEnded,
+    Leaf,
     Moved,
     Noted,
     Place,
@@ -52,16 +62,7 @@ from eigentensor.chain.events import (
     Shown,
     SignerSet,
 )
-from eigentensor.chain.fixes import FIXES, MOVE
-from eigentensor.chain.functions import Function, function_of
-from eigentensor.chain.header import encode_header
-from eigentensor.chain.journal import Journal, Status
-from eigentensor.chain.keys import check_account
-from eigentensor.chain.logs import SOURCES, decode_log
-from eigentensor.chain.views import Cause, Leaf
-from eigentensor.chain.words import WORDS
-from eigentensor.dispute.position import POSITION, Phase, Position
-from eigentensor.errors import ChainError, ConfigError, TaskError
+from eigentensor.task.state import Cause
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "order.json").read_text())
 DOMAIN = Domain(VECTOR["domain"]["chainId"], VECTOR["domain"]["verifyingContract"])

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from eigentensor import merkle
 from eigentensor.chain import Challenged, State, anvil_account
-from eigentensor.chain.order import sign
 from eigentensor.chain.transactions import MOST, Transaction, read_transaction
 from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
 from eigentensor.numerics.dtypes import DType
 from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
+from eigentensor.task.order import sign
 from eigentensor_client.cli import main
 from receipt_forgeries import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
 from receipt_vectors import load

@@ -50,9 +50,9 @@ WHOLE = [PUBLISHED, PICKED, DESCENDED, DEEPER, SHOWN, CHOSEN, BORDERS, STEP]
 
 def shown(*happened: TaskEvent) -> dict[str, Any]:
     events = [*REVEALED_TASK, *challenged(32), *happened]
-    view = told(*events)
+    life = told(*events)
     sent = [(event, (CHALLENGER, 50_000)) for event in events]
-    return transcript(1, sent, state=view.state_of(view.games[1]), block=45, parameters=PARAMETERS)
+    return transcript(1, sent, state=life.state_of(life.games[1]), block=45, parameters=PARAMETERS)
 
 
 def test_every_move_has_its_player_its_name_and_its_words() -> None:

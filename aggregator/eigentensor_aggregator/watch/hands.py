@@ -19,8 +19,8 @@ from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
+from eigentensor.task import Life
 from eigentensor.tracing import Retrace
-from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.machine import Look, Verdict
 
 #: Faults of this machine, which say nothing about the result: it is looked at again.
@@ -54,42 +54,42 @@ class Hands:
         chain = self._chain
         return chain.balance_of(chain.address).balance + chain.tokens_of(chain.address) if chain else 0
 
-    def look(self, view: TaskView, blocks: int) -> Look:
+    def look(self, life: Life, blocks: int) -> Look:
         """Executes again what the executor claims to have executed, within so many blocks.
 
         A watcher stakes nothing on its own device: samples are rechecked, and what differs is executed twice. Raises
         StoreError where the data is not there now, NoSandbox and WrongBits where this machine is at fault.
         """
         try:
-            return self._compare(view, max(1.0, blocks * self._bounds.block_seconds))
+            return self._compare(life, max(1.0, blocks * self._bounds.block_seconds))
         except LOCAL:
             raise
         except LASTING as error:
             return Look(Verdict.UNABLE, " ".join(str(error).split()))
 
-    def challenge(self, view: TaskView, bond: int) -> Mined:
+    def challenge(self, life: Life, bond: int) -> Mined:
         """Posts the bond. Raises ChainError."""
-        return self._acting.challenge(self._acting.address, view.order, bond=bond)
+        return self._acting.challenge(self._acting.address, life.order, bond=bond)
 
     def play(self, game: int) -> Mined | None:
         """One turn of a game, or its end by the executor's clock. Raises ChainError, StoreError, ExecutionError."""
         assert self._player is not None
         return self._player.turn(game)
 
-    def refund(self, view: TaskView, game: int) -> Mined:
-        return self._acting.refund(view.order, game)
+    def refund(self, life: Life, game: int) -> Mined:
+        return self._acting.refund(life.order, game)
 
     @property
     def _acting(self) -> Chain:
         assert self._chain is not None
         return self._chain
 
-    def _compare(self, view: TaskView, seconds: float) -> Look:
-        order = view.order
+    def _compare(self, life: Life, seconds: float) -> Look:
+        order = life.order
         program = fetch_program(self._gateway, order)
         if (why := self._beyond(program, order)) is not None:
             return Look(Verdict.UNABLE, why)
-        claimed, limits = view.outputs_root or b"", rechecked.limits(self._bounds.memory, seconds)
+        claimed, limits = life.outputs_root or b"", rechecked.limits(self._bounds.memory, seconds)
         root, _ = rechecked.repeated(fetch_bound(self._gateway, order), claimed, limits, unsafe=self._bounds.unsafe)
         return Look(Verdict.AGREES if root == claimed else Verdict.DIFFERS, root.hex())
 

@@ -8,9 +8,9 @@ from sqlalchemy import and_
 from sqlmodel import col, or_, select
 
 from eigentensor.chain import State
+from eigentensor.task import Life
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import GameRow, LookRow, Meta, TaskRow
-from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch.machine import Look, Verdict
 
 #: Results that one round considers, those first whose windows close first.
@@ -30,7 +30,7 @@ class Looks:
             session.add(row)
             return bytes.fromhex(row.value)
 
-    def views(self, address: str | None, chooses: Callable[[bytes], bool]) -> list[TaskView]:
+    def lives(self, address: str | None, chooses: Callable[[bytes], bool]) -> list[Life]:
         """Tasks of which something may be left to do or to say: results without a verdict that the policy chooses,
         results that differ, and those in which `address` has a game."""
         at_claim = and_(col(LookRow.task) == col(TaskRow.task), col(LookRow.claim) == col(TaskRow.outputs_root))
@@ -44,11 +44,11 @@ class Looks:
             rows = session.exec(query.order_by(col(TaskRow.wake))).all()
             open_ = (task for task, new in rows if not new or chooses(bytes.fromhex(task)))
             tasks = [*session.exec(played).all(), *islice(open_, ROUND)]
-            return self._store.views(session, list(dict.fromkeys(tasks)))
+            return self._store.lives(session, list(dict.fromkeys(tasks)))
 
-    def of(self, views: list[TaskView]) -> Mapping[tuple[bytes, bytes], Look]:
+    def of(self, lives: list[Life]) -> Mapping[tuple[bytes, bytes], Look]:
         """The verdicts about these tasks, by task and claim."""
-        tasks = [view.task.hex() for view in views]
+        tasks = [life.uuid.hex() for life in lives]
         with self._store.session() as session:
             rows = session.exec(select(LookRow).where(col(LookRow.task).in_(tasks))).all()
         return {(bytes.fromhex(r.task), bytes.fromhex(r.claim)): Look(Verdict(r.verdict), r.words) for r in rows}

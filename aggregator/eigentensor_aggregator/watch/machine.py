@@ -12,8 +12,8 @@ from eigentensor import economics
 from eigentensor.chain import State, from_wei
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import WAD, Parameters
-from eigentensor_aggregator.machine import NEVER, challenge_by
-from eigentensor_aggregator.tasks import Game, TaskView
+from eigentensor.task import Game, Life
+from eigentensor.task.due import NEVER
 
 #: Results that are re-executed at the same time.
 LOOKS = 1
@@ -55,9 +55,9 @@ class Policy:
         """Whether the task is among those that are looked at: nobody else can tell beforehand."""
         return int.from_bytes(keccak(self.key + task), "big") % WAD < self.share
 
-    def bond(self, view: TaskView) -> int:
-        assert view.price is not None
-        return economics.bond(self.parameters, view.price)
+    def bond(self, life: Life) -> int:
+        assert life.price is not None
+        return economics.bond(self.parameters, life.price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +77,33 @@ class Situation:
 
     block: int
     funds: int
-    views: Sequence[TaskView]
+    lives: Sequence[Life]
     looks: Mapping[tuple[bytes, bytes], Look]
     rests: Mapping[Do, int]
 
-    def look(self, view: TaskView) -> Look | None:
-        return self.looks.get((view.task, view.outputs_root)) if view.outputs_root else None
+    def look(self, life: Life) -> Look | None:
+        return self.looks.get((life.uuid, life.outputs_root)) if life.outputs_root else None
 
 
 def decide(policy: Policy, now: Situation) -> list[Do]:
     """What to begin: what has a clock first, the shortest before, then results, whose windows close first before."""
-    views = sorted(now.views, key=lambda v: (_window(policy, v), v.task))
-    played = sorted((turn for view in views for turn in _games(policy, now, view)), key=itemgetter(0))
+    lives = sorted(now.lives, key=lambda v: (_window(policy, v), v.uuid))
+    played = sorted((turn for life in lives for turn in _games(policy, now, life)), key=itemgetter(0))
     actions = [do for _, do in played if _may(now, do)]
     bound, funds = bound_by(policy, now), now.funds - _coming(policy, now)
-    for view in views:
-        do = _challenge(view)
-        if _is_wrong(policy, now, view) and _may(now, do) and refusal(policy, funds, bound, view) is None:
+    for life in lives:
+        do = _challenge(life)
+        if _is_wrong(policy, now, life) and _may(now, do) and refusal(policy, funds, bound, life) is None:
             actions.append(do)
-            bound, funds = bound + policy.bond(view), funds - policy.bond(view)
+            bound, funds = bound + policy.bond(life), funds - policy.bond(life)
     looking = sum(do.act is Act.LOOK and by == NEVER for do, by in now.rests.items())
-    open_ = [Do(Act.LOOK, v.task, v.outputs_root or b"") for v in views if _is_open(policy, now, v)]
+    open_ = [Do(Act.LOOK, v.uuid, v.outputs_root or b"") for v in lives if _is_open(policy, now, v)]
     return actions + [do for do in open_ if _may(now, do)][: max(0, LOOKS - looking)]
 
 
-def refusal(policy: Policy, funds: int, bound: int, view: TaskView) -> str | None:
+def refusal(policy: Policy, funds: int, bound: int, life: Life) -> str | None:
     """Why a wrong result is not challenged; None where it is. `bound` is what is in games already, in wei."""
-    bond = policy.bond(view)
+    bond = policy.bond(life)
     if policy.address is None:
         return "there is no account that could"
     if bound + bond > policy.bonds:
@@ -116,46 +116,46 @@ def refusal(policy: Policy, funds: int, bound: int, view: TaskView) -> str | Non
 
 def bound_by(policy: Policy, now: Situation) -> int:
     """Wei of bonds in own games that are played, and of those that are on their way."""
-    played = (g.bond for v in now.views for g in own_games(policy, v) if g.is_stranded)
+    played = (g.bond for v in now.lives for g in own_games(policy, v) if g.is_stranded)
     return _coming(policy, now) + sum(played)
 
 
 def _coming(policy: Policy, now: Situation) -> int:
     """Wei of bonds that are on their way."""
-    coming = (v for v in now.views if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v))
+    coming = (v for v in now.lives if now.rests.get(_challenge(v)) == NEVER and not own_games(policy, v))
     return sum(policy.bond(v) for v in coming)
 
 
-def blocks_left(policy: Policy, view: TaskView, block: int) -> int:
+def blocks_left(policy: Policy, life: Life, block: int) -> int:
     """Blocks after `block` in which a result can still be challenged."""
-    return challenge_by(view, policy.parameters) - block
+    return life.challenge_by - block
 
 
-def own_games(policy: Policy, view: TaskView) -> list[Game]:
-    return [g for g in view.games.values() if g.challenger == policy.address and view.answer_of(g) is None]
+def own_games(policy: Policy, life: Life) -> list[Game]:
+    return [g for g in life.games.values() if g.challenger == policy.address and life.answer_of(g) is None]
 
 
-def said(policy: Policy, now: Situation, view: TaskView) -> str | None:
+def said(policy: Policy, now: Situation, life: Life) -> str | None:
     """What is to be said of a task, in words; None: nothing yet."""
-    if (look := now.look(view)) is None:
+    if (look := now.look(life)) is None:
         return None
     match look.verdict:
         case Verdict.AGREES:
             return "agrees"
         case Verdict.UNABLE:
             return f"cannot tell: {look.words}"
-    if games := own_games(policy, view):
-        return f"differs: {_told(view, games[-1])}"
-    if view.state is not State.REVEALED:
-        return f"differs: {'convicted by somebody else' if view.state is State.CONVICTED else 'not challenged in time'}"
-    if now.rests.get(_challenge(view)) == NEVER:
+    if games := own_games(policy, life):
+        return f"differs: {_told(life, games[-1])}"
+    if life.state is not State.REVEALED:
+        return f"differs: {'convicted by somebody else' if life.state is State.CONVICTED else 'not challenged in time'}"
+    if now.rests.get(_challenge(life)) == NEVER:
         return f"differs: challenging, since it should be {look.words}"
-    no = refusal(policy, now.funds - _coming(policy, now), bound_by(policy, now), view)
+    no = refusal(policy, now.funds - _coming(policy, now), bound_by(policy, now), life)
     return f"differs, and is not challenged: {no}" if no else f"differs: challenging, since it should be {look.words}"
 
 
-def _told(view: TaskView, game: Game) -> str:
-    if view.state is State.CONVICTED and not game.counted:
+def _told(life: Life, game: Game) -> str:
+    if life.state is State.CONVICTED and not game.counted:
         return f"game {game.number} is idle, the executor was convicted in another"
     if game.executor_lost is None:
         return f"challenged as game {game.number}"
@@ -164,45 +164,45 @@ def _told(view: TaskView, game: Game) -> str:
 
 def short_clocks(policy: Policy, now: Situation) -> Iterator[tuple[Do, int]]:
     """Turns of this account with less than a third of its clock left, and the blocks that are left."""
-    for view in now.views:
-        clock = economics.clock(policy.parameters, view.order.exec)
-        for last, do in _games(policy, now, view):
+    for life in now.lives:
+        clock = economics.clock(policy.parameters, life.order.exec)
+        for last, do in _games(policy, now, life):
             if now.block <= last < now.block + clock / 3:
                 yield do, last - now.block
 
 
-def _games(policy: Policy, now: Situation, view: TaskView) -> Iterator[tuple[int, Do]]:
+def _games(policy: Policy, now: Situation, life: Life) -> Iterator[tuple[int, Do]]:
     """What to do in own games, each with the last block of the clock that runs."""
-    for game in own_games(policy, view):
-        if view.state is State.CONVICTED and game.is_stranded:
-            yield NEVER, Do(Act.REFUND, view.task, game=game.number)
-        elif game.position is not None and view.state_of(game) == "open":
+    for game in own_games(policy, life):
+        if life.state is State.CONVICTED and game.is_stranded:
+            yield NEVER, Do(Act.REFUND, life.uuid, game=game.number)
+        elif game.position is not None and life.state_of(game) == "open":
             last = deadline_of(game.position)
             if game.position.phase.side is Side.CHALLENGER or last < now.block + 1:
-                yield last, Do(Act.PLAY, view.task, game=game.number)
+                yield last, Do(Act.PLAY, life.uuid, game=game.number)
 
 
-def _is_wrong(policy: Policy, now: Situation, view: TaskView) -> bool:
-    look = now.look(view)
+def _is_wrong(policy: Policy, now: Situation, life: Life) -> bool:
+    look = now.look(life)
     differs = look is not None and look.verdict is Verdict.DIFFERS
-    return differs and _is_open_to_challenge(policy, now, view) and not own_games(policy, view)
+    return differs and _is_open_to_challenge(policy, now, life) and not own_games(policy, life)
 
 
-def _is_open(policy: Policy, now: Situation, view: TaskView) -> bool:
+def _is_open(policy: Policy, now: Situation, life: Life) -> bool:
     """Whether a result is still to be looked at."""
-    return now.look(view) is None and policy.chooses(view.task) and _is_open_to_challenge(policy, now, view)
+    return now.look(life) is None and policy.chooses(life.uuid) and _is_open_to_challenge(policy, now, life)
 
 
-def _is_open_to_challenge(policy: Policy, now: Situation, view: TaskView) -> bool:
-    return view.state is State.REVEALED and now.block + 1 <= challenge_by(view, policy.parameters)
+def _is_open_to_challenge(policy: Policy, now: Situation, life: Life) -> bool:
+    return life.state is State.REVEALED and now.block + 1 <= life.challenge_by
 
 
-def _challenge(view: TaskView) -> Do:
-    return Do(Act.CHALLENGE, view.task, view.outputs_root or b"")
+def _challenge(life: Life) -> Do:
+    return Do(Act.CHALLENGE, life.uuid, life.outputs_root or b"")
 
 
-def _window(policy: Policy, view: TaskView) -> int:
-    return challenge_by(view, policy.parameters) if view.revealed_at is not None else NEVER
+def _window(policy: Policy, life: Life) -> int:
+    return life.challenge_by if life.revealed_at is not None else NEVER
 
 
 def _may(now: Situation, do: Do) -> bool:

@@ -20,8 +20,8 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
+from eigentensor.task.due import Action, Verb
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_aggregator.machine import Action, Verb
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.watch.config import Settings, Watch
@@ -125,7 +125,7 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
 
 def _is_reward(address: str, action: Action) -> bool:
     """Whether a message pays for a conviction that this account brought about. The rest is left to others."""
-    conviction = action.tasks[0].conviction
+    conviction = action.lives[0].conviction
     return action.verb in (Verb.SLASH, Verb.PAY) and conviction is not None and conviction.winner == address
 
 

@@ -8,9 +8,9 @@ import structlog
 
 from eigentensor.chain import Mined
 from eigentensor.errors import EigenTensorError, NotMined
-from eigentensor_aggregator.machine import NEVER
+from eigentensor.task import Life
+from eigentensor.task.due import NEVER
 from eigentensor_aggregator.metrics import Metrics
-from eigentensor_aggregator.tasks import TaskView
 from eigentensor_aggregator.watch import machine
 from eigentensor_aggregator.watch.hands import Hands
 from eigentensor_aggregator.watch.looks import Looks
@@ -53,17 +53,17 @@ class Watcher:
 
     def turn(self, block: int) -> None:
         """One round, when everything up to `block` was read. Raises ChainError."""
-        views = self._looks.views(self._policy.address, self._policy.chooses)
-        looks = self._looks.of(views)
+        lives = self._looks.lives(self._policy.address, self._policy.chooses)
+        looks = self._looks.of(lives)
         wrong = any(look.verdict is Verdict.DIFFERS for look in looks.values())
         with self._lock:
             self._rests = {do: by for do, by in self._rests.items() if by > block - KEEP}
             rests = dict(self._rests)
-        now = Situation(block, self._hands.funds() if wrong else 0, views, looks, rests)
+        now = Situation(block, self._hands.funds() if wrong else 0, lives, looks, rests)
         self._metrics.bonds.set(machine.bound_by(self._policy, now))
         self._say(now)
         self._warn(now)
-        known = {view.task: view for view in views}
+        known = {life.uuid: life for life in lives}
         for do in machine.decide(self._policy, now):
             self._begin(do, known[do.task], block)
 
@@ -77,8 +77,8 @@ class Watcher:
 
     # ---- Doing ----
 
-    def _begin(self, do: Do, view: TaskView, block: int) -> None:
-        thread = threading.Thread(target=self._perform, args=(do, view, block), name=str(do.act), daemon=True)
+    def _begin(self, do: Do, life: Life, block: int) -> None:
+        thread = threading.Thread(target=self._perform, args=(do, life, block), name=str(do.act), daemon=True)
         with self._lock:
             if self._stopping:
                 return
@@ -86,39 +86,39 @@ class Watcher:
             self._doing[do] = thread
         thread.start()
 
-    def _perform(self, do: Do, view: TaskView, block: int) -> None:
+    def _perform(self, do: Do, life: Life, block: int) -> None:
         rest = block + 1
         try:
-            rest = self._do(do, view, block)
+            rest = self._do(do, life, block)
         except NotMined as error:
             _log.info("message waits", act=do.act, task=do.task.hex(), game=do.game, why=error.what)
         except EigenTensorError as error:
-            rest = self._failed(do, view, block, str(error))
+            rest = self._failed(do, life, block, str(error))
         except Exception as error:  # a fault of ours in one task must not end the others
             if not self._stopping:
                 _log.exception("unexpected", act=do.act, task=do.task.hex())
-            rest = self._failed(do, view, block, repr(error))
+            rest = self._failed(do, life, block, repr(error))
         finally:
             with self._lock:
                 self._rests[do] = rest
                 self._doing.pop(do)
 
-    def _do(self, do: Do, view: TaskView, block: int) -> int:
+    def _do(self, do: Do, life: Life, block: int) -> int:
         """Does it; returns the block before which it is not to be done again."""
         match do.act:
             case Act.LOOK:
-                look = self._hands.look(view, machine.blocks_left(self._policy, view, block))
+                look = self._hands.look(life, machine.blocks_left(self._policy, life, block))
                 with self._lock:  # `stop` does not wait for executions
                     if not self._stopping:
                         self._looks.add(do.task, do.claim, look)
                         self._metrics.looks.labels(look.verdict).inc()
                 return block + 1
             case Act.CHALLENGE:
-                receipt: Mined | None = self._hands.challenge(view, self._policy.bond(view))
+                receipt: Mined | None = self._hands.challenge(life, self._policy.bond(life))
             case Act.PLAY:
                 receipt = self._hands.play(do.game)
             case Act.REFUND:
-                receipt = self._hands.refund(view, do.game)
+                receipt = self._hands.refund(life, do.game)
         self._pauses.pop(do, None)
         if receipt is None:
             return block + 1
@@ -127,14 +127,14 @@ class Watcher:
         _log.info("message sent", act=do.act, task=do.task.hex(), game=do.game, block=receipt.block)
         return receipt.block
 
-    def _failed(self, do: Do, view: TaskView, block: int, why: str) -> int:
+    def _failed(self, do: Do, life: Life, block: int, why: str) -> int:
         """It is tried again, less and less often; but a game has a clock, and a challenge a window."""
         pause = self._pauses.get(do, 0)
         self._pauses[do] = 1 if do.act in (Act.PLAY, Act.CHALLENGE) else min(8, 2 * pause or 1)
         if do.act is not Act.LOOK:
             self._metrics.messages.labels(do.act, "failed").inc()
         if not self._stopping:
-            self._tell(Word(block, view.task, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
+            self._tell(Word(block, life.uuid, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
         return block + self._pauses[do]
 
     # ---- Saying ----
@@ -148,15 +148,15 @@ class Watcher:
         self._metrics.short.set(len(short))
 
     def _say(self, now: Situation) -> None:
-        for view in now.views:
-            words, look = machine.said(self._policy, now, view), now.look(view)
-            if words is None or look is None or view.outputs_root is None:
+        for life in now.lives:
+            words, look = machine.said(self._policy, now, life), now.look(life)
+            if words is None or look is None or life.outputs_root is None:
                 continue
-            over = view.state.is_terminal and now.block > view.since + KEEP and not self._waits(view)
-            if self._looks.say(view.task, view.outputs_root, words, over=over):
-                games = tuple(game.number for game in machine.own_games(self._policy, view))
-                self._tell(Word(now.block, view.task, look.verdict, words, games))
+            over = life.state.is_terminal and now.block > life.since + KEEP and not self._waits(life)
+            if self._looks.say(life.uuid, life.outputs_root, words, over=over):
+                games = tuple(game.number for game in machine.own_games(self._policy, life))
+                self._tell(Word(now.block, life.uuid, look.verdict, words, games))
 
-    def _waits(self, view: TaskView) -> bool:
+    def _waits(self, life: Life) -> bool:
         """Whether a bond of ours is still to be taken back."""
-        return any(view.state_of(game) == "idle" for game in machine.own_games(self._policy, view))
+        return any(life.state_of(game) == "idle" for game in machine.own_games(self._policy, life))

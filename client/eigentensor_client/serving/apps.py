@@ -21,9 +21,9 @@ from typing import Any, Self
 
 import platformdirs
 
-from eigentensor.chain.order import Domain
 from eigentensor.errors import AppNotFound, BindingError, ConfigError
 from eigentensor.store import LocalStore
+from eigentensor.task.order import Domain
 from eigentensor_client.files import write_whole
 from eigentensor_client.orders import Terms
 from eigentensor_client.serving.apps_models import Model, model_from_json

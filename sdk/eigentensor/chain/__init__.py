@@ -5,7 +5,30 @@ import sys
 from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
 from eigentensor.chain.chain import Admission, Chain, Opening
 from eigentensor.chain.decline import Decline
-from eigentensor.chain.events import (
+from eigentensor.chain.games import GameView
+from eigentensor.chain.history import Changes
+from eigentensor.chain.keys import anvil_account, load_account, save_account
+from eigentensor.chain.network import Deployment, Network
+from eigentensor.chain.node import Head
+from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
+from eigentensor.chain.reader import Reader
+from eigentensor.chain.sender import Message, Mined, Sender
+from eigentensor.chain.survey import Findings, Survey, Withdrawal
+from eigentensor.chain.transcript import transcript
+from eigentensor.chain.units import Tokens, from_wei, to_wei
+from eigentensor.chain.views import (
+    Answer,
+    Balance,
+    Challenge,
+    Conviction,
+    LeafProof,
+    Lock,
+    Note,
+    Seat,
+    Stage,
+    Task,
+)
+from eigentensor.task.events import (
     Accepted,
     Answered,
     BondReturned,
@@ -22,6 +45,7 @@ from eigentensor.chain.events import (
     Exposed,
     Failed,
     GameEnded,
+    Leaf,
     Locked,
     Moved,
     Noted,
@@ -43,33 +67,8 @@ from eigentensor.chain.events import (
     Unlocked,
     Withdrawn,
 )
-from eigentensor.chain.games import GameView
-from eigentensor.chain.history import Changes
-from eigentensor.chain.keys import anvil_account, load_account, save_account
-from eigentensor.chain.network import Deployment, Network
-from eigentensor.chain.node import Head
-from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
-from eigentensor.chain.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
-from eigentensor.chain.reader import Reader
-from eigentensor.chain.sender import Message, Mined, Sender
-from eigentensor.chain.survey import Findings, Survey, Withdrawal
-from eigentensor.chain.transcript import transcript
-from eigentensor.chain.units import Tokens, from_wei, to_wei
-from eigentensor.chain.views import (
-    Answer,
-    Balance,
-    Cause,
-    Challenge,
-    Conviction,
-    Leaf,
-    LeafProof,
-    Lock,
-    Note,
-    Seat,
-    Stage,
-    State,
-    Task,
-)
+from eigentensor.task.order import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
+from eigentensor.task.state import Cause, State
 
 __all__ = [
     "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Call", "Cancelled", "Cause",

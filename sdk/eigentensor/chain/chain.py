@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from eigentensor import economics
-from eigentensor.chain.order import Order
 from eigentensor.chain.sender import Mined
 from eigentensor.chain.stake import Staker
-from eigentensor.chain.views import Leaf, LeafProof
+from eigentensor.chain.views import LeafProof
 from eigentensor.dispute.moves import Move
 from eigentensor.dispute.position import Position
+from eigentensor.task.events import Leaf
+from eigentensor.task.order import Order
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
 
-from eigentensor.chain.order import Domain, recover, sign
 from eigentensor.errors import TaskError
+from eigentensor.task.order import Domain, recover, sign
 
 _DECLINE_TYPE = keccak(b"Decline(address operator,bytes32 task,string reason,string needed,string offered)")
 _TEXT_LIMIT = 200

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from eigentensor.chain.events import Ended, Event, Moved, Opened, Posted, Seeded
 from eigentensor.chain.history import SPAN, History
-from eigentensor.chain.order import Order
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
+from eigentensor.task.events import Ended, Event, Moved, Opened, Posted, Seeded
+from eigentensor.task.order import Order
 
 
 @dataclass(frozen=True, slots=True)

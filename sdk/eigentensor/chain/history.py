@@ -8,9 +8,9 @@ from hexbytes import HexBytes
 from web3.types import FilterParams
 
 from eigentensor.chain.contracts import talking_to
-from eigentensor.chain.events import Event
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Head, Node
+from eigentensor.task.events import Event
 
 #: Blocks whose logs are asked for at once.
 SPAN = 2_000

@@ -13,7 +13,7 @@ from web3.contract.contract import ContractEvent
 from web3.types import LogReceipt
 
 from eigentensor.chain.contracts import abi
-from eigentensor.chain.events import KINDS, Event, Place
+from eigentensor.task.events import KINDS, Event, Place
 
 #: The contracts whose events are known.
 SOURCES = ("TaskMarket", "ServiceManager", "DisputeGame", "Bounty")

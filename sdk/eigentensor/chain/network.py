@@ -10,9 +10,9 @@ from typing import Any, Self
 import platformdirs
 from eth_utils.address import is_address, to_checksum_address
 
-from eigentensor.chain.order import Domain
 from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
+from eigentensor.task.order import Domain
 
 DEFAULT = "local"
 _FIX = "Name another with --network; `eigentensor network list` shows which there are."

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain.events import (
+from eigentensor.economics import Parameters
+from eigentensor.task.events import (
     Accepted,
     Answered,
     BondReturned,
@@ -20,7 +21,6 @@ from eigentensor.chain.events import (
     Revealed,
     Settled,
 )
-from eigentensor.economics import Parameters
 
 
 def payouts(opened: Opened, events: Sequence[Event], parameters: Parameters) -> list[dict[str, Any]]:

@@ -2,9 +2,10 @@
 
 from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.games import Games
-from eigentensor.chain.order import Order
-from eigentensor.chain.views import Answer, Balance, Cause, Challenge, Conviction, Lock, Note, Seat, Stage, State, Task
+from eigentensor.chain.views import Answer, Balance, Challenge, Conviction, Lock, Note, Seat, Stage, Task
 from eigentensor.economics import Parameters, seat_deposit
+from eigentensor.task.order import Order
+from eigentensor.task.state import Cause, State
 
 _SLASHING = 1  # EigenLayer's switch for slashes
 

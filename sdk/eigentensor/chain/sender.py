@@ -13,12 +13,12 @@ from web3.exceptions import TransactionNotFound
 from web3.types import TxParams, TxReceipt
 
 from eigentensor.chain.contracts import reverted, talking_to
-from eigentensor.chain.events import Event
 from eigentensor.chain.fees import Fee, Fees
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.reader import Reader
 from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
+from eigentensor.task.events import Event
 
 _GAS_MARGIN = 1.25
 _GAS_MOST = 1 << 24  # of one transaction, EIP-7825

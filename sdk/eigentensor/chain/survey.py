@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eigentensor.chain.contracts import talking_to
-from eigentensor.chain.events import Event, Locked, OperatorLeft
 from eigentensor.chain.history import SPAN
 from eigentensor.chain.reader import Reader
 from eigentensor.economics import seat_deposit
+from eigentensor.task.events import Event, Locked, OperatorLeft
 
 _NOBODY = "0x" + "00" * 20
 

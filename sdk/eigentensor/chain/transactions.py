@@ -8,8 +8,8 @@ import rlp
 from eth_hash.backends.pysha3 import keccak256 as keccak
 from eth_utils.address import to_checksum_address
 
-from eigentensor.chain.order import recover
 from eigentensor.errors import ChainError
+from eigentensor.task.order import recover
 
 #: Bytes of a transaction that public pools take (128 KiB), and some for what carries it.
 MOST = 160 << 10

@@ -11,7 +11,6 @@ from eth_abi.abi import decode
 
 from eigentensor import economics
 from eigentensor.chain.descent import about, descended
-from eigentensor.chain.events import Accepted, Challenged, Ended, Event, Moved, Opened
 from eigentensor.chain.payouts import payouts
 from eigentensor.dispute.encoding import unpacked
 from eigentensor.dispute.entries import elements_of, reduction_types
@@ -20,6 +19,7 @@ from eigentensor.dispute.rules import borders_of
 from eigentensor.economics import Parameters
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.numerics.floats import widen
+from eigentensor.task.events import Accepted, Challenged, Ended, Event, Moved, Opened
 
 SCHEMA = "eigentensor.challenge/1"
 #: The events of a task in order, each with its sender and the gas of its transaction, where they are known.

@@ -3,34 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-
-class State(IntEnum):
-    """Where a task stands."""
-
-    NONE = 0
-    OPEN = 1
-    ACCEPTED = 2
-    COMMITTED = 3
-    REVEALED = 4
-    FINAL = 5
-    CONVICTED = 6
-    CANCELLED = 7
-    EXPIRED = 8
-    FAILED = 9
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a task in this state never changes it again."""
-        return self >= State.FINAL
-
-
-class Cause(IntEnum):
-    """Why an executor is convicted: it lost a game, was drawn and did not reveal, or did not show what was demanded."""
-
-    NONE = 0
-    VERDICT = 1
-    SILENCE = 2
-    DEMAND = 3
+from eigentensor.task.state import Cause, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +69,6 @@ class Conviction:
     winner: str
     slashed: bool
     crowded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf of a result that a client wants to see: `tensor` counts outputs (or new states) by name."""
-
-    state: bool
-    tensor: int
-    index: int
 
 
 @dataclass(frozen=True, slots=True)

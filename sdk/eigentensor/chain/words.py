@@ -6,8 +6,8 @@ An error that is not here is spelled out as its name says.
 from collections.abc import Mapping
 from typing import Any
 
-from eigentensor.chain.views import State
 from eigentensor.dispute.position import Phase
+from eigentensor.task.state import State
 
 #: By the error's name.
 WORDS = {

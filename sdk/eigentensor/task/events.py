@@ -5,9 +5,18 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Self, cast, get_args, get_origin
 
-from eigentensor.chain.order import Order
-from eigentensor.chain.views import Cause, Leaf
 from eigentensor.dispute.position import Position, Reason
+from eigentensor.task.order import Order
+from eigentensor.task.state import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of a result that a client wants to see: `tensor` counts outputs (or new states) by name."""
+
+    state: bool
+    tensor: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True, order=True)

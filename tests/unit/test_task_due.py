@@ -45,18 +45,19 @@ from eigentensor.chain import (
     State,
 )
 from eigentensor.dispute import Phase, Reason
-from eigentensor_aggregator.machine import BATCH, Action, Pause, Verb, awake, deadline, due, rested
-from eigentensor_aggregator.tasks import TaskView, fold
+from eigentensor.task import Life, due, fold
+from eigentensor.task.due import BATCH, Action, Verb, awake
+from eigentensor_aggregator.daemon import Pause, rested
 
 END = 12 + economics.lifetime(PARAMETERS, 20)
 
 
-def actions(block: int, *views: TaskView) -> Sequence[Action]:
-    return due(views, PARAMETERS, block)
+def actions(block: int, *lives: Life) -> Sequence[Action]:
+    return due.actions(lives, block)
 
 
-def messages(block: int, view: TaskView) -> list[tuple[Verb, int]]:
-    return [(action.verb, action.number) for action in actions(block, view)]
+def messages(block: int, life: Life) -> list[tuple[Verb, int]]:
+    return [(action.verb, action.number) for action in actions(block, life)]
 
 
 def test_nothing_is_due_while_everybody_is_in_time() -> None:
@@ -69,14 +70,14 @@ def test_nothing_is_due_while_everybody_is_in_time() -> None:
 
 
 def test_an_order_that_nobody_took_expires_in_the_first_block_after_its_last() -> None:
-    view = told(posted())
-    assert actions(100, view) == [Action(Verb.EXPIRE, (view,))]
+    life = told(posted())
+    assert actions(100, life) == [Action(Verb.EXPIRE, (life,))]
 
 
 def test_an_executor_that_does_not_commit_is_closed_when_its_blocks_are_over() -> None:
-    view = told(posted(), accepted())
-    assert deadline(view, PARAMETERS) == 32
-    assert actions(32, view) == [Action(Verb.CLOSE, (view,))]
+    life = told(posted(), accepted())
+    assert life.deadline == 32
+    assert actions(32, life) == [Action(Verb.CLOSE, (life,))]
 
 
 def test_a_seed_is_recorded_once_for_all_tasks_that_wait_for_it_and_only_in_its_time() -> None:
@@ -84,35 +85,35 @@ def test_a_seed_is_recorded_once_for_all_tasks_that_wait_for_it_and_only_in_its_
     assert messages(SEED, tasks[0]) == [(Verb.SEED, SEED)]
     assert [(a.verb, a.number) for a in actions(SEED, *tasks)] == [(Verb.SEED, SEED)]
     assert messages(RECORDED - 1, tasks[0]) == [(Verb.SEED, SEED)]
-    assert deadline(tasks[0], PARAMETERS) == RECORDED
+    assert tasks[0].deadline == RECORDED
     assert messages(RECORDED, tasks[0]) == [(Verb.CLOSE, 0)]
     assert messages(SEED, told(posted(), accepted(), committed(), mix=mix(drawn=False))) == []
 
 
 def test_an_executor_that_does_not_reveal_is_closed_after_the_reveal_window_drawn_or_not() -> None:
     for drawn in (True, False):
-        view = told(posted(), accepted(), committed(), mix=mix(drawn=drawn))
-        assert view.drawn is drawn and deadline(view, PARAMETERS) == REVEALED
-        assert actions(REVEALED, view) == [Action(Verb.CLOSE, (view,))]
+        life = told(posted(), accepted(), committed(), mix=mix(drawn=drawn))
+        assert life.drawn is drawn and life.deadline == REVEALED
+        assert actions(REVEALED, life) == [Action(Verb.CLOSE, (life,))]
 
 
 def test_a_revealed_task_is_closed_after_the_challenge_window() -> None:
-    view = told(*REVEALED_TASK)
-    assert deadline(view, PARAMETERS) == 30 + economics.challenge_window(PARAMETERS, 20) == 60
-    assert view.outputs_root == ROOT and view.price == 9
-    assert actions(60, view) == [Action(Verb.CLOSE, (view,))]
+    life = told(*REVEALED_TASK)
+    assert life.deadline == 30 + economics.challenge_window(PARAMETERS, 20) == 60
+    assert life.outputs_root == ROOT and life.price == 9
+    assert actions(60, life) == [Action(Verb.CLOSE, (life,))]
 
 
 def test_an_open_game_holds_the_task_open_until_somebody_loses_it() -> None:
-    view = told(*REVEALED_TASK, *challenged())
-    assert view.is_contested and messages(100, view) == []
+    life = told(*REVEALED_TASK, *challenged())
+    assert life.open_games and messages(100, life) == []
     lost = told(*REVEALED_TASK, *challenged(), *ended(executor_lost=False))
     assert messages(100, lost) == [(Verb.CLOSE, 0)]
 
 
 def test_whoever_runs_out_of_its_clock_is_timed_out_from_the_next_block_on() -> None:
-    view = told(*REVEALED_TASK, *challenged(32))
-    assert messages(110, view) == [] and messages(111, view) == [(Verb.TIMEOUT, 1)]
+    life = told(*REVEALED_TASK, *challenged(32))
+    assert messages(110, life) == [] and messages(111, life) == [(Verb.TIMEOUT, 1)]
     moves = told(*REVEALED_TASK, *challenged(32), moved(50, Phase.CALL))
     assert messages(128, moves) == [] and messages(129, moves) == [(Verb.TIMEOUT, 1)]
 
@@ -126,16 +127,16 @@ def test_of_several_games_that_an_executor_loses_by_its_clock_one_convicts_it() 
 
 def test_leaves_that_are_demanded_and_not_shown_are_waited_for_and_then_convict() -> None:
     demanded = told(*REVEALED_TASK, Demanded(at(59), TASK, (), 139))
-    assert deadline(demanded, PARAMETERS) == 139
+    assert demanded.deadline == 139
     assert messages(138, demanded) == [] and messages(139, demanded) == [(Verb.CLOSE, 0)]
     shown = told(*REVEALED_TASK, Demanded(at(59), TASK, (), 139), Shown(at(70), TASK, 0, b""))
     assert messages(70, shown) == [(Verb.CLOSE, 0)]
 
 
 def test_a_conviction_is_slashed_after_the_verifiers_time_until_the_lock_ends() -> None:
-    view = told(*REVEALED_TASK, *challenged(), *ended(executor_lost=True), convicted(35))
-    assert messages(39, view) == [] and messages(40, view) == [(Verb.SLASH, 0)]
-    assert messages(END - 1, view) == [(Verb.SLASH, 0)] and messages(END, view) == []
+    life = told(*REVEALED_TASK, *challenged(), *ended(executor_lost=True), convicted(35))
+    assert messages(39, life) == [] and messages(40, life) == [(Verb.SLASH, 0)]
+    assert messages(END - 1, life) == [(Verb.SLASH, 0)] and messages(END, life) == []
     slashed = [*REVEALED_TASK, convicted(35), Slashed(at(41), TASK, 7, 100, VERIFIER)]
     assert messages(41, told(*slashed)) == [(Verb.PAY, 7)]
     assert messages(99, told(*slashed, Paid(at(60), TASK, 7, 50, 50))) == []
@@ -144,14 +145,14 @@ def test_a_conviction_is_slashed_after_the_verifiers_time_until_the_lock_ends() 
 
 
 def test_a_silent_executor_that_was_drawn_is_slashed_after_the_verifiers_could_still_reveal() -> None:
-    view = told(posted(), accepted(), committed(), convicted(REVEALED + 1, Cause.SILENCE), mix=mix(drawn=True))
-    assert messages(ANSWERED - 1, view) == [] and messages(ANSWERED, view) == [(Verb.SLASH, 0)]
+    life = told(posted(), accepted(), committed(), convicted(REVEALED + 1, Cause.SILENCE), mix=mix(drawn=True))
+    assert messages(ANSWERED - 1, life) == [] and messages(ANSWERED, life) == [(Verb.SLASH, 0)]
 
 
 def test_bonds_of_games_that_a_conviction_made_idle_are_given_back_once() -> None:
     happened = [*REVEALED_TASK, *challenged(), *challenged(33, game=2), *ended(game=1, executor_lost=True)]
-    view = told(*happened, convicted(40))
-    assert messages(40, view) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
+    life = told(*happened, convicted(40))
+    assert messages(40, life) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
     played_on = told(*happened, convicted(40), Ended(at(41), TASK, 2, True, Reason.CLOCK))
     assert messages(41, played_on) == [(Verb.SLASH, 0), (Verb.REFUND, 2)]
     back = told(*happened, convicted(40), BondReturned(at(41), TASK, 2, VERIFIER, 24))
@@ -161,7 +162,7 @@ def test_bonds_of_games_that_a_conviction_made_idle_are_given_back_once() -> Non
 def test_answers_are_settled_when_the_task_is_final() -> None:
     happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer()]
     final = told(*happened, Closed(at(61), TASK, 9, 0), mix=mix(drawn=True))
-    assert final.agreeing == 1 and messages(61, final) == [(Verb.SETTLE, 0)]
+    assert final.agreed == 1 and messages(61, final) == [(Verb.SETTLE, 0)]
     settled = told(*happened, Closed(at(61), TASK, 9, 0), Settled(at(62), TASK, 1, VERIFIER, 34))
     assert messages(62, settled) == [] and settled.answers[0].settled == 34
 
@@ -169,8 +170,8 @@ def test_answers_are_settled_when_the_task_is_final() -> None:
 def test_answers_of_a_conviction_are_settled_after_the_verifiers_time() -> None:
     happened = [posted(), accepted(), committed(), answered(), revealed(), opened_answer(31, root=WRONG)]
     games = challenged(31, challenger=VERIFIER, transaction=b"a" * 32)
-    view = told(*happened, *games, *ended(executor_lost=True), convicted(36), mix=mix(drawn=True))
-    assert messages(39, view) == [] and messages(40, view) == [(Verb.SETTLE, 0), (Verb.SLASH, 0)]
+    life = told(*happened, *games, *ended(executor_lost=True), convicted(36), mix=mix(drawn=True))
+    assert messages(39, life) == [] and messages(40, life) == [(Verb.SETTLE, 0), (Verb.SLASH, 0)]
 
 
 def test_an_answer_that_was_exposed_or_whose_bond_is_lost_is_owed_nothing() -> None:
@@ -207,39 +208,39 @@ def test_tasks_that_have_ended_without_a_check_need_nothing_more() -> None:
         State.EXPIRED: [Expired(at(50), TASK)],
     }
     for state, events in ends.items():
-        view = told(posted(), *events)
-        assert view.state is state and state.is_terminal and deadline(view, PARAMETERS) is None
-        assert actions(10**6, view) == [] and awake(view, PARAMETERS) is None
+        life = told(posted(), *events)
+        assert life.state is state and state.is_terminal and life.deadline is None
+        assert actions(10**6, life) == [] and awake(life) is None
 
 
 def test_many_tasks_are_closed_together_and_the_oldest_deadline_comes_first() -> None:
     tasks = [bytes([i]) * 32 for i in range(BATCH + 2)]
-    views = [
+    lives = [
         told(posted(task=t), accepted(task=t), committed(task=t), revealed(30 + i % 3, t)) for i, t in enumerate(tasks)
     ]
-    batches = actions(1000, *views)
-    assert [len(action.tasks) for action in batches] == [BATCH, 2]
-    order = [view.since for action in batches for view in action.tasks]
+    batches = actions(1000, *lives)
+    assert [len(action.lives) for action in batches] == [BATCH, 2]
+    order = [life.since for action in batches for life in action.lives]
     assert order == sorted(order)
 
 
 def test_a_task_whose_end_was_refused_rests_and_holds_up_no_others() -> None:
-    views = [told(posted(task=t), accepted(task=t), committed(task=t), revealed(30, t)) for t in (ROOT, TASK, WRONG)]
-    (batch,) = actions(1000, *views)
+    lives = [told(posted(task=t), accepted(task=t), committed(task=t), revealed(30, t)) for t in (ROOT, TASK, WRONG)]
+    (batch,) = actions(1000, *lives)
     first, second, third = batch.keys
     pauses = {first: Pause(1002, 4), second: Pause(1000, 1)}
-    assert list(rested([batch], pauses, 1000)) == [Action(Verb.CLOSE, batch.tasks[1:])]
+    assert list(rested([batch], pauses, 1000)) == [Action(Verb.CLOSE, batch.lives[1:])]
     assert list(rested([batch], pauses, 1002)) == [batch]
     assert list(rested([batch], dict.fromkeys((first, second, third), Pause(1002, 4)), 1001)) == []
 
 
 def test_a_task_is_awake_from_its_first_message_to_its_last() -> None:
-    assert awake(told(posted(), accepted(), committed()), PARAMETERS) == (SEED + 1, 1 << 62)
-    assert awake(told(*REVEALED_TASK, convicted(35)), PARAMETERS) == (41, END)
+    assert awake(told(posted(), accepted(), committed())) == (SEED + 1, 1 << 62)
+    assert awake(told(*REVEALED_TASK, convicted(35))) == (41, END)
 
 
 def test_an_event_of_an_unknown_order_says_nothing() -> None:
-    assert fold([accepted()]) is None
+    assert fold([accepted()], PARAMETERS) is None
 
 
 def test_taking_back_an_accept_opens_the_task_again() -> None:

@@ -1,0 +1,66 @@
+"""The words of the glossary for where a task stands, and what it waits for. Pure."""
+
+from eigentensor.task.life import Counts, Life
+from eigentensor.task.state import State
+
+
+def checked(counts: Counts) -> str | None:
+    """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
+    if counts.state not in (State.REVEALED, State.FINAL):
+        return None
+    if counts.agreed:
+        return f"checked({counts.agreed})"
+    # All answers are given before the executor reveals; what somebody disputes is being judged.
+    return "unchecked" if counts.state is State.FINAL or not (counts.answered or counts.games) else None
+
+
+def stage(counts: Counts) -> str:
+    """Where a task stands, in one word: open, accepted, committed, result → checked(k) or unchecked → final, …"""
+    if counts.state is State.REVEALED:
+        return checked(counts) or "result"
+    return counts.state.name.lower()
+
+
+def standing(counts: Counts) -> str:
+    """The stage as people are shown it: with what came of the check after the end, and whether somebody disputes it."""
+    if counts.state is State.FINAL:
+        return f"final, {checked(counts)}"
+    return f"{stage(counts)}, challenged" if counts.state is State.REVEALED and counts.games else stage(counts)
+
+
+def waits_for(life: Life, block: int) -> str | None:
+    """What a task waits for in block `block`, with the last block of it; None at the end."""
+    by = life.deadline
+    match life.state:
+        case State.OPEN:
+            return f"an acceptance until block {by}"
+        case State.ACCEPTED:
+            return f"the executor's commit until block {by}, or the refund after it"
+        case State.COMMITTED:
+            return _before_reveal(life, block)
+        case State.REVEALED if life.demand is not None:
+            return f"leaves of the outputs until block {by}, as the client demanded, or a conviction"
+        case State.REVEALED if life.open_games:
+            many = "s" if len(life.open_games) > 1 else ""
+            return f"the end of game{many} {', '.join(map(str, life.open_games))}"
+        case State.REVEALED if block < life.answers_by and _may_confirm(life):
+            return f"what the verifiers reveal; final after block {by}"
+        case State.REVEALED:
+            return f"the end of the window: final after block {by}"
+    return None
+
+
+def _before_reveal(life: Life, block: int) -> str:
+    by = life.deadline
+    if life.drawn is None:
+        return f"the seed that block {life.seed_block} gives: it says whether the task is checked"
+    if not life.drawn:
+        return f"the executor's reveal until block {by}, or the refund after it"
+    if block <= life.check_by:
+        return f"the verifiers' answers until block {life.check_by}, then the executor's reveal"
+    return f"the executor's reveal until block {by}, or its conviction after it"
+
+
+def _may_confirm(life: Life) -> bool:
+    """Whether an answer is hidden yet, and counts."""
+    return any(answer.root is None and not answer.exposed for answer in life.answers.values())
