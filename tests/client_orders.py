@@ -1,7 +1,12 @@
 """A client's order on the parameters of a local market, for tests of what the client makes of it."""
 
+from dataclasses import replace
+from typing import Any
+
 from eigentensor.economics import WAD, Parameters
+from eigentensor.task import Life, State
 from eigentensor_client.orders import Roots, Terms, Work, draft
+from eigentensor_client.results import TaskView
 from worked_examples import layer
 
 CLIENT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -13,3 +18,9 @@ LOCAL = Parameters(
 )  # fmt: skip
 TERMS = Terms(1000, 200, ramp=8, exec=20, accept_within=30)
 ORDER = draft(CLIENT, 7, 100, WORK, Roots(b"\x01" * 32), TERMS, LOCAL)
+LIFE = Life(b"\xab" * 32, ORDER, LOCAL, State.OPEN)
+
+
+def seen(block: int = 101, **changes: Any) -> TaskView:
+    """The order's task in a block, open unless it is said otherwise."""
+    return TaskView(replace(LIFE, **changes), block)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from client_orders import LOCAL, ORDER, TERMS
+from client_orders import LOCAL, TERMS, seen
 from eigentensor import errors
 from eigentensor.chain import Network, State
 from eigentensor.errors import EigenTensorError
@@ -17,7 +17,6 @@ from eigentensor.store.tensors import load_safetensors
 from eigentensor_client.files import existing
 from eigentensor_client.orders import check_terms, read_rate
 from eigentensor_client.processes import Processes
-from eigentensor_client.results import TaskView
 from eigentensor_client.serving.apps import Apps
 from eigentensor_client.serving.book import Book
 from eigentensor_client.serving.jobs import Budget, Job, Key
@@ -27,7 +26,6 @@ from worked_examples import layer
 
 #: Never raised by their own name: what is caught when all below them are meant.
 BASES = {errors.EigenTensorError, errors.ProgramError}
-TASK = TaskView("ab" * 32, ORDER, State.OPEN, "0xE", 5, 0, 101)
 
 
 def _file(name: str, content: bytes, read: Callable[[Path], object]) -> None:
@@ -43,7 +41,7 @@ def _in_folder(use: Callable[[Path], object]) -> None:
 
 
 def _ends(state: State, stage: str = "final", **changes: object) -> None:
-    error = failure(replace(TASK, state=state, **changes), stage, str)
+    error = failure(seen(state=state, executor="0xE", price=5, **changes), stage, str)
     assert error is not None
     raise error
 
@@ -85,13 +83,13 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
     errors.TensorFileError: lambda: _file("a.safetensors", b"no tensors", load_safetensors),
     errors.GraphFileError: lambda: _file("a.graph", b"no graph", load_graph),
     errors.GatewayError: _away,
-    errors.TaskError: lambda: check_open(replace(TASK, state=State.ACCEPTED)),
+    errors.TaskError: lambda: check_open(seen(state=State.ACCEPTED)),
     errors.TermsRefused: lambda: check_terms(LOCAL, replace(TERMS, verifiers=5)),
     errors.NobodyAccepted: lambda: _ends(State.EXPIRED),
     errors.ExecutorFailed: lambda: _ends(State.FAILED),
     errors.ExecutorConvicted: lambda: _ends(State.CONVICTED),
     errors.TaskCancelled: lambda: _ends(State.CANCELLED),
-    errors.NotChecked: lambda: _ends(State.FINAL, "checked", drawn=False),
+    errors.NotChecked: lambda: _ends(State.FINAL, "checked"),
     errors.WrongReceipt: lambda: Receipt.from_bytes(b"{}"),
     errors.ConfigError: lambda: Network.load("nowhere"),
     errors.BudgetSpent: lambda: _in_folder(lambda folder: _asked(folder, 0, "a")),

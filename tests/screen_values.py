@@ -1,6 +1,6 @@
 """Fixed values for screens: a market, an order on it, and its task from the post to the end."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from eigentensor import economics
@@ -18,11 +18,11 @@ from eigentensor.chain import (
     Posted,
     Revealed,
     Slashed,
-    State,
     order_uuid,
 )
 from eigentensor.economics import WAD
 from eigentensor.economics.profiles import LOCAL
+from eigentensor.task import Happening, Seeded, fold
 from eigentensor_client.orders import Roots, Terms, Work, draft
 from eigentensor_client.results import TaskView
 from worked_examples import layer
@@ -72,15 +72,24 @@ CONVICTED = (
     Slashed(_place(171), UUID, 1, LOCKED.shares, ALICE),
 )
 
-OPEN = TaskView(UUID.hex(), ORDER, State.OPEN, None, None, 0, 101, events=(POSTED,))
-RESULT = TaskView(
-    UUID.hex(), ORDER, State.REVEALED, ALICE, PRICE, 175, 140, LOCKED.shares, 113, 153, True, 1, 1, 0,
-    events=(POSTED, ACCEPTED, LOCKED, COMMITTED, ANSWERED, REVEALED, CHECKED),
-)  # fmt: skip
-FINAL = replace(RESULT, state=State.FINAL, block=190, events=(*RESULT.events, CLOSED))
-WRONG = replace(
-    RESULT, state=State.CONVICTED, agreed=0, differed=1, block=190, events=(*RESULT.events[:-1], *CONVICTED)
-)
+CONTRADICTED = Revealed(_place(131), UUID, 1, b"\x0e" * 32)
+
+
+def _seen(block: int, *happened: Happening) -> TaskView:
+    life = fold(happened, LOCAL)
+    assert life is not None
+    return TaskView(life, block)
+
+
+_COMMITTED = (POSTED, ACCEPTED, LOCKED, COMMITTED)
+_BLOCK = economics.seed_block(110, LOCAL.lag, LOCAL.grid)
+_MIXES = (bytes([number]) * 32 for number in range(256))
+_MIX = next(mix for mix in _MIXES if economics.is_drawn(mix, UUID, ORDER.check_rate))
+_ANSWERED = (*_COMMITTED, Seeded(_place(_BLOCK + 1), _BLOCK, _MIX), ANSWERED, REVEALED)
+OPEN = _seen(101, POSTED)
+RESULT = _seen(140, *_ANSWERED, CHECKED)
+FINAL = _seen(190, *_ANSWERED, CHECKED, CLOSED)
+WRONG = _seen(190, *_ANSWERED, CONTRADICTED, *CONVICTED)
 EXPLAINED: dict[str, Any] = {
     "schema": "eigentensor.explanation/1",
     "task": UUID.hex(),

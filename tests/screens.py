@@ -23,6 +23,7 @@ from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as Found
 from eigentensor.runtime.tuning.tuner import Line
+from eigentensor.task import view
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
 from eigentensor_aggregator.watch.watcher import Word
@@ -91,12 +92,12 @@ def _explain(screen: Screen) -> None:
 
 def _ps(screen: Screen) -> None:
     tasks = [v.OPEN, v.RESULT, v.FINAL, v.WRONG]
-    screen.result("eigentensor.tasks/1", {"tasks": [SHOW.task(task) for task in tasks[:1]]}, SHOW.tasks_table(tasks))
+    screen.result("eigentensor.tasks/1", {"tasks": [view.task(v.OPEN.life, v.OPEN.block)]}, SHOW.tasks_table(tasks))
 
 
 def _logs(screen: Screen) -> None:
     for event in v.FINAL.events:
-        screen.result("eigentensor.event/1", {"task": v.FINAL.uuid, **SHOW.event(event)}, SHOW.event_line(event))
+        screen.result("eigentensor.event/1", {"task": v.FINAL.uuid, **view.event(event)}, SHOW.event_line(event))
 
 
 def _session(screen: Screen) -> None:

@@ -77,7 +77,7 @@ class Challenger:
 
     def check(self) -> None:
         """Raises what makes a challenge impossible now: NotYet, ExecutorConvicted, NotChallengeable."""
-        task = self.task = views.look(self.chain, self.task.order)
+        task = self.task = self.client.look(self.task)
         if task.state is State.REVEALED and task.block < self.until:
             return
         if task.state is State.REVEALED:
@@ -95,7 +95,7 @@ class Challenger:
             raise NotChallengeable(f"task {task.uuid} is {task.words}: there is nothing to challenge any more")
         raise NotYet(
             f"task {task.uuid} is {task.words}: its result is not revealed yet",
-            fix=f"It waits for {stages.waits_for(task)}. Try again then.",
+            fix=f"It waits for {task.waits_for}. Try again then.",
         )
 
     @cached_property

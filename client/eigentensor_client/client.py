@@ -12,6 +12,7 @@ from eigentensor.errors import BlobCorrupt, BlobNotFound, EigenTensorError, NotY
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
+from eigentensor.task.due import Verb
 from eigentensor_client import orders, stages, views, waiting
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.posting import Payer
@@ -45,20 +46,19 @@ class Client(Payer):
 
     def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
         """Why a task will never reach a stage; None if it may."""
-        if task.state is State.CONVICTED:
-            task = views.with_events(self.chain, task)
         return stages.failure(task, stage, self.amount)
 
     def move_on(self, task: TaskView) -> None:
         """Sends what anybody may send for a task, if nobody did in time."""
-        send = stages.due(task, self._parameters)
+        if (message := stages.late(task)) is None:
+            return
         with suppress(Reverted):  # somebody else was faster: the next look shows it
-            match send:
-                case "expire":
+            match message.verb:
+                case Verb.EXPIRE:
                     self.chain.expire(task.order)
-                case "seed":
-                    self.chain.seed(task.seed_block)
-                case "close":
+                case Verb.SEED:
+                    self.chain.seed(message.number)
+                case Verb.CLOSE:
                     self.chain.close(task.order)
 
     # ---- Results ----
@@ -81,7 +81,7 @@ class Client(Payer):
 
         Raises NotYet before, and what `wait` raises of a task that ended without a result.
         """
-        return receipt_of(self.chain, self.gateway, task)
+        return receipt_of(self.chain, self.gateway, self.look(task))
 
     def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
@@ -142,7 +142,7 @@ class Client(Payer):
         while True:
             page = self.gateway.tasks(client=self.address, **cursor)
             for entry in page["tasks"]:
-                yield views.view(self.chain, self._order(entry))
+                yield self.view(self._order(entry))
             if not page.get("next"):
                 return
             cursor = {"cursor": page["next"]}
@@ -153,32 +153,32 @@ class Client(Payer):
         if len(name) == 64:
             self._wait_for_gateway()
             try:
-                return views.look(self.chain, self._order(self.gateway.task(name)))
+                return self.view(self._order(self.gateway.task(name)))
             except BlobNotFound:
                 raise TaskNotFound(f"there is no task {name}") from None
         found = [task for task in self.tasks() if task.uuid.startswith(name)]
         if len(found) != 1:
             what = f"{len(found)} tasks of {self.address} begin with {name!r}"
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
-        return views.with_events(self.chain, found[0])
+        return found[0]
 
     def look(self, task: TaskView) -> TaskView:
-        """The same task as it stands now, with its events."""
-        return views.look(self.chain, task.order)
+        """The same task as it stands now."""
+        return self.view(task.order)
 
     def cancel(self, task: TaskView) -> TaskView:
         """Takes back an order that nobody accepted; the whole escrow returns to the balance.
 
         Raises TaskError if the task is not open any more.
         """
-        stages.check_open(views.view(self.chain, task.order))
+        stages.check_open(self.look(task))
         self.chain.cancel(task.order)
-        return views.look(self.chain, task.order)
+        return self.look(task)
 
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
         can be paid, from the chain."""
-        payable = views.payable_from(self.chain, task)
+        payable = views.payable_from(self.chain, task.life)
         return self.gateway.explain(task.uuid) | ({} if payable is None else {"payable_from": payable})
 
     def _wait_for_gateway(self) -> None:

@@ -9,12 +9,12 @@ from typing import Self
 from eth_account.signers.local import LocalAccount
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Network, Order, order_uuid
+from eigentensor.chain import Chain, Lives, Network, Order, order_uuid
 from eigentensor.dispute import refuse
 from eigentensor.errors import InsufficientFunds, NotDisputable, StoreError
 from eigentensor.program import Program
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor_client import orders, views, waiting
+from eigentensor_client import orders, waiting
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
 from eigentensor_client.orders import Roots, Terms, Work
@@ -36,6 +36,7 @@ class Payer:
         self.network = network if isinstance(network, Network) else Network.load(network)
         self.chain = Chain(self.network, account or choose_account(self.network))
         self.store = store or LocalStore()
+        self.lives = Lives(self.chain)
         self.gateway = GatewayClient(self.network.gateway_url, self.store)
         self.poll = 0.2 if self.network.is_local else 2.0
 
@@ -91,6 +92,10 @@ class Payer:
             return None
         return found
 
+    def view(self, order: Order) -> TaskView:
+        """The task of an order as it stands now; before it is in a block its state is NONE."""
+        return TaskView(*self.lives.of(order))
+
     # ---- Posting ----
 
     def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
@@ -135,7 +140,7 @@ class Payer:
             for start in range(0, len(drafts), POSTS):
                 self.chain.post_many(batch := drafts[start : start + POSTS])
                 posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
-            return [views.view(self.chain, order) for order in drafts]
+            return [self.view(order) for order in drafts]
 
     def check_escrow(self, tasks: int, terms: Terms) -> None:
         """Raises InsufficientFunds unless the account can pay for so many tasks."""

@@ -21,7 +21,7 @@ from eigentensor.errors import (
     TaskError,
 )
 from eigentensor.program import Kind, Program
-from eigentensor_client import orders, transfer, views, waiting
+from eigentensor_client import orders, transfer, waiting
 from eigentensor_client.history import Asked, History
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskResult, TaskView, Tensors
@@ -92,7 +92,7 @@ class Progress:
         for number, step in enumerate(self.history.steps):
             if not step.final:
                 try:
-                    task = views.view(self.client.chain, step.order)
+                    task = self.client.view(step.order)
                     yield from waiting.wait(self.client, task, stage, timeout, tell)
                 except ExecutorConvicted as error:
                     self._void(number, error)
@@ -108,7 +108,7 @@ class Progress:
             if not step.final:
                 state = self.client.chain.task_at(bytes.fromhex(history.task(step.order))).state
                 if state is State.CONVICTED:
-                    self._void(number, self.client.failure(views.view(self.client.chain, step.order)))
+                    self._void(number, self.client.failure(self.client.view(step.order)))
                 if state is State.FINAL:
                     history = history.finals(number)
         if history != self.history:
@@ -173,7 +173,7 @@ class Progress:
         """The task under way, posted now if it has not been."""
         while True:
             order = self._asked.order
-            task = views.view(self.client.chain, order)
+            task = self.client.view(order)
             if task.state is not State.NONE:
                 return task
             if task.block >= order.accept_by:
@@ -182,7 +182,7 @@ class Progress:
             try:
                 return self.client.send([order], tell)[0]
             except Reverted:
-                again = views.view(self.client.chain, order)
+                again = self.client.view(order)
                 if again.state is State.NONE and again.block < order.accept_by:
                     raise
 
@@ -219,7 +219,7 @@ class Progress:
 
     def _rewind(self, step: int, why: str) -> None:
         if self.history.under_way is not None:
-            task = views.view(self.client.chain, self._asked.order)
+            task = self.client.view(self._asked.order)
             if task.state is State.OPEN:
                 with suppress(Reverted):  # accepted just now
                     self.client.cancel(task)

@@ -13,7 +13,7 @@ from eigentensor.chain import Reader, State
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
 from eigentensor.store import GatewayClient
-from eigentensor_client import stages, views
+from eigentensor_client import stages
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import existing, write_whole
 from eigentensor_client.results import TaskView
@@ -27,17 +27,16 @@ _PROVABLE = (State.REVEALED, State.FINAL, State.CONVICTED)
 
 
 def receipt_of(chain: Reader, gateway: GatewayClient, task: TaskView) -> Receipt:
-    """The receipt of a task as it stands now, once there is a result, or a conviction.
+    """The receipt of a task as it stands, once there is a result, or a conviction.
 
     Raises what `Client.wait` raises of a task without result, and NotYet. If the gateway does not have the roots of its
     outputs and new states, the receipt does not have them either: a file of outputs cannot be held to it then.
     """
-    task = views.view(chain, task.order)
     if task.state not in _PROVABLE:
         failed = stages.failure(task, "result", lambda wei: amount(wei, chain.deployment))
         raise failed or NotYet(
             f"task {task.uuid} is {task.words}: there is no result to give a receipt of",
-            fix=f"It waits for {stages.waits_for(task)}.",
+            fix=f"It waits for {task.waits_for}.",
         )
     parts, root = None, chain.outputs_root_of(bytes.fromhex(task.uuid))
     if any(root):

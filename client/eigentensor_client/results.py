@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from eigentensor.chain import State, TaskEvent
 from eigentensor.errors import NotYet
-from eigentensor.receipt import Receipt, checked_of, words_of
-from eigentensor.task.order import NONE, Order
+from eigentensor.receipt import Receipt
+from eigentensor.task import NONE, Life, Order, State, TaskEvent, words
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
@@ -59,39 +58,80 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as the chain shows it. `price` is what the executor gets at most now; `events` are in order.
+    """A task as the chain shows it in a block. `price` is what the executor gets at most, `stake` what a conviction
+    takes of its stake, in wei. `drawn` is None while the seed is not recorded; `answered`, `agreed` and `differed`
+    count verifiers; `games` are the open ones; `events` are in order."""
 
-    `stake` is what a conviction costs the executor. `seed_block` is 0 before the commit; `drawn` is None while the seed
-    of that block is not recorded; verifiers answer until `check_by`. `answered`, `agreed`, `differed` count them;
-    `games` are the open ones.
-    """
-
-    uuid: str
-    order: Order
-    state: State
-    executor: str | None
-    price: int | None
-    deadline: int
+    life: Life
     block: int
-    stake: int | None = None
-    seed_block: int = 0
-    check_by: int = 0
-    drawn: bool | None = None
-    answered: int = 0
-    agreed: int = 0
-    differed: int = 0
-    games: tuple[int, ...] = ()
-    events: tuple[TaskEvent, ...] = ()
+
+    @property
+    def uuid(self) -> str:
+        return self.life.uuid.hex()
+
+    @property
+    def order(self) -> Order:
+        return self.life.order
+
+    @property
+    def state(self) -> State:
+        return self.life.state
+
+    @property
+    def executor(self) -> str | None:
+        return self.life.executor
+
+    @property
+    def price(self) -> int | None:
+        return self.life.price
+
+    @property
+    def stake(self) -> int | None:
+        return self.life.stake
+
+    @property
+    def deadline(self) -> int | None:
+        """The last block of what it waits for; None at the end."""
+        return self.life.deadline
+
+    @property
+    def drawn(self) -> bool | None:
+        return self.life.drawn
+
+    @property
+    def answered(self) -> int:
+        return len(self.life.answers)
+
+    @property
+    def agreed(self) -> int:
+        return self.life.agreed
+
+    @property
+    def differed(self) -> int:
+        return len(self.life.differing)
+
+    @property
+    def games(self) -> tuple[int, ...]:
+        return self.life.open_games
+
+    @property
+    def events(self) -> tuple[TaskEvent, ...]:
+        return tuple(event for event in self.life.events if isinstance(event, TaskEvent))
 
     @property
     def checked(self) -> str | None:
-        """As `checked_of`."""
-        return checked_of(self.state, self.agreed, self.answered, len(self.games))
+        """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet."""
+        return words.checked(self.life.counts)
 
     @property
     def words(self) -> str:
-        """The state in the words of the glossary."""
-        return words_of(self.state, self.agreed, self.answered, len(self.games))
+        """Where it stands, in the words of the glossary."""
+        return words.standing(self.life.counts)
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for now, in words, with the block by which it comes."""
+        return words.waits_for(self.life, self.block) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

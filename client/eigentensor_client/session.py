@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor.program import Program
-from eigentensor_client import transfer, views, waiting
+from eigentensor_client import transfer, waiting
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms
 from eigentensor_client.progress import Progress
@@ -141,7 +141,7 @@ class Session(Progress):
         """The result of a step, the last one by default, fetched and verified again. Raises as `Client.fetch`."""
         if not -self.step <= step < self.step:
             raise BindingError(f"there is no step {step}", fix=f"The session has {self.step} of them.")
-        task = views.look(self.client.chain, self.history.steps[step].order)
+        task = self.client.view(self.history.steps[step].order)
         return self.client.fetch(task, tell, states=False)
 
     def states(self, tell: Tell = silent) -> Tensors:

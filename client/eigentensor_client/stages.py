@@ -1,7 +1,5 @@
-"""What a task's state means to its client: what is reached, what failed, what is late, what is waited for. Pure."""
+"""What a task's state means to its client: what is reached, what failed, what is late. Pure."""
 
-from eigentensor.chain import Convicted, Slashed, State
-from eigentensor.economics import Parameters
 from eigentensor.errors import (
     EigenTensorError,
     ExecutorConvicted,
@@ -12,11 +10,14 @@ from eigentensor.errors import (
     TaskCancelled,
     TaskError,
 )
+from eigentensor.task import State, due
+from eigentensor.task.due import Due, Verb
 from eigentensor_client.amounts import Amount
 from eigentensor_client.happened import CAUSES
 from eigentensor_client.results import TaskView
 
 GRACE = 3  # blocks in which the aggregator, or whoever gains by it, may move a task on before the client does
+_SENT = (Verb.EXPIRE, Verb.SEED, Verb.CLOSE)
 
 
 def check_open(task: TaskView) -> None:
@@ -86,55 +87,16 @@ def _not_checked(task: TaskView) -> EigenTensorError | None:
 
 
 def conviction(task: TaskView, amount: Amount) -> str:
-    """Why an executor was convicted, and where the money went, from the task's events."""
-    said = {type(event): event for event in task.events}
-    convicted = said.get(Convicted)
-    why, refund = "it was wrong", "the escrow"
-    if isinstance(convicted, Convicted):
-        why = CAUSES.get(convicted.cause, why)
-        refund = f"the whole escrow, {amount(convicted.refund)},"
-    slashed = "was slashed" if Slashed in said else "is going to be slashed"
+    """Why an executor was convicted, and where the money went."""
+    why, refund, slashed = "it was wrong", "the escrow", "is going to be slashed"
+    if (convicted := task.life.conviction) is not None:
+        why, refund = CAUSES.get(convicted.cause, why), f"the whole escrow, {amount(convicted.refund)},"
+        slashed = slashed if convicted.slash is None else "was slashed"
     stake = "" if task.stake is None else f"; {amount(task.stake)} of its stake {slashed}"
     return f"{why}; {refund} is back{stake}"
 
 
-def due(task: TaskView, p: Parameters) -> str | None:
-    """The message that anybody may send now because nobody did in time: expire, seed or close."""
-    block = task.block - GRACE
-    match task.state:
-        case State.OPEN:
-            return "expire" if block > task.order.accept_by else None
-        case State.COMMITTED if task.drawn is None and task.seed_block < block <= task.seed_block + p.record - GRACE:
-            return "seed"
-        case State.ACCEPTED | State.COMMITTED | State.REVEALED if block > task.deadline and not task.games:
-            return "close"
-    return None
-
-
-def waits_for(task: TaskView) -> str:
-    """What a task waits for now, in words, with the block by which it comes."""
-    match task.state:
-        case State.OPEN:
-            return f"an acceptance until block {task.order.accept_by}"
-        case State.ACCEPTED:
-            return f"the executor's commit until block {task.deadline}, or the refund after it"
-        case State.COMMITTED:
-            return _before_reveal(task)
-        case State.REVEALED if task.games:
-            games = ", ".join(map(str, task.games))
-            return f"the end of game {games}: `eigentensor challenge show {task.games[0]}` shows it"
-        case State.REVEALED if task.agreed + task.differed < task.answered:
-            return f"what the verifiers reveal; final after block {task.deadline}"
-        case State.REVEALED:
-            return f"the end of the window: final after block {task.deadline}"
-    return "nothing"
-
-
-def _before_reveal(task: TaskView) -> str:
-    if task.drawn is None:
-        return f"the seed that block {task.seed_block} gives: it says whether the task is checked"
-    if not task.drawn:
-        return f"the executor's reveal until block {task.deadline}, or the refund after it"
-    if task.block <= task.check_by:
-        return f"the verifiers' answers until block {task.check_by}, then the executor's reveal"
-    return f"the executor's reveal until block {task.deadline}, or its conviction after it"
+def late(task: TaskView) -> Due | None:
+    """The message about a task that anybody may send now because nobody did in time: expire, seed or close."""
+    messages = (message for message in due.messages(task.life) if message.verb in _SENT)
+    return next((m for m in messages if m.first + GRACE <= task.block < m.last), None)

@@ -15,7 +15,6 @@ from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import Bar, short, table
-from eigentensor_client.stages import waits_for
 
 if TYPE_CHECKING:
     from eigentensor_client.demo import Show
@@ -76,7 +75,7 @@ def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
         task = client.look(task)
         if opened := [event for event in task.events if isinstance(event, Challenged)]:
             return opened[0]
-        bar(f"{task.words}: waits for {waits_for(task)}")
+        bar(f"{task.words}: waits for {task.waits_for}")
         time.sleep(client.poll)
     raise NotYet(f"nobody challenged task {task.uuid} within {PATIENCE:.0f} s")
 

@@ -1,91 +1,17 @@
-"""Reads how a task stands, all of it from the chain."""
+"""Reads how a game stands, and a slash, all of it from the chain."""
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from eigentensor import economics
-from eigentensor.chain import (
-    Challenged,
-    Ended,
-    Event,
-    GameEnded,
-    GameView,
-    Moved,
-    Opened,
-    Order,
-    Paid,
-    Reader,
-    Slashed,
-    Stage,
-    State,
-    TaskEvent,
-    order_uuid,
-    transcript,
-)
-from eigentensor_client.orders import price, stake
-from eigentensor_client.results import TaskView
+from eigentensor.chain import Ended, Event, GameView, Moved, Opened, Reader, Stage, transcript
+from eigentensor.task import Life
 
 
-def view(chain: Reader, order: Order) -> TaskView:
-    """The task of an order now, without its events."""
-    p, uuid = chain.deployment.parameters, order_uuid(order, chain.deployment.domain)
-    block, task, deadline = chain.block_number(), chain.task_at(uuid), chain.deadline_of(uuid)
-    while (again := chain.task_at(uuid)) != task:  # it moved on in between: the deadline may be of either step
-        task, deadline = again, chain.deadline_of(uuid)
-    paid = price(order, task.accepted_at) if int(task.executor, 16) else None
-    seed_block = economics.seed_block(task.committed_at, p.lag, p.grid) if task.committed_at else 0
-    return TaskView(
-        uuid=uuid.hex(),
-        order=order,
-        state=task.state,
-        executor=None if paid is None else task.executor,
-        price=paid,
-        deadline=deadline,
-        block=block,
-        stake=None if paid is None else stake(p, order, paid),
-        seed_block=seed_block,
-        check_by=seed_block + order.exec + p.check if seed_block else 0,
-        drawn=chain.is_drawn(order) if seed_block else None,
-        answered=task.answered.bit_count(),
-        agreed=task.agreed.bit_count(),
-        differed=task.differed.bit_count(),
-        games=open_games(happened(chain, order, uuid)) if task.state is State.REVEALED else (),
-    )
-
-
-def look(chain: Reader, order: Order) -> TaskView:
-    """The task of an order now, with its events."""
-    return with_events(chain, view(chain, order))
-
-
-def payable_from(chain: Reader, task: TaskView) -> int | None:
+def payable_from(chain: Reader, life: Life) -> int | None:
     """The first block in which what was slashed for a task can be paid; None: nothing is slashed, or it is paid."""
-    if task.state is not State.CONVICTED:
+    conviction = life.conviction
+    if conviction is None or conviction.slash is None or conviction.paid is not None:
         return None
-    said = {type(event): event for event in with_events(chain, task).events}
-    slashed = said.get(Slashed)
-    if not isinstance(slashed, Slashed) or Paid in said:
-        return None
-    return max(slashed.place.block, chain.payable_from(slashed.slash_id))
-
-
-def with_events(chain: Reader, task: TaskView) -> TaskView:
-    """The same with all that happened to it, in order."""
-    events = happened(chain, task.order, bytes.fromhex(task.uuid))
-    return replace(task, events=events, games=open_games(events) if task.state is State.REVEALED else ())
-
-
-def happened(chain: Reader, order: Order, uuid: bytes) -> tuple[TaskEvent, ...]:
-    """The events of a task, in order."""
-    events = chain.events(max(chain.deployment.block, order.ramp_start))
-    return tuple(e for e in events if isinstance(e, TaskEvent) and e.task == uuid)
-
-
-def open_games(events: Iterable[TaskEvent]) -> tuple[int, ...]:
-    """The numbers of the games about a task that have not ended, ascending."""
-    games = [e for e in events if isinstance(e, Challenged | GameEnded)]
-    return tuple(sorted({e.game_id for e in games} - {e.game_id for e in games if isinstance(e, GameEnded)}))
+    return max(conviction.slashed_at, chain.payable_from(conviction.slash[0]))
 
 
 #: Senders of transactions, and the gas that these used.

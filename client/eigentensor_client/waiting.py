@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from eigentensor.errors import BlobNotFound, NotMined, TaskError, Unreachable
-from eigentensor_client import orders, stages, views
+from eigentensor_client import orders, stages
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.transfer import Tell
 
@@ -37,12 +37,12 @@ def wait(client: "Client", task: TaskView, stage: str, timeout: float | None, te
     orders.check_stage(stage)
     started = time.monotonic()
     while True:
-        task = views.view(client.chain, task.order)
+        task = client.look(task)
         if stages.reached(task, stage):
-            return views.with_events(client.chain, task)
+            return task
         if (error := client.failure(task, stage)) is not None:
             raise error
-        tell(f"{task.words}: waits for {stages.waits_for(task)}")
+        tell(f"{task.words}: waits for {task.waits_for}")
         client.move_on(task)
         if timeout is not None and time.monotonic() - started > timeout:
             raise stages.not_yet(task, stage, timeout)

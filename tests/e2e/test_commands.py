@@ -113,7 +113,7 @@ def test_run_writes_the_result_and_one_object(
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
     checked = call_json("receipt", "check", "task.receipt", "--outputs", "out.safetensors", "--chain")
     assert (checked["schema"], checked["task"]) == ("eigentensor.receipt-check/1", task)
-    assert checked["state"] == checked["now"]["state"] == said["task"]["stage"]
+    assert checked["state"] == checked["now"]["state"] == f"{said['task']['stage']}, {said['task']['checked']}"
 
 
 @pytest.mark.slow

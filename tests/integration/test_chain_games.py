@@ -22,13 +22,14 @@ from eigentensor.chain import (
     Settled,
     Slashed,
 )
+from eigentensor.chain.lives import Lives
 from eigentensor.dispute.moves import Publish
 from eigentensor.dispute.position import Phase, Reason, claim_hash, deadline_of
 from eigentensor.errors import ChainError, Reverted
 from eigentensor.program.codec import HEADER, MAGIC
 from eigentensor.testing.localnet import Anvil
 from eigentensor.tracing import Claim
-from eigentensor_client.views import payable_from, view
+from eigentensor_client.views import payable_from
 from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.machine import step
 from eigentensor_operator.reading import deadlines_of, seen_of
@@ -75,7 +76,7 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     assert settled.amount == life.bond + life.order.check_fee
     reward = economics.reward(life.parameters, life.order.max_price)
     assert gained(verifier, before) == reward + life.order.check_fee
-    from_block = payable_from(anybody, view(anybody, life.order))
+    from_block = payable_from(anybody, Lives(anybody).of(life.order)[0])
     assert from_block == slashed.place.block + RESOLUTION + 1
     life.anvil.mine_past(from_block - 3)
     with pytest.raises(Reverted, match="SlashResolutionDelayNotElapsed"):
@@ -84,7 +85,7 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     note = life.client.note_of(slashed.slash_id)
     assert note.task == life.task and note.beneficiaries == (verifier.address,)
     (paid,) = [e for e in anybody.pay_bounty(slashed.slash_id).events if isinstance(e, Paid)]
-    assert payable_from(anybody, view(anybody, life.order)) is None
+    assert payable_from(anybody, Lives(anybody).of(life.order)[0]) is None
     assert paid.share == note.amount // 2 and paid.share + paid.burned >= note.amount
     assert gained(verifier, before) == reward + life.order.check_fee + paid.share
 

@@ -129,16 +129,16 @@ class Walk:
     def pass_time(self, task: TaskView) -> None:
         p, chain = self.net.network.deployment.parameters, self.client.chain
         if task.state is State.COMMITTED and task.drawn is None:
-            self.skip_to(task.seed_block)
+            self.skip_to(task.life.seed_block)
         elif task.state is State.COMMITTED and task.drawn and task.answered:
-            self.skip_to(task.check_by)
+            self.skip_to(task.life.check_by)
         elif task.state is State.COMMITTED and not task.drawn:
-            self.skip_to(task.seed_block + p.confirmations)
+            self.skip_to(task.life.seed_block + p.confirmations)
         elif task.state is State.REVEALED and not task.games and task.agreed + task.differed >= task.answered:
             self.skip_to(task.deadline)
         elif task.state is State.CONVICTED:
             answers = chain.answers_by(bytes.fromhex(task.uuid))
-            self.skip_to(answers if task.block < answers else payable_from(chain, task) or 0)
+            self.skip_to(answers if task.block < answers else payable_from(chain, task.life) or 0)
 
     def skip_to(self, block: int) -> None:
         """Leaves the last blocks, and what is short, to the clock: the daemons work in them."""

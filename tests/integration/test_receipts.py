@@ -1,12 +1,12 @@
 """Receipts of tasks on a real chain: what they say, what proves it, and what the chain refuses."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
 
 from eigentensor.chain import Chain, Event, Network, Reader, anvil_account
+from eigentensor.chain.history import Topics
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
@@ -45,9 +45,9 @@ class Watched(Reader):
         super().__init__(network)
         self.asked: list[tuple[int, int]] = []
 
-    def _logs(self, start: int, stop: int, topics: Sequence[bytes | None] = ()) -> list[Event]:
+    def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
         self.asked.append((start, stop))
-        return super()._logs(start, stop, topics)
+        return super().logs(start, stop, topics)
 
 
 def proved_on_chain(story: Story, life: Life, verifiers: list[Chain]) -> Receipt:

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import pytest
 from tinygrad import Context, Tensor
 
-from client_orders import ORDER
-from eigentensor.chain import State
+from client_orders import seen
 from eigentensor.errors import NotYet, Unreachable
 from eigentensor_client import aio, waiting
 from eigentensor_client.handles import Received
-from eigentensor_client.results import TaskResult, TaskView
+from eigentensor_client.results import TaskResult
 
-TASK = TaskView("ab" * 32, ORDER, State.OPEN, None, None, 0, 0)
+TASK = seen()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from aggregator_stories import (
     ANSWERED,
+    CHALLENGER,
     PARAMETERS,
     RECORDED,
     REVEALED,
@@ -183,6 +184,15 @@ def test_an_answer_that_was_exposed_or_whose_bond_is_lost_is_owed_nothing() -> N
     assert messages(61, told(*lost, Closed(at(61), TASK, 9, 0))) == []
     # Somebody else convicted the executor: the verifier was right, and has its fee, though not its bond.
     assert (Verb.SETTLE, 0) in messages(61, told(*lost, convicted(45)))
+
+
+def test_a_game_that_ends_after_its_task_takes_no_bond_of_an_answer() -> None:
+    happened = [posted(), accepted(), committed(), answered(), answered(index=1, operator=CHALLENGER), revealed()]
+    differing = [opened_answer(31, root=WRONG), opened_answer(31, index=1, root=WRONG)]
+    second = challenged(31, game=2, challenger=CHALLENGER, transaction=b"a" * 32)
+    idle = Ended(at(46), TASK, 2, False, Reason.CLOCK)
+    life = told(*happened, *differing, *second, convicted(45), idle)
+    assert [number for verb, number in messages(90, life) if verb is Verb.SETTLE] == [0, 1]
 
 
 def test_the_bond_of_an_answer_is_no_challengers() -> None:

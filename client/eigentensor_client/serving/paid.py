@@ -14,7 +14,7 @@ from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor.store import parse_name
 from eigentensor.web.problems import of_error
-from eigentensor_client import stages, views
+from eigentensor_client import stages
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
@@ -89,7 +89,7 @@ class PaidBackend:
         (order,) = self._client.drafts([work], [upload(self._client.gateway, work)], terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
         job = Job(task, named, ask.app, books.now(), order.to_json(), escrow_of(order))
-        said = self._said(replace(views.view(self._client.chain, order), state=State.OPEN), "asked")
+        said = self._said(_as(self._client.view(order), State.OPEN), "asked")
         job = self._book.add(job, said, *budgets)
         sent = self._sent(job)
         if sent is None:
@@ -131,7 +131,7 @@ class PaidBackend:
         if job.state is not jobs.State.ASKED:
             return job
         order = Order.from_json(job.posted or {})
-        task = views.view(self._client.chain, order)
+        task = self._client.view(order)
         if task.state is State.NONE:
             if task.block >= order.accept_by:
                 self._void(job, task, TaskError(f"task {job.task} was never posted"))
@@ -139,7 +139,7 @@ class PaidBackend:
             try:
                 self._client.send([order])
             except Reverted as error:
-                if views.view(self._client.chain, order).state is State.NONE:
+                if self._client.view(order).state is State.NONE:
                     self._void(job, task, error)
                     raise
         self._look(job)
@@ -168,14 +168,13 @@ class PaidBackend:
     def _look(self, job: Job) -> None:
         """Writes down how a task stands if that has changed, and moves it on if everybody else is late."""
         order = Order.from_json(job.posted or {})
-        task = views.view(self._client.chain, order)
+        task = self._client.view(order)
         if task.state is State.NONE:
             if task.block > order.accept_by:  # also one that was in a block which the chain forgot
                 self._void(job, task, TaskError(f"task {job.task} was never posted"))
             return
         before = self._views.get(job.task)
-        if before is None or replace(before, block=0, events=()) != replace(task, block=0, events=()):
-            task = views.with_events(self._client.chain, task)
+        if before is None or before.life != task.life:
             ended = task.state.is_terminal
             self._tell(
                 job, task, state=jobs.State.ENDED if ended else jobs.State.OPEN, cost=_cost(task) if ended else None
@@ -198,8 +197,7 @@ class PaidBackend:
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         self._views.pop(job.task, None)
-        said = replace(task, state=State.CANCELLED)
-        self._tell(job, said, "void", state=jobs.State.VOID, cost=0, error=error)
+        self._tell(job, _as(task, State.CANCELLED), "void", state=jobs.State.VOID, cost=0, error=error)
 
     # ---- What became of it ----
 
@@ -252,7 +250,7 @@ class PaidBackend:
             raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
         if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
             return task
-        task = views.look(self._client.chain, Order.from_json(job.posted or {}))
+        task = self._client.view(Order.from_json(job.posted or {}))
         if task.state is State.NONE:
             return None
         if task.state.is_terminal:
@@ -268,6 +266,11 @@ class PaidBackend:
         self._views.pop(job.task, None)
         if len(self._ended_views) > _REMEMBERED:
             self._ended_views.clear()
+
+
+def _as(task: TaskView, state: State) -> TaskView:
+    """A task that is in no block, as one in a state."""
+    return replace(task, life=replace(task.life, state=state))
 
 
 def _cost(task: TaskView) -> int:

@@ -12,14 +12,11 @@ from eigentensor import economics
 from eigentensor.chain import (
     Answered,
     Ended,
-    Failed,
     GameEnded,
     Moved,
     Network,
     Noted,
     Opened,
-    Posted,
-    Revealed,
     StakeSlashed,
     State,
     TaskEvent,
@@ -27,6 +24,7 @@ from eigentensor.chain import (
 )
 from eigentensor.economics import WAD
 from eigentensor.program import Kind, Program
+from eigentensor.task import view
 from eigentensor_client import receipts
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import write_tensors
@@ -34,7 +32,7 @@ from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
-from eigentensor_client.stages import conviction, waits_for
+from eigentensor_client.stages import conviction
 from eigentensor_client.verbs.opinions import helped, opinions
 
 if TYPE_CHECKING:
@@ -55,42 +53,17 @@ class Show:
 
     def task(self, task: TaskView) -> "schemas.Task":
         """The task as its client sees it."""
-        p, order, price = self._deployment.parameters, task.order, task.price
-        roots = (e.outputs_root.hex() for e in task.events if isinstance(e, Revealed) and e.slot == 0)
-        held = None if price is None else economics.collateral(p, price, order.verifiers, order.check_fee)
-        return {
-            "schema": "eigentensor.task/1",
-            "task": task.uuid,
-            "state": task.state.name.lower(),
-            "stage": task.words,
-            "checked": task.checked,
-            "waits_for": None if task.state.is_terminal else waits_for(task),
-            "deadline": (order.accept_by if task.state is State.OPEN else task.deadline) or None,
-            "block": task.block,
-            "client": order.client,
-            "executor": task.executor,
-            "price": _text(price),
-            "collateral": _text(held),
-            "stake": _text(task.stake),
-            "penalty": next((str(e.penalty) for e in task.events if isinstance(e, Failed)), None),
-            "draw": {"seed_block": task.seed_block or None, "known": task.drawn is not None, "drawn": task.drawn},
-            "verifiers": {"answered": task.answered, "agreed": task.agreed, "differed": task.differed},
-            "games": list(task.games),
-            "outputs_root": next(roots, None),
-            "posted": next((_place(e) for e in task.events if isinstance(e, Posted)), None),
-            "order": cast("schemas.Order", order.to_json()),
-            "events": [self.event(event) for event in task.events],
-        }
+        return view.whole(task.life, task.block)
 
     def task_lines(self, task: TaskView) -> list[str | Table]:
         order, price = task.order, task.price
         rows = [["task", task.uuid], ["state", task.words]]
         if not task.state.is_terminal:
-            rows.append(["waits for", f"{waits_for(task)}; now block {task.block}"])
+            rows.append(["waits for", f"{task.waits_for}; now block {task.block}"])
         if task.executor:
             rows.append(["executor", task.executor])
         rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self.amount(price)])
-        if task.seed_block:
+        if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
         for event in task.events:
             if not isinstance(event, _UNTOLD):
@@ -104,16 +77,11 @@ class Show:
                 task.words,
                 self.amount(task.order.max_price if task.price is None else task.price),
                 short(task.executor) if task.executor else "–",
-                "–" if task.state.is_terminal else waits_for(task),
+                "–" if task.state.is_terminal else task.waits_for,
             ]
             for task in tasks
         ]
         return table(("task", "state", "price", "executor", "waits for"), rows)
-
-    def event(self, event: TaskEvent) -> "schemas.TaskEvent":
-        """An event with its own fields; the order stands beside the events of a task."""
-        own = {name: value for name, value in event.arguments().items() if name not in ("order", "task")}
-        return cast("schemas.TaskEvent", {"event": type(event).__name__, **_place(event), **own})
 
     def event_line(self, event: TaskEvent) -> str:
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
@@ -130,12 +98,12 @@ class Show:
 
     def explanation(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
-        rows = [["task", task.uuid], ["state", task.words], ["waits for", waits_for(task)]]
+        rows = [["task", task.uuid], ["state", task.words], ["waits for", task.waits_for]]
         if task.state is State.OPEN:
             now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
             rows.append(["price", f"{now} now, at most {most}"])
             return [facts(rows), *opinions(task, said, self._deployment.parameters, self.amount)]
-        if task.seed_block:
+        if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
         rows += [[f"game {number}", f"open: `eigentensor challenge show {number}`"] for number in task.games]
@@ -149,15 +117,17 @@ class Show:
         return [facts(rows)]
 
     def _windows(self, task: TaskView) -> list[list[str]]:
-        p, exec_, seed = self._deployment.parameters, task.order.exec, task.seed_block
+        p = self._deployment.parameters
         windows = [["now", f"block {task.block}"]]
         if task.state is State.COMMITTED:
             if task.drawn is not False:
-                windows.append(["answers", f"until block {task.check_by}{', if it is drawn' * (task.drawn is None)}"])
-            windows.append(["reveal", f"until block {seed + economics.reveal_window(p, exec_)}"])
+                windows.append(
+                    ["answers", f"until block {task.life.check_by}{', if it is drawn' * (task.drawn is None)}"]
+                )
+            windows.append(["reveal", f"until block {task.life.reveal_by}"])
         if task.state is State.REVEALED:
             bond = self.amount(economics.bond(p, task.price or 0))
-            windows.append(["challenges", f"until block {task.deadline}, by anybody with a bond of {bond}"])
+            windows.append(["challenges", f"until block {task.life.challenge_by}, by anybody with a bond of {bond}"])
         return windows
 
     def explained(self, task: TaskView, said: dict[str, Any]) -> "schemas.Explanation":
@@ -240,20 +210,12 @@ def _draw(task: TaskView) -> str:
     rate = percent(task.order.check_rate)
     match task.drawn:
         case None:
-            return f"block {task.seed_block} decides, {rate} of such tasks are checked"
+            return f"block {task.life.seed_block} decides, {rate} of such tasks are checked"
         case False:
-            return f"block {task.seed_block}: not drawn ({rate} of such tasks are)"
+            return f"block {task.life.seed_block}: not drawn ({rate} of such tasks are)"
     counts = f"{task.answered} answered, {task.agreed} agree, {task.differed} differ"
-    return f"block {task.seed_block}: drawn, to be checked by {task.order.verifiers}; {counts}"
+    return f"block {task.life.seed_block}: drawn, to be checked by {task.order.verifiers}; {counts}"
 
 
 def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
-
-
-def _place(event: TaskEvent) -> "schemas.Place":
-    return {"block": event.place.block, "transaction": "0x" + event.place.transaction.hex()}
-
-
-def _text(amount: int | None) -> str | None:
-    return None if amount is None else str(amount)

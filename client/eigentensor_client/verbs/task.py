@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eigentensor.task import view
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
@@ -26,7 +27,7 @@ def list_tasks(network: options.NetworkName = None, json: options.Json = False) 
     """List the account's tasks, newest first."""
     with paying(network, json=json) as (screen, client, show):
         tasks = list(client.tasks())
-        fields = {"tasks": [show.task(task) for task in tasks]}
+        fields = {"tasks": [view.task(task.life, task.block) for task in tasks]}
         screen.result("eigentensor.tasks/1", fields, show.tasks_table(tasks))
 
 
@@ -106,5 +107,5 @@ def follow(
 def _tell(screen: Screen, show: "Show", task: "TaskView", said: int) -> int:
     """Prints the events behind the first `said`; how many there are. A reorganisation can have taken some back."""
     for event in task.events[said:]:
-        screen.result("eigentensor.event/1", {"task": task.uuid, **show.event(event)}, show.event_line(event))
+        screen.result("eigentensor.event/1", {"task": task.uuid, **view.event(event)}, show.event_line(event))
     return len(task.events)

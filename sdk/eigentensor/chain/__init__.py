@@ -8,6 +8,7 @@ from eigentensor.chain.decline import Decline
 from eigentensor.chain.games import GameView
 from eigentensor.chain.history import Changes
 from eigentensor.chain.keys import anvil_account, load_account, save_account
+from eigentensor.chain.lives import Lives
 from eigentensor.chain.network import Deployment, Network
 from eigentensor.chain.node import Head
 from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
@@ -74,14 +75,14 @@ __all__ = [
     "NONE", "Accepted", "Admission", "Answer", "Answered", "Balance", "BondReturned", "Call", "Cancelled", "Cause",
     "Chain", "Challenge", "Challenged", "Changes", "Closed", "Committed", "Convicted", "Conviction", "Decline",
     "Demanded", "Deployment", "Deposited", "Domain", "Ended", "Event", "Expired", "Exposed", "Failed", "Findings",
-    "GameEnded", "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lock", "Locked", "Message", "Mined", "Moved",
-    "Network", "Note", "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid", "Place",
-    "Posted", "Reader", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown", "SignerSet", "Slashed",
-    "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent", "Tokens", "Unlocked",
-    "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei", "joining", "leaving",
-    "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account", "sendable", "settle",
-    "sign_order", "to_wei", "transcript",
-]  # fmt: skip
+    "GameEnded", "GameView", "Goal", "Head", "Leaf", "LeafProof", "Lives", "Lock", "Locked", "Message", "Mined",
+    "Moved", "Network", "Note", "Noted", "Opened", "Opening", "OperatorJoined", "OperatorLeft", "Order", "Paid",
+    "Place", "Posted", "Reader", "Revealed", "Seat", "SeatsSet", "Seeded", "Sender", "Settled", "Shown",
+    "SignerSet", "Slashed", "Stage", "StakeSlashed", "State", "Status", "Step", "Survey", "Task", "TaskEvent",
+    "Tokens", "Unlocked", "Withdrawal", "Withdrawn", "anvil_account", "carry_out", "commitment", "from_wei",
+    "joining", "leaving", "load_account", "message_of", "order_signer", "order_uuid", "rehearse", "save_account",
+    "sendable", "settle", "sign_order", "to_wei", "transcript",
+]  # fmt: skip  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack
 # and end the process. tinygrad needs 10,000.

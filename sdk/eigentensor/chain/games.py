@@ -45,7 +45,7 @@ class Games(History):
         """Raises ChainError if no such game was opened."""
         found: list[Opened | Moved | Ended] = []
         for stop in range(self.block_number(), self.deployment.block - 1, -SPAN):
-            logs = self._logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, game_id.to_bytes(32, "big")))
+            logs = self.logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, [game_id.to_bytes(32, "big")]))
             found[:0] = [event for event in logs if isinstance(event, (Opened, Moved, Ended))]
             if found and isinstance(found[0], Opened):
                 moves = tuple(event for event in found if isinstance(event, Moved))
@@ -60,7 +60,7 @@ class Games(History):
         """How an accepted task was posted. Raises ChainError if there is none."""
         accepted = int(self._call(self.market, "taskAt", task)[2])
         for stop in range(accepted, self.deployment.block - 1, -SPAN):
-            for event in self._logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, task)):
+            for event in self.logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, [task])):
                 if isinstance(event, Posted) and event.task == task:
                     return event
         raise ChainError(f"task {task.hex()} was never accepted")
@@ -71,12 +71,12 @@ class Games(History):
         last, found = self.block_number() if last is None else last, []
         for start in range(first, last + 1, SPAN):
             stop = min(start + SPAN - 1, last)
-            found += [*self._logs(start, stop, (None, task)), *self._logs(start, stop, (None, None, task))]
+            found += [*self.logs(start, stop, (None, [task])), *self.logs(start, stop, (None, None, [task]))]
         return sorted(found, key=lambda event: event.place)
 
     def seeded(self, block: int, last: int) -> Seeded | None:
         """The record of a seed block's randomness, if it was made until block `last`."""
-        events = self._logs(block + 1, last, (None, block.to_bytes(32, "big"))) if last > block else []
+        events = self.logs(block + 1, last, (None, [block.to_bytes(32, "big")])) if last > block else []
         return next((event for event in events if isinstance(event, Seeded)), None)
 
     def _games(self, task: bytes, first: int) -> dict[int, bool]:
@@ -84,7 +84,7 @@ class Games(History):
         games: dict[int, bool] = {}
         last = self.block_number()
         for start in range(first, last + 1, SPAN):
-            for event in self._logs(start, min(start + SPAN - 1, last), (None, None, task)):
+            for event in self.logs(start, min(start + SPAN - 1, last), (None, None, [task])):
                 if isinstance(event, (Opened, Ended)):
                     games[event.game_id] = isinstance(event, Opened)
         return games

@@ -14,6 +14,8 @@ from eigentensor.task.events import Event
 
 #: Blocks whose logs are asked for at once.
 SPAN = 2_000
+#: For each topic of a log what it may be.
+Topics = Sequence[Sequence[bytes] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class History(Node):
         """Everything that happened in these blocks (to the newest by default), in order. It does not wait for more."""
         last = self.block_number() if to_block is None else to_block
         for start in range(from_block, last + 1, SPAN):
-            yield from self._logs(start, min(start + SPAN - 1, last))
+            yield from self.logs(start, min(start + SPAN - 1, last))
 
     def changes(self, known: Sequence[Head] = ()) -> Changes:
         """What happened since the caller asked last, reorganisations included.
@@ -62,7 +64,7 @@ class History(Node):
             last = newest if to == newest.number else self._head(to)
             if to <= base:
                 return Changes(rolled_back, (), (), complete=True)
-            events = tuple(self._logs(base + 1, to))
+            events = tuple(self.logs(base + 1, to))
             # If the last block is still the same, so were all before it while the logs were read.
             if self.is_canonical(last):
                 break
@@ -70,8 +72,9 @@ class History(Node):
         heads = [a for a, b in pairwise([*places, last]) if a != b]
         return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
 
-    def _logs(self, start: int, stop: int, topics: Sequence[bytes | None] = ()) -> list[Event]:
-        named = [None if topic is None else HexBytes(topic) for topic in topics]
+    def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
+        """What happened in these blocks, at most SPAN, with these topics: None is any, a list one of several."""
+        named = [None if topic is None else [HexBytes(one) for one in topic] for topic in topics]
         return self._asked({"fromBlock": start, "toBlock": stop, "topics": named})
 
     def _logs_of(self, block: Head) -> list[Event]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eigentensor.chain.contracts import talking_to
-from eigentensor.chain.history import SPAN
+from eigentensor.chain.history import SPAN, Topics
 from eigentensor.chain.reader import Reader
 from eigentensor.economics import seat_deposit
 from eigentensor.task.events import Event, Locked, OperatorLeft
@@ -153,6 +153,6 @@ class Survey(Reader):
     def _events_about(self, operator: str, first: int, last: int, *, second: bool) -> list[Event]:
         """Events of which the operator is the first argument that can be chosen by, or the second."""
         topic = bytes(12) + bytes.fromhex(operator[2:])
-        topics = (None, None, topic) if second else (None, topic)
+        topics: Topics = (None, None, [topic]) if second else (None, [topic])
         spans = range(first, last + 1, SPAN)
-        return [event for start in spans for event in self._logs(start, min(start + SPAN - 1, last), topics)]
+        return [event for start in spans for event in self.logs(start, min(start + SPAN - 1, last), topics)]

@@ -10,9 +10,7 @@ from eigentensor.receipt.onchain import Standing, compare
 from eigentensor.receipt.proof import outputs_of, prove
 from eigentensor.receipt.reading import read
 from eigentensor.receipt.rules import Proved
-from eigentensor.receipt.told import checked_of, words_of
 
 __all__ = [
-    "SCHEMA", "Market", "Proved", "Receipt", "Standing", "checked_of", "compare", "outputs_of", "prove", "read",
-    "tasks_of", "words_of",
+    "SCHEMA", "Market", "Proved", "Receipt", "Standing", "compare", "outputs_of", "prove", "read", "tasks_of",
 ]  # fmt: skip

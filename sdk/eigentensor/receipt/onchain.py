@@ -11,7 +11,7 @@ from eigentensor.receipt.canonical import difference
 from eigentensor.receipt.events import event_to_json
 from eigentensor.receipt.model import Market, Receipt
 from eigentensor.receipt.reading import happened
-from eigentensor.receipt.told import words_of
+from eigentensor.task import Counts, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
     _check_header(receipt, chain)
     block, now = chain.block_number(), chain.task_at(receipt.uuid)
     games = chain.open_game_count(receipt.uuid)
-    words = words_of(now.state, now.agreed.bit_count(), now.answered.bit_count(), games)
+    standing = words.standing(Counts(now.state, now.answered.bit_count(), now.agreed.bit_count(), games))
     lock = chain.lock_of(receipt.uuid, receipt.told.executor)
     worth, finalized = chain.worth_of(lock.shares), chain.finalized()
     if not chain.is_canonical(receipt.head):
         raise ChainError(f"block {receipt.head.number} left the chain while it was read", fix="Try again.")
-    return Standing(block, now.state, words, first, last, lock, worth, finalized)
+    return Standing(block, now.state, standing, first, last, lock, worth, finalized)
 
 
 def _seen(receipt: Receipt, chain: Reader, first: int, last: int) -> list[Event]:

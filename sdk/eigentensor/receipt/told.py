@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eigentensor.chain import Cause, State
+from eigentensor.task import Cause, Counts, State, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,17 @@ class Told:
 
     @property
     def checked(self) -> str | None:
-        """As `checked_of`."""
-        return checked_of(self.state, self.agreed, len(self.answers), len(self.open_games))
+        """As `task.words.checked`."""
+        return words.checked(self._counts)
 
     @property
     def words(self) -> str:
         """The state in the words of the glossary."""
-        return words_of(self.state, self.agreed, len(self.answers), len(self.open_games))
+        return words.standing(self._counts)
+
+    @property
+    def _counts(self) -> Counts:
+        return Counts(self.state, len(self.answers), self.agreed, len(self.open_games))
 
     def to_json(self) -> dict[str, Any]:
         """The part of a receipt that follows from the rest of it."""
@@ -122,27 +126,6 @@ class Told:
                 for name, window in self.windows.items()
             },
         }
-
-
-def checked_of(state: State, agreed: int, answers: int, games: int) -> str | None:
-    """`checked(k)`: k verifiers re-executed it and agree; `unchecked`: nobody did; None: not known yet.
-
-    `answers` counts those that verifiers gave, `agreed` those of them that agree, `games` the open ones.
-    """
-    if state not in (State.REVEALED, State.FINAL):
-        return None
-    if agreed:
-        return f"checked({agreed})"
-    # All answers are given before the executor reveals; what somebody disputes is being judged.
-    return "unchecked" if state is State.FINAL or not (answers or games) else None
-
-
-def words_of(state: State, agreed: int, answers: int, games: int) -> str:
-    """A state in the words of the glossary; the counts are those of `checked_of`."""
-    checked = checked_of(state, agreed, answers, games)
-    if state is State.REVEALED:
-        return f"{checked or 'result'}{', challenged' if games else ''}"
-    return f"final, {checked}" if state is State.FINAL else state.name.lower()
 
 
 def _text(value: bytes | None) -> str | None:

@@ -257,7 +257,7 @@ class Task(TypedDict):
     state: TaskState
     """Where it stands. `asked`: in no block yet; `void`: it never came into one; `local`: executed by the service."""
     stage: str
-    """The same in the words of the glossary: open, accepted, committed, result, checked(k) or unchecked, final, …"""
+    """The same in one word of the glossary: open, accepted, committed, result, checked(k) or unchecked, final, …"""
     checked: str | None
     """`checked(k)`: k verifiers agree; `unchecked`: nobody re-executed it; null: not known (yet)."""
     waits_for: str | None
@@ -287,15 +287,15 @@ class Task(TypedDict):
     verifiers: Verifiers | None
     """What those who check it said."""
     games: list[int]
-    """The numbers of the games about its result."""
+    """The numbers of all games about its result, ascending."""
     order: Order | None
     """What the client signed."""
     events: NotRequired[list[TaskEvent]]
-    """What happened to it, in order; left out in the gateway's lists."""
+    """What happened to it, in order; left out in lists."""
     answers: NotRequired[list[Answer]]
-    """Verifier by verifier; told by the gateway."""
+    """Verifier by verifier; left out where a service executes the task itself."""
     convicted: NotRequired[Conviction | None]
-    """Why the executor was convicted, if it was; told by the gateway."""
+    """Why the executor was convicted, if it was; left out where a service executes the task itself."""
 
 
 @documented
