@@ -19,6 +19,7 @@ class State(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Whether a task in this state never changes it again."""
         return self >= State.FINAL
 
 
