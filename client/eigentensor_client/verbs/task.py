@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.task import view
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
@@ -25,6 +24,8 @@ logs = typer.Typer(rich_markup_mode=None)
 @ps.command("ps")
 def list_tasks(network: options.NetworkName = None, json: options.Json = False) -> None:
     """List the account's tasks, newest first."""
+    from eigentensor.task import view
+
     with paying(network, json=json) as (screen, client, show):
         tasks = list(client.tasks())
         fields = {"tasks": [view.task(task.life, task.block) for task in tasks]}
@@ -106,6 +107,8 @@ def follow(
 
 def _tell(screen: Screen, show: "Show", task: "TaskView", said: int) -> int:
     """Prints the events behind the first `said`; how many there are. A reorganisation can have taken some back."""
+    from eigentensor.task import view
+
     for event in task.events[said:]:
         screen.result("eigentensor.event/1", {"task": task.uuid, **view.event(event)}, show.event_line(event))
     return len(task.events)
