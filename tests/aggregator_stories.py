@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.chain import anvil_account
+from eigentensor.dispute import Phase, Position, Reason
+from eigentensor.task import (
     NONE,
     Accepted,
     Answered,
@@ -13,6 +15,7 @@ from eigentensor.chain import (
     Convicted,
     Ended,
     GameEnded,
+    Life,
     Moved,
     Opened,
     Order,
@@ -20,11 +23,9 @@ from eigentensor.chain import (
     Posted,
     Revealed,
     TaskEvent,
-    anvil_account,
+    fold,
 )
-from eigentensor.chain import Cause as Cause
-from eigentensor.dispute import Phase, Position, Reason
-from eigentensor.task import Life, fold
+from eigentensor.task import Cause as Cause
 
 PARAMETERS = economics.Parameters(
     max_exec=60, lag=2, grid=1, record=50, check=10, reveal=10, challenge=10, clock=60, margin=50,

@@ -17,7 +17,7 @@ import numpy as np
 import models
 from bench_pairs import say
 from eigentensor.bound import Bound
-from eigentensor.chain import Challenged, Order, anvil_account
+from eigentensor.chain import anvil_account
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, next_move
 from eigentensor.numerics.dtypes import DType
 from eigentensor.player import Player
@@ -27,6 +27,7 @@ from eigentensor.program.model import Buffer, Kind, Role
 from eigentensor.program.ops import Op
 from eigentensor.reference import Values
 from eigentensor.runtime import execute
+from eigentensor.task import Challenged, Order
 from eigentensor.testing.faults import Fault, Liar, disturbed
 from eigentensor.testing.localnet import local_network
 from eigentensor.testing.programs import Example

@@ -15,9 +15,9 @@ from tinygrad import Tensor
 import models
 from eigentensor import merkle, sample
 from eigentensor.bound import Bound
-from eigentensor.chain import commitment
 from eigentensor.program import Program, Results
 from eigentensor.runtime import CompiledGraph
+from eigentensor.task import commitment
 from eigentensor.task.order import Domain
 from eigentensor.tracing import retrace
 from models import Model

@@ -32,8 +32,9 @@ from fastapi import FastAPI
 
 from eigentensor import merkle
 from eigentensor.capture import TensorContext
-from eigentensor.chain import Chain, Network, anvil_account, order_uuid, to_wei
+from eigentensor.chain import Chain, Network, anvil_account, to_wei
 from eigentensor.store import GatewayClient, LocalStore, Pieces, save_safetensors
+from eigentensor.task import order_uuid
 from eigentensor.testing.localnet import local_network
 from eigentensor.web.listening import listen
 from eigentensor.web.server import server

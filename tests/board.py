@@ -8,9 +8,10 @@ import numpy as np
 from eth_abi.abi import encode
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Ended, Moved, Opened, Order, State, order_uuid
+from eigentensor.chain import Chain
 from eigentensor.chain.logs import decode_log
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Reason, Side, deadline_of, next_move
+from eigentensor.task import Ended, Moved, Opened, Order, State, order_uuid
 from eigentensor.task.events import Event
 from eigentensor.tracing import Execution, Flat
 from game_table import GAS, Case, Table, encoded

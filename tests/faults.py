@@ -18,7 +18,8 @@ from traceback import format_exception
 
 import campaign as campaigns
 from campaign import Line, apart, say
-from eigentensor.chain import Network, State, anvil_account
+from eigentensor.chain import Network, anvil_account
+from eigentensor.task import State
 from eigentensor.testing.localnet import CONTRACTS, Anvil, local_network
 from fault_stories import Story, is_honest, story
 from game_course import Course

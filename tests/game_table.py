@@ -18,25 +18,13 @@ from web3.types import TxParams
 
 from captured_graphs import graphs
 from eigentensor import economics
-from eigentensor.chain import (
-    NONE,
-    Admission,
-    Chain,
-    Ended,
-    Moved,
-    Network,
-    Opened,
-    Order,
-    State,
-    anvil_account,
-    commitment,
-    order_uuid,
-)
+from eigentensor.chain import Admission, Chain, Network, anvil_account
 from eigentensor.chain.logs import decode_log
 from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Position, Published, Side, apply, deadline_of
 from eigentensor.economics import WAD
 from eigentensor.errors import IllegalMove, WitnessError
 from eigentensor.program import Role
+from eigentensor.task import NONE, Ended, Moved, Opened, Order, State, commitment, order_uuid
 from eigentensor.task.events import Event
 from eigentensor.testing.localnet import Anvil
 from eigentensor.testing.programs import Example

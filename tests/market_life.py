@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Chain, Network, Opening, Order, anvil_account, commitment, order_uuid, to_wei
+from eigentensor.chain import Chain, Network, Opening, anvil_account, to_wei
 from eigentensor.errors import Reverted
+from eigentensor.task import NONE, Order, commitment, order_uuid
 from eigentensor.testing.localnet import Anvil, pass_seed
 
 Orders = Callable[..., Order]

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eigentensor.chain import (
+from eigentensor.dispute import Phase, Position
+from eigentensor.economics import WAD, Parameters, is_drawn, seed_block
+from eigentensor.program.cost import Needs
+from eigentensor.task import (
     Answered,
     Challenged,
     Domain,
@@ -17,9 +20,6 @@ from eigentensor.chain import (
     TaskEvent,
     commitment,
 )
-from eigentensor.dispute import Phase, Position
-from eigentensor.economics import WAD, Parameters, is_drawn, seed_block
-from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
 from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Looked, Noted, Seen
 from eigentensor_operator.machine import step

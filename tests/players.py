@@ -10,10 +10,11 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.bound import Bound
-from eigentensor.chain import Chain, Challenged, GameView, Mined, Order, order_uuid
+from eigentensor.chain import Chain, GameView, Mined
 from eigentensor.dispute import Side
 from eigentensor.player import Player
 from eigentensor.runtime import execute
+from eigentensor.task import Challenged, Order, order_uuid
 from eigentensor.testing.faults import disturbed
 from eigentensor.testing.programs import Example
 from eigentensor.tracing import Execution, Retrace, retrace

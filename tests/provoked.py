@@ -7,13 +7,14 @@ from tempfile import TemporaryDirectory
 
 from client_orders import LOCAL, TERMS, seen
 from eigentensor import errors
-from eigentensor.chain import Network, State
+from eigentensor.chain import Network
 from eigentensor.errors import EigenTensorError
 from eigentensor.program.codec import decode, encode
 from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.graphs import load_graph
 from eigentensor.store.tensors import load_safetensors
+from eigentensor.task import State
 from eigentensor_client.files import existing
 from eigentensor_client.orders import check_terms, read_rate
 from eigentensor_client.processes import Processes

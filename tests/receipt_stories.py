@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eigentensor import merkle
-from eigentensor.chain import NONE, Chain, Leaf, Opening, anvil_account, commitment, order_uuid, sign_order
+from eigentensor.chain import Chain, Opening, anvil_account
 from eigentensor.dispute import Publish, deadline_of
 from eigentensor.program.codec import HEADER, MAGIC
+from eigentensor.task import NONE, Leaf, commitment, order_uuid, sign_order
 from eigentensor.testing.localnet import pass_seed
 from eigentensor.tracing import Claim
 from game_table import CLIENT

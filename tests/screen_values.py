@@ -4,25 +4,26 @@ from dataclasses import fields
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.chain import Deployment, Network
+from eigentensor.economics import WAD
+from eigentensor.economics.profiles import LOCAL
+from eigentensor.task import (
     Accepted,
     Answered,
     Cause,
     Closed,
     Committed,
     Convicted,
-    Deployment,
+    Happening,
     Locked,
-    Network,
     Place,
     Posted,
     Revealed,
+    Seeded,
     Slashed,
+    fold,
     order_uuid,
 )
-from eigentensor.economics import WAD
-from eigentensor.economics.profiles import LOCAL
-from eigentensor.task import Happening, Seeded, fold
 from eigentensor_client.orders import Roots, Terms, Work, draft
 from eigentensor_client.results import TaskView
 from worked_examples import layer

@@ -3,19 +3,7 @@
 from datetime import UTC, datetime
 from typing import cast
 
-from eigentensor.chain import (
-    Cause,
-    Challenge,
-    Conviction,
-    GameView,
-    Mined,
-    Opened,
-    Place,
-    State,
-    Status,
-    Step,
-    Task,
-)
+from eigentensor.chain import Challenge, Conviction, GameView, Mined, Status, Step, Task
 from eigentensor.dispute import Phase, Position
 from eigentensor.economics import WAD
 from eigentensor.graph import GraphBuilder
@@ -27,6 +15,7 @@ from eigentensor.planner.plan import Part, Plan, Whole
 from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
+from eigentensor.task import Cause, Opened, Place, State
 from eigentensor_client.claims import Claim, Facts, Message
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from eigentensor.bound import Bound, fetch_bound
-from eigentensor.chain import Chain, Network, Opening, Order, State, anvil_account, commitment, order_uuid
+from eigentensor.chain import Chain, Network, Opening, anvil_account
 from eigentensor.dispute import Outcome, Side
 from eigentensor.program.binding import Results, collect
 from eigentensor.reference import execute
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.task import Order, State, commitment, order_uuid
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.localnet import pass_seed
 from eigentensor.tracing import Execution, retrace

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
-from eigentensor.chain import (
+from eigentensor.task import (
     Ended,
     Event,
     Moved,

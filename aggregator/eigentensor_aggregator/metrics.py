@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from eigentensor.chain import State
+from eigentensor.task import State
 from eigentensor.task.due import Verb
 from eigentensor_aggregator.watch.machine import Act, Verdict
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import func
 from sqlmodel import col, or_, select
 
-from eigentensor.chain import State
-from eigentensor.task import Life
+from eigentensor.task import Life, State
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import DeclineRow, GameRow, OperatorRow, TaskRow
 

@@ -7,20 +7,20 @@ from pathlib import Path
 from sqlmodel import Session, col, delete, select
 
 from eigentensor import economics
-from eigentensor.chain import (
-    Changes,
-    Deployment,
+from eigentensor.chain import Changes, Deployment, Head
+from eigentensor.errors import ConfigError
+from eigentensor.task import (
     Event,
-    Head,
+    Life,
     OperatorJoined,
     OperatorLeft,
     SeatsSet,
     Seeded,
     SignerSet,
     TaskEvent,
+    due,
+    fold,
 )
-from eigentensor.errors import ConfigError
-from eigentensor.task import Life, due, fold
 from eigentensor_aggregator import events
 from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.events import Sent

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
-from eigentensor.chain import Decline, Order, Posted, State, order_uuid
+from eigentensor.chain import Decline
 from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError, TaskNotFound
 from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Operators
 from eigentensor.store import parse_name
-from eigentensor.task import Life, view
+from eigentensor.task import Life, Order, Posted, State, order_uuid, view
 from eigentensor.web.documents import refused, told
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedOrder, takes

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 from eth_account.signers.local import LocalAccount
 
-from eigentensor.chain import Network, Order
+from eigentensor.chain import Network
 from eigentensor.program import Program
 from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore
+from eigentensor.task import Order
 from eigentensor_client import orders, waiting
 from eigentensor_client.aio import finish, in_thread
 from eigentensor_client.async_session import AsyncSession

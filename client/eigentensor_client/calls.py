@@ -8,9 +8,9 @@ from eigentensor import merkle
 from eigentensor.capture.returns import Returns
 from eigentensor.capture.signatures import Signatures, Use
 from eigentensor.capture.values import values_of
-from eigentensor.chain import order_uuid
 from eigentensor.errors import BindingError, TaskNotFound
 from eigentensor.program import Program, Role
+from eigentensor.task import order_uuid
 from eigentensor_client import aio, calls_file
 from eigentensor_client.client import Client
 from eigentensor_client.handles import Handle, before

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 
 from eigentensor import economics, rechecked
 from eigentensor.bound import Bound, fetch_bound
-from eigentensor.chain import Challenged, Order, State
 from eigentensor.errors import (
     ChainError,
     DisputeError,
@@ -22,6 +21,7 @@ from eigentensor.player import Player
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import available
+from eigentensor.task import Challenged, Order, State
 from eigentensor_client import stages, views
 from eigentensor_client.client import Client
 from eigentensor_client.games import Game

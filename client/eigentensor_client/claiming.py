@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eigentensor.chain import Chain, Mined, Slashed, State
+from eigentensor.chain import Chain, Mined
 from eigentensor.errors import Reverted
+from eigentensor.task import Slashed, State
 from eigentensor_client.claims import Claim, Facts, Message, claims
 
 if TYPE_CHECKING:

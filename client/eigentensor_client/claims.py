@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from eigentensor import economics
-from eigentensor.chain import Answer, Cause, Challenge, Conviction, GameView, Note, Order, Stage, State, Task
+from eigentensor.chain import Answer, Challenge, Conviction, GameView, Note, Stage, Task
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import Parameters
+from eigentensor.task import Cause, Order, State
 from eigentensor_client.orders import price, stake
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eigentensor.chain import Order, State, order_uuid
 from eigentensor.errors import BlobCorrupt, BlobNotFound, EigenTensorError, NotYet, Reverted, TaskNotFound
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
+from eigentensor.task import Order, State, order_uuid
 from eigentensor.task.due import Verb
 from eigentensor_client import orders, stages, views, waiting
 from eigentensor_client.orders import Terms, Work

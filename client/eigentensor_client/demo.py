@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigentensor.chain import Admission, Chain, Failed, from_wei, to_wei
+from eigentensor.chain import Admission, Chain, from_wei, to_wei
 from eigentensor.economics import WAD
 from eigentensor.errors import EigenTensorError, ExecutorFailed, WrongResult
 from eigentensor.merkle import operators_root
+from eigentensor.task import Failed
 from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.amounts import number
 from eigentensor_client.cli import report

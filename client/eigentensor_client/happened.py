@@ -1,6 +1,6 @@
 """What happened to a task, in words. Pure."""
 
-from eigentensor.chain import (
+from eigentensor.task import (
     Accepted,
     Answered,
     BondReturned,

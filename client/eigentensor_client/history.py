@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from eth_utils.address import is_address
 
 from eigentensor import merkle
-from eigentensor.chain import NONE, Domain, Order, order_uuid
 from eigentensor.errors import ConfigError, TaskError
+from eigentensor.task import NONE, Domain, Order, order_uuid
 from eigentensor_client.orders import Roots, Terms
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import Self
 from eth_account.signers.local import LocalAccount
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Lives, Network, Order, order_uuid
+from eigentensor.chain import Chain, Lives, Network
 from eigentensor.dispute import refuse
 from eigentensor.errors import InsufficientFunds, NotDisputable, StoreError
 from eigentensor.program import Program
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.task import Order, order_uuid
 from eigentensor_client import orders, waiting
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount

@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from eigentensor import merkle
-from eigentensor.chain import NONE, State
 from eigentensor.errors import (
     BindingError,
     ConfigError,
@@ -21,6 +20,7 @@ from eigentensor.errors import (
     TaskError,
 )
 from eigentensor.program import Kind, Program
+from eigentensor.task import NONE, State
 from eigentensor_client import orders, transfer, waiting
 from eigentensor_client.history import Asked, History
 from eigentensor_client.orders import Terms, Work

@@ -9,10 +9,11 @@ from rich.table import Table
 
 from eigentensor import receipt
 from eigentensor.bound import fetch_roots
-from eigentensor.chain import Reader, State
+from eigentensor.chain import Reader
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
 from eigentensor.store import GatewayClient
+from eigentensor.task import State
 from eigentensor_client import stages
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import existing, write_whole

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eigentensor import economics
-from eigentensor.chain import Order
 from eigentensor.economics import Parameters
+from eigentensor.task import Order
 from eigentensor_client.amounts import Amount
 
 _WEI, _BLOCKS = re.compile(r"(\d+) wei"), re.compile(r"(?:stake for )?(\d+) blocks")

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from eigentensor import merkle
 from eigentensor.bound import fetch_kind, fetch_results, fetch_roots
-from eigentensor.chain import NONE
 from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
@@ -16,6 +15,7 @@ from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import encode_variables
+from eigentensor.task import NONE
 from eigentensor_client.orders import Roots, Work
 from eigentensor_client.results import Tensors
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from eigentensor.chain import Challenged, Convicted, Paid, Settled, State
 from eigentensor.errors import BlobNotFound, ExecutorConvicted, NotYet
 from eigentensor.merkle import operators_root
+from eigentensor.task import Challenged, Convicted, Paid, Settled, State
 from eigentensor_client.amounts import number
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party

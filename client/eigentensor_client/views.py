@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from eigentensor.chain import Ended, Event, GameView, Moved, Opened, Reader, Stage, transcript
-from eigentensor.task import Life
+from eigentensor.chain import GameView, Reader, Stage, transcript
+from eigentensor.task import Ended, Event, Life, Moved, Opened
 
 
 def payable_from(chain: Reader, life: Life) -> int | None:

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Self
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.program.cost import Needs
+from eigentensor.task import (
     Answered,
     BondReturned,
     Challenged,
@@ -21,7 +22,6 @@ from eigentensor.chain import (
     State,
     TaskEvent,
 )
-from eigentensor.program.cost import Needs
 from eigentensor_operator.policy import Code, Policy, Reason
 
 

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
-from eigentensor import chain as c
+from eigentensor import task as t
 from eigentensor.chain import Chain, Head
 from eigentensor.errors import ChainError, StoreError
 from eigentensor_operator import events, machine, taking
@@ -146,14 +146,14 @@ class Daemon:
             self._heads.pop()
         self._feed(RolledBack(block))
 
-    def _observe(self, event: c.Event) -> None:
+    def _observe(self, event: t.Event) -> None:
         self._is_quiet = False
         seen = seen_of(event)
         if isinstance(seen, Noted):
             self._feed(seen)
-            if self._decided_at is not None and isinstance(event, c.TaskEvent):  # not what a restart reads again
+            if self._decided_at is not None and isinstance(event, t.TaskEvent):  # not what a restart reads again
                 self.teller.happened(event, self.operator)
-        if not isinstance(seen, Seen) or not isinstance(event, c.TaskEvent):
+        if not isinstance(seen, Seen) or not isinstance(event, t.TaskEvent):
             return
         case = self.operator.cases.get(seen.task)
         mine = seen.fact.executor == self.operator.policy.operator or (case is not None and self.operator.mine(case))

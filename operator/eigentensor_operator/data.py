@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eigentensor import merkle
-from eigentensor.chain import Leaf, LeafProof
+from eigentensor.chain import LeafProof
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Kind
 from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
 from eigentensor.store.parts import encode_results
+from eigentensor.task import Leaf
 from eigentensor_operator.showing import prove
 
 

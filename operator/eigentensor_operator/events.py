@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from eigentensor.chain import Order, Seeded, TaskEvent
 from eigentensor.program.cost import Needs
+from eigentensor.task import Order, Seeded, TaskEvent
 from eigentensor_operator.case import Candidacy, Fact, Seal, Step
 from eigentensor_operator.policy import Reason, Standing
 

@@ -1,6 +1,6 @@
 """Tasks that this operator accepted: execute, commit, wait for the draw, reveal, defend, be paid. Pure."""
 
-from eigentensor.chain import State, commitment
+from eigentensor.task import State, commitment
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from eigentensor import economics
-from eigentensor.chain import Ended, Moved, Opened, Seeded, State
+from eigentensor.task import Ended, Moved, Opened, Seeded, State
 from eigentensor_operator import executing, playing, preparing, taking, verifying
 from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Step
 from eigentensor_operator.events import (

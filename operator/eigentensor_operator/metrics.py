@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from eigentensor.chain import Ended, Event, Moved, Opened, State
+from eigentensor.task import Ended, Event, Moved, Opened, State
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.case import INCIDENTS, Step
 from eigentensor_operator.policy import Code

@@ -1,6 +1,6 @@
 """Games about own results and own answers: move at once, whatever else there is to do. Pure."""
 
-from eigentensor.chain import State
+from eigentensor.task import State
 from eigentensor_operator.case import Step
 from eigentensor_operator.game import Game
 from eigentensor_operator.state import Operator

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Domain, Order
 from eigentensor.economics import Parameters
 from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
+from eigentensor.task import NONE, Domain, Order
 from eigentensor.tracing.computed import MANY
 from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 

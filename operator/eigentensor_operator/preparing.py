@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 
-from eigentensor.chain import State
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program
+from eigentensor.task import State
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.state import Operator

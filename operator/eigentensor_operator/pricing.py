@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from eigentensor import economics
-from eigentensor.chain import Order
 from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.situation import GAS_ACCEPT, GAS_ANSWER, GAS_COMMIT, GAS_DEFEND
+from eigentensor.task import Order
 
 YEAR = 31_557_600  # seconds
 HIGHEST = 1 << 96  # no price is as high

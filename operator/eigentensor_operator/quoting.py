@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from eigentensor import economics
-from eigentensor.chain import NONE, Deployment, Order, from_wei
+from eigentensor.chain import Deployment, from_wei
 from eigentensor.chain.fees import GWEI
 from eigentensor.economics import WAD, Parameters
+from eigentensor.task import NONE, Order
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import SEMANTICS, readable

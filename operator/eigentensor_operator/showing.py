@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.chain import Leaf, LeafProof
+from eigentensor.chain import LeafProof
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Result
+from eigentensor.task import Leaf
 from eigentensor.tracing import Flat
 
 Flats = Mapping[str, Flat]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eigentensor import economics
-from eigentensor.chain import State
+from eigentensor.task import State
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Case, Role, Step
 from eigentensor_operator.game import Game

@@ -11,7 +11,7 @@ import numpy as np
 
 from eigentensor import economics
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
-from eigentensor.chain import NONE, Admission, Chain, Decline, Mined, Opening, Order, State, commitment
+from eigentensor.chain import Admission, Chain, Decline, Mined, Opening
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
@@ -32,6 +32,7 @@ from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
+from eigentensor.task import NONE, Order, State, commitment
 from eigentensor_operator import policy as rules
 from eigentensor_operator import preparing
 from eigentensor_operator.case import Case, Seal, Step

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eigentensor.chain import Head, Order, State
+from eigentensor.chain import Head
 from eigentensor.errors import ConfigError
+from eigentensor.task import Order, State
 from eigentensor_operator.case import Case, Role, Seal
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator

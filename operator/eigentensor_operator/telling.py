@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from eigentensor import chain as c
-from eigentensor.chain import Chain, State
+from eigentensor import task as t
+from eigentensor.chain import Chain
+from eigentensor.task import State
 from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
 from eigentensor_operator.case import SENT, Role, Step
 from eigentensor_operator.events import Do, Outcome, Undone
@@ -47,31 +48,31 @@ class Teller:
         for task in tasks:
             self._told.pop(task, None)
 
-    def reached(self, event: c.TaskEvent, state: State) -> None:
+    def reached(self, event: t.TaskEvent, state: State) -> None:
         """An own task's step."""
         if state <= self._told.get(event.task, State.NONE):
             return
         self._told[event.task] = state
         self._metrics.tasks.labels(AVS, state.name.lower()).inc()
         self._log.info(state.name.lower(), task=event.task.hex(), block=event.place.block)
-        if isinstance(event, c.Closed):
+        if isinstance(event, t.Closed):
             self._metrics.fees.labels(AVS, self._token).inc(event.paid)
         if state.is_terminal:
             self._ended[state] += 1
             self._metrics.score.labels(AVS).set(100 * self._ended[State.FINAL] / self._ended.total())
 
-    def happened(self, event: c.TaskEvent, operator: Operator) -> None:
+    def happened(self, event: t.TaskEvent, operator: Operator) -> None:
         """Something else about a task, if this operator has a part in it."""
         case = operator.cases.get(event.task)
         if case is None or not (role := operator.role_in(case)):
             return
         name = name_of(type(event))
         details = {k: v for k, v in event.arguments().items() if k not in ("task", "position", "data", "leaves")}
-        if isinstance(event, c.Opened | c.Moved):
+        if isinstance(event, t.Opened | t.Moved):
             details["phase"] = event.position.phase.name.lower()
         self._log.info(name, task=event.task.hex(), role=role.value, block=event.place.block, **details)
         self._metrics.incidents.labels(AVS, name).inc()
-        if isinstance(event, c.Slashed) and operator.mine(case):
+        if isinstance(event, t.Slashed) and operator.mine(case):
             self._metrics.slashed.labels(AVS, self._token).inc(self._chain.worth_of(event.shares))
 
     # ---- Where it stands ----

@@ -6,8 +6,8 @@ Not answering costs nothing, an answer that is not opened costs its bond.
 from collections.abc import Iterable
 
 from eigentensor import economics
-from eigentensor.chain import Answered, State, commitment
 from eigentensor.program.cost import Needs
+from eigentensor.task import Answered, State, commitment
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.chain import NONE, Order
 from eigentensor.errors import BindingError, TensorFileError, WrongResult
 from eigentensor.program import Kind, Program, Role, decode
 from eigentensor.program.binding import Results, bind, shaped, shaped_results
@@ -20,6 +19,7 @@ from eigentensor.store import GatewayClient
 from eigentensor.store.gateway import Progress
 from eigentensor.store.parts import decode_results, decode_variables
 from eigentensor.store.tensors import load_flat
+from eigentensor.task import NONE, Order
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 

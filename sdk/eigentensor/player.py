@@ -13,7 +13,7 @@ from itertools import count
 from threading import Condition, Lock, Thread
 
 from eigentensor.bound import Bound
-from eigentensor.chain import Chain, GameView, Mined, Order
+from eigentensor.chain import Chain, GameView, Mined
 from eigentensor.dispute import (
     Keep,
     Knowledge,
@@ -30,6 +30,7 @@ from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.task import Order
 from eigentensor.tracing import Claim, Execution, Flat, Retrace, retrace
 
 #: Bytes of tensors that stay in memory.

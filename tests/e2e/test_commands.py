@@ -15,8 +15,8 @@ import pytest
 import receipt_vectors
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
-from eigentensor.chain import State
 from eigentensor.store import load_safetensors, save_safetensors
+from eigentensor.task import State
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party

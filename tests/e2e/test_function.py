@@ -15,8 +15,8 @@ from tinygrad import Tensor
 
 import eigentensor as et
 from eigentensor import reference
-from eigentensor.chain import NONE, Posted, State
 from eigentensor.errors import BindingError, TaskCancelled, TaskNotFound, TermsRefused
+from eigentensor.task import NONE, Posted, State
 from eigentensor_client import AsyncClient, waiting
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Party

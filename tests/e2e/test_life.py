@@ -12,10 +12,13 @@ import pytest
 from block_clock import Clock
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, TensorContext
-from eigentensor.chain import (
-    Admission,
+from eigentensor.chain import Admission, Chain, to_wei
+from eigentensor.economics import WAD, bond, collateral, penalty
+from eigentensor.economics import stake as stake_lock
+from eigentensor.errors import ExecutorConvicted, ExecutorFailed
+from eigentensor.merkle import operators_root
+from eigentensor.task import (
     Answered,
-    Chain,
     Closed,
     Convicted,
     Failed,
@@ -27,12 +30,7 @@ from eigentensor.chain import (
     Slashed,
     State,
     TaskEvent,
-    to_wei,
 )
-from eigentensor.economics import WAD, bond, collateral, penalty
-from eigentensor.economics import stake as stake_lock
-from eigentensor.errors import ExecutorConvicted, ExecutorFailed
-from eigentensor.merkle import operators_root
 from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigentensor import merkle
-from eigentensor.chain import State, to_wei
+from eigentensor.chain import to_wei
 from eigentensor.dispute.refusal import ELEMENT
 from eigentensor.errors import (
     BindingError,
@@ -16,6 +16,7 @@ from eigentensor.errors import (
     TaskNotFound,
     TermsRefused,
 )
+from eigentensor.task import State
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet
 from eigentensor_client.orders import Terms, Work, escrow_of

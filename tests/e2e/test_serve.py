@@ -19,10 +19,11 @@ from fastapi.testclient import TestClient
 
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram
-from eigentensor.chain import Order, Posted, from_wei
+from eigentensor.chain import from_wei
 from eigentensor.program import Role
 from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore, bindings_root, save_safetensors
+from eigentensor.task import Order, Posted
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Roots, Terms, Work

@@ -16,12 +16,13 @@ from tinygrad import Tensor, nn
 from captured_graphs import Block
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, capture
-from eigentensor.chain import State, anvil_account, to_wei
+from eigentensor.chain import anvil_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.errors import SessionRewound
 from eigentensor.merkle import operators_root
 from eigentensor.runtime import execute
 from eigentensor.store import LocalStore, load_safetensors, save_safetensors
+from eigentensor.task import State
 from eigentensor_client.accounts import CLIENT
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client

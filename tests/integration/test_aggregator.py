@@ -21,19 +21,10 @@ from hypothesis import strategies as st
 from sqlmodel import SQLModel, create_engine
 
 from eigentensor import economics
-from eigentensor.chain import (
-    Chain,
-    Decline,
-    Opening,
-    Order,
-    State,
-    anvil_account,
-    commitment,
-    order_uuid,
-    sign_order,
-)
+from eigentensor.chain import Chain, Decline, Opening, anvil_account
 from eigentensor.errors import ConfigError
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.task import Order, State, commitment, order_uuid, sign_order
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import PRUNE, Daemon

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import httpx
 
-from eigentensor.chain import Cause, Chain, Opening, Order, State, anvil_account, commitment, order_uuid
+from eigentensor.chain import Chain, Opening, anvil_account
+from eigentensor.task import Cause, Order, State, commitment, order_uuid
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon

@@ -18,7 +18,7 @@ import stamina
 
 from eigentensor import economics, merkle, reference
 from eigentensor.bound import Bound
-from eigentensor.chain import Cause, Chain, Network, Opening, Order, State, anvil_account, commitment, order_uuid
+from eigentensor.chain import Chain, Network, Opening, anvil_account
 from eigentensor.dispute import refuse
 from eigentensor.errors import ExecutionError
 from eigentensor.player import Player
@@ -28,6 +28,7 @@ from eigentensor.reference import Values
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_variables
+from eigentensor.task import Cause, Order, State, commitment, order_uuid
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import Execute, retrace

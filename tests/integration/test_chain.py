@@ -12,34 +12,28 @@ import psutil
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.chain import Admission, Chain, Network, Opening, Reader, anvil_account, to_wei
+from eigentensor.economics.profiles import LOCAL
+from eigentensor.errors import ChainError, Reverted, Unreachable
+from eigentensor.task import (
     NONE,
     Accepted,
-    Admission,
-    Chain,
     Closed,
     Committed,
     Deposited,
     Failed,
     Locked,
-    Network,
-    Opening,
     Order,
     Posted,
-    Reader,
     Revealed,
     Seeded,
     State,
     TaskEvent,
     Unlocked,
-    anvil_account,
     commitment,
     order_uuid,
     sign_order,
-    to_wei,
 )
-from eigentensor.economics.profiles import LOCAL
-from eigentensor.errors import ChainError, Reverted, Unreachable
 from eigentensor.testing.localnet import FIRST_BLOCK, Anvil, pass_seed
 
 Chains = Callable[[int], Chain]

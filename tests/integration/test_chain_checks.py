@@ -6,26 +6,22 @@ import pytest
 from eth_utils.crypto import keccak
 
 from eigentensor import economics
-from eigentensor.chain import (
-    Answer,
+from eigentensor.chain import Answer, Chain, Conviction, Opening, Stage
+from eigentensor.economics import WAD
+from eigentensor.errors import Reverted
+from eigentensor.task import (
     Cause,
-    Chain,
     Closed,
     Convicted,
-    Conviction,
     Exposed,
     Noted,
-    Opening,
     Order,
     Seeded,
     Settled,
     Slashed,
-    Stage,
     State,
     order_uuid,
 )
-from eigentensor.economics import WAD
-from eigentensor.errors import Reverted
 from eigentensor.testing.localnet import SEATS, Anvil, pass_seed
 from market_life import ROOT, SALT, Life, gained, wealth
 

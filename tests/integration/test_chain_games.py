@@ -6,11 +6,16 @@ from dataclasses import replace
 import pytest
 
 from eigentensor import economics, merkle
-from eigentensor.chain import (
+from eigentensor.chain import Chain
+from eigentensor.chain.lives import Lives
+from eigentensor.dispute.moves import Publish
+from eigentensor.dispute.position import Phase, Reason, claim_hash, deadline_of
+from eigentensor.errors import ChainError, Reverted
+from eigentensor.program.codec import HEADER, MAGIC
+from eigentensor.task import (
     NONE,
     BondReturned,
     Cause,
-    Chain,
     Challenged,
     Closed,
     Convicted,
@@ -22,11 +27,6 @@ from eigentensor.chain import (
     Settled,
     Slashed,
 )
-from eigentensor.chain.lives import Lives
-from eigentensor.dispute.moves import Publish
-from eigentensor.dispute.position import Phase, Reason, claim_hash, deadline_of
-from eigentensor.errors import ChainError, Reverted
-from eigentensor.program.codec import HEADER, MAGIC
 from eigentensor.testing.localnet import Anvil
 from eigentensor.tracing import Claim
 from eigentensor_client.views import payable_from

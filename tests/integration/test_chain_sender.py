@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from web3.exceptions import Web3RPCError
 
-from eigentensor.chain import Chain, Network, Order, Reader, anvil_account
+from eigentensor.chain import Chain, Network, Reader, anvil_account
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.sender import Message, Sender
 from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
+from eigentensor.task import Order
 from eigentensor.testing.localnet import Anvil
 
 Chains = Callable[[int], Chain]

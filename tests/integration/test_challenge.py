@@ -21,22 +21,13 @@ from tinygrad import Tensor
 from eigentensor import economics, merkle, reference
 from eigentensor.bound import Bound
 from eigentensor.capture import GraphProgram, TensorContext
-from eigentensor.chain import (
-    Chain,
-    Network,
-    Opening,
-    Order,
-    State,
-    anvil_account,
-    commitment,
-    order_uuid,
-    save_account,
-)
+from eigentensor.chain import Chain, Network, Opening, anvil_account, save_account
 from eigentensor.errors import ChainError, InsufficientFunds
 from eigentensor.player import Player
 from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
+from eigentensor.task import Order, State, commitment, order_uuid
 from eigentensor.testing.actors import lied, lying
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor.tracing import retrace

@@ -13,9 +13,10 @@ from requests import Response, Session
 
 from core_messages import AGREEABLE, act_as, core, message, put_behind_a_proxy, upgrade
 from eigentensor import economics
-from eigentensor.chain import Chain, Order, State
+from eigentensor.chain import Chain
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
+from eigentensor.task import Order, State
 from eigentensor.testing.localnet import DEPLOYER, STAKE, Anvil
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of

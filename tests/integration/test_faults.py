@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from eigentensor import merkle
-from eigentensor.chain import State
 from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Phase, Position, Published, Reason, Side, next_move
 from eigentensor.dispute.moves import ShowOutputs
 from eigentensor.dispute.results import leaves_of
+from eigentensor.task import State
 from eigentensor.testing.faults import Fault, Liar
 from eigentensor.testing.programs import generate
 from fault_stories import GENERATED, GRAPHS, story

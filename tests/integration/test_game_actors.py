@@ -12,7 +12,7 @@ import pytest
 
 from board import Board, checks_of, distorted, ended, expected, garbage, tell, telling, wealth
 from eigentensor import economics
-from eigentensor.chain import Chain, Demanded, Leaf, Paid, Slashed, State, order_uuid
+from eigentensor.chain import Chain
 from eigentensor.dispute import (
     ClaimBorders,
     Keep,
@@ -26,6 +26,7 @@ from eigentensor.dispute import (
     deadline_of,
     next_move,
 )
+from eigentensor.task import Demanded, Leaf, Paid, Slashed, State, order_uuid
 from eigentensor.tracing import Execution
 from game_table import Case, Table, encoded
 from games import honest, reckless, spoiled

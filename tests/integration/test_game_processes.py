@@ -12,12 +12,13 @@ from random import Random
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import GameView, State, anvil_account, to_wei
+from eigentensor.chain import GameView, anvil_account, to_wei
 from eigentensor.chain.fees import GWEI
 from eigentensor.dispute import Reason
 from eigentensor.errors import ChainError
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
+from eigentensor.task import State
 from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party

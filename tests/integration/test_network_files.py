@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import Closed, Convicted, Paid, Slashed, State, to_wei
+from eigentensor.chain import to_wei
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import ConfigError, TermsRefused
 from eigentensor.merkle import operators_root
 from eigentensor.program.cost import needs_of
+from eigentensor.task import Closed, Convicted, Paid, Slashed, State
 from eigentensor.testing.localnet import CONTRACTS
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, devnet

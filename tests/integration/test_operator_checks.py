@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import Chain, GameEnded, Leaf, Settled, Shown, Slashed, State, anvil_account, to_wei
+from eigentensor.chain import Chain, anvil_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
+from eigentensor.task import GameEnded, Leaf, Settled, Shown, Slashed, State
 from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party

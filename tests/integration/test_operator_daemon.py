@@ -21,11 +21,12 @@ from typer.testing import CliRunner
 from core_messages import core
 from eigentensor import economics, reference
 from eigentensor.cache import default_folder
-from eigentensor.chain import Chain, Committed, State, anvil_account, to_wei
+from eigentensor.chain import Chain, anvil_account, to_wei
 from eigentensor.errors import InsufficientFunds
 from eigentensor.graph import GraphBuilder
 from eigentensor.program import Program
 from eigentensor.store import LocalStore
+from eigentensor.task import Committed, State
 from eigentensor.testing.localnet import DEPLOYER, join
 from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client

@@ -10,7 +10,7 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.bound import fetch_results
-from eigentensor.chain import Chain, GameEnded, State
+from eigentensor.chain import Chain
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
 from eigentensor.errors import BlobNotFound, DisputeError, WrongResult
 from eigentensor.player import MEMORY, WAIT, Player
@@ -18,6 +18,7 @@ from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.reference import Values
 from eigentensor.store import GatewayClient, LocalStore
+from eigentensor.task import GameEnded, State
 from eigentensor.testing.faults import disturbed
 from eigentensor.tracing import Execution, Retrace, retrace
 from game_table import Table

@@ -13,10 +13,10 @@ import pytest
 from web3.middleware import Web3Middleware
 
 from board import Board
-from eigentensor.chain import State
 from eigentensor.chain.fees import GWEI
 from eigentensor.dispute import Published, Reason, Side
 from eigentensor.errors import Unreachable
+from eigentensor.task import State
 from game_table import Case, Table
 from games import honest, reckless
 from players import MOMENTS, Dispute, fast, known, lying, restarted

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from eigentensor.chain import Chain, Network, Order, State, anvil_account, order_uuid
+from eigentensor.chain import Chain, Network, anvil_account
 from eigentensor.chain.sender import Message
 from eigentensor.errors import Reverted
+from eigentensor.task import Order, State, order_uuid
 from eigentensor.testing.localnet import Anvil
 from game_table import CLIENT
 from market_life import post_apart

@@ -5,11 +5,12 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from eigentensor.chain import Chain, Event, Network, Reader, anvil_account
+from eigentensor.chain import Chain, Network, Reader, anvil_account
 from eigentensor.chain.history import Topics
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
+from eigentensor.task import Event
 from eigentensor.testing.localnet import Anvil
 from eigentensor_client.receipts import Checked
 from market_life import Life

@@ -17,7 +17,7 @@ from tinygrad import Tensor, nn
 from captured_graphs import Block
 from eigentensor import reference
 from eigentensor.capture import capture
-from eigentensor.chain import Chain, Network, State, anvil_account, to_wei
+from eigentensor.chain import Chain, Network, anvil_account, to_wei
 from eigentensor.dispute import Reason
 from eigentensor.errors import (
     BindingError,
@@ -31,6 +31,7 @@ from eigentensor.errors import (
 )
 from eigentensor.program.binding import Results
 from eigentensor.store import LocalStore
+from eigentensor.task import State
 from eigentensor.testing.programs import Example
 from eigentensor_aggregator.config import Settings
 from eigentensor_client import AsyncClient

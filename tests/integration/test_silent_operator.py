@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Failed, Order, State, order_uuid
+from eigentensor.chain import Chain
 from eigentensor.errors import Reverted
+from eigentensor.task import Failed, Order, State, order_uuid
 from eigentensor.testing.actors import SilentOperator
 from eigentensor.testing.localnet import Anvil
 

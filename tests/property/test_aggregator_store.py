@@ -12,17 +12,16 @@ from sqlalchemy.orm import Session as SqlSession
 from sqlmodel import select
 
 from aggregator_stories import ORDER, PARAMETERS, position
-from eigentensor.chain import (
+from eigentensor.chain import Changes, Deployment, Head, anvil_account
+from eigentensor.dispute import Phase, Reason
+from eigentensor.task import (
     Accepted,
     BondReturned,
     Cancelled,
     Challenged,
-    Changes,
     Committed,
-    Deployment,
     Ended,
     Event,
-    Head,
     Moved,
     Opened,
     OperatorJoined,
@@ -34,10 +33,8 @@ from eigentensor.chain import (
     Seeded,
     SignerSet,
     State,
-    anvil_account,
+    fold,
 )
-from eigentensor.dispute import Phase, Reason
-from eigentensor.task import fold
 from eigentensor_aggregator.events import Sent
 from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.queries import Queries

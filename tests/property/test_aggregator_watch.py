@@ -19,10 +19,21 @@ from aggregator_stories import (
     posted,
     revealed,
 )
-from eigentensor.chain import BondReturned, Challenged, Closed, Ended, GameEnded, Moved, Opened, State, TaskEvent
 from eigentensor.dispute import Phase, Position, Reason, Side
 from eigentensor.economics import WAD
-from eigentensor.task import Life, fold
+from eigentensor.task import (
+    BondReturned,
+    Challenged,
+    Closed,
+    Ended,
+    GameEnded,
+    Life,
+    Moved,
+    Opened,
+    State,
+    TaskEvent,
+    fold,
+)
 from eigentensor.task.due import NEVER, Verb, actions
 from eigentensor_aggregator.watch.machine import Act, Look, Policy, Situation, Verdict, bound_by, decide, own_games
 

@@ -8,8 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eigentensor import chain
-from eigentensor.chain import (
+from eigentensor.dispute import Phase
+from eigentensor.dispute import Reason as EndReason
+from eigentensor.economics import WAD
+from eigentensor.task import (
     Answered,
     Challenged,
     Demanded,
@@ -24,10 +26,8 @@ from eigentensor.chain import (
     Slashed,
     State,
     TaskEvent,
+    events,
 )
-from eigentensor.dispute import Phase
-from eigentensor.dispute import Reason as EndReason
-from eigentensor.economics import WAD
 from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
 from eigentensor_operator.events import (
     Checked,
@@ -147,7 +147,7 @@ class Market:
                 self.close(task)
             case Step.SHOW, State.REVEALED if self.is_owed(task) and block <= self.deadlines()[task]:
                 self.forgotten.discard(task)
-                self.include(chain.Shown(at(block), task, 0, b""))
+                self.include(events.Shown(at(block), task, 0, b""))
             case Step.SETTLE, State.FINAL if answer and case.has_lost(answer):
                 return False
             case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not case.is_over(answer):
@@ -322,7 +322,7 @@ class OperatorMachine(RuleBasedStateMachine):
     @rule(task=st.sampled_from(TASKS))
     def a_token_makes_the_market_forget_what_was_shown(self, task: bytes) -> None:
         case = self.market.case(task)
-        shown = any(isinstance(e, chain.Shown) for e in case.incidents)
+        shown = any(isinstance(e, events.Shown) for e in case.incidents)
         if case.now.state is State.REVEALED and shown:
             self.market.forgotten.add(task)
             self.market.block += 1

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor import economics
-from eigentensor.chain import Order
 from eigentensor.economics import WAD
 from eigentensor.economics.situation import GAS_ACCEPT, GAS_COMMIT
 from eigentensor.program.cost import Needs
+from eigentensor.task import Order
 from eigentensor_operator.policy import Policy, refuse_check, refuse_price
 from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 from operator_stories import DOMAIN, ME, PARAMETERS, STANDING, an_order

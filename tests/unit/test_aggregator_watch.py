@@ -27,10 +27,10 @@ from aggregator_stories import (
     told,
 )
 from eigentensor import economics
-from eigentensor.chain import BondReturned, Closed, from_wei
+from eigentensor.chain import from_wei
 from eigentensor.dispute import Phase, Reason, deadline_of
 from eigentensor.economics import WAD
-from eigentensor.task import Life
+from eigentensor.task import BondReturned, Closed, Life
 from eigentensor.task.due import NEVER, position_of
 from eigentensor_aggregator.watch.machine import (
     Act,

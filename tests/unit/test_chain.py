@@ -20,23 +20,7 @@ from hypothesis import strategies as st
 from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput
 
-from eigentensor.chain import (
-    NONE,
-    Decline,
-    Deployment,
-    Domain,
-    Network,
-    Order,
-    anvil_account,
-    commitment,
-    from_wei,
-    load_account,
-    order_signer,
-    order_uuid,
-    save_account,
-    sign_order,
-    to_wei,
-)
+from eigentensor.chain import Decline, Deployment, Network, anvil_account, from_wei, load_account, save_account, to_wei
 from eigentensor.chain.contracts import NAMES, abi, reverted
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.functions import Function, function_of
@@ -47,6 +31,7 @@ from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.errors import ChainError, ConfigError, TaskError
+from eigentensor.task import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.task.events import (
     KINDS,
     Accepted,

@@ -7,21 +7,9 @@ import pytest
 
 from client_orders import LOCAL, ORDER
 from eigentensor import economics
-from eigentensor.chain import (
-    Answer,
-    Cause,
-    Challenge,
-    Conviction,
-    Ended,
-    GameView,
-    Note,
-    Opened,
-    Place,
-    Stage,
-    State,
-    Task,
-)
+from eigentensor.chain import Answer, Challenge, Conviction, GameView, Note, Stage, Task
 from eigentensor.dispute import Phase, Position, Reason
+from eigentensor.task import Cause, Ended, Opened, Place, State
 from eigentensor_client.claims import Facts, Message, claims
 
 ME, OTHER, EXECUTOR, NOBODY = ("0x" + digit * 40 for digit in "1230")

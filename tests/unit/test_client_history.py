@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from client_orders import CLIENT, TERMS
 from eigentensor import merkle
-from eigentensor.chain import Domain, Order
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy
+from eigentensor.task import Domain, Order
 from eigentensor_client.history import History, Void
 from eigentensor_client.orders import Roots, renewed
 from eigentensor_client.session_file import SessionFile

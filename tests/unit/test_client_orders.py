@@ -7,9 +7,9 @@ import pytest
 
 from client_orders import CLIENT, LOCAL, ORDER, TERMS, WORK
 from eigentensor import economics
-from eigentensor.chain import NONE
 from eigentensor.economics import WAD
 from eigentensor.errors import BindingError, TermsRefused
+from eigentensor.task import NONE
 from eigentensor_client.orders import (
     CHECK_RATE,
     Roots,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import faults
-from eigentensor.chain import State
 from eigentensor.dispute import Outcome, Reason, Side
+from eigentensor.task import State
 from fault_stories import Story, is_honest
 from game_course import Course, Sent
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from eigentensor.chain import (
+from eigentensor.economics import WAD, challenge_window, is_drawn
+from eigentensor.program.cost import Needs
+from eigentensor.task import (
     Answered,
     Challenged,
     Demanded,
@@ -19,8 +21,6 @@ from eigentensor.chain import (
     Slashed,
     State,
 )
-from eigentensor.economics import WAD, challenge_window, is_drawn
-from eigentensor.program.cost import Needs
 from eigentensor_operator.case import Candidacy, Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
 from eigentensor_operator.policy import Backing, Code, Reason

@@ -9,12 +9,12 @@ import pytest
 
 from eigentensor import merkle, reference
 from eigentensor.bound import fetch_bound, fetch_program
-from eigentensor.chain import Order
 from eigentensor.errors import BindingError, StoreError
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
 from eigentensor.store.parts import decode_results, encode_variables
+from eigentensor.task import Order
 from eigentensor.testing.programs import Example, generate
 from eigentensor_operator.data import Shelf
 from operator_stories import TASK, an_order

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from eigentensor.chain import Challenged, Demanded, Ended, GameEnded, Leaf, Moved, Opened, Shown, State
 from eigentensor.dispute import Phase
 from eigentensor.dispute import Reason as EndReason
 from eigentensor.economics import GAMES, WAD, challenge_window, clock
+from eigentensor.task import Challenged, Demanded, Ended, GameEnded, Leaf, Moved, Opened, Shown, State
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.events import Checked, Do, Done, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import State
 from eigentensor.economics import WAD, challenge_window
 from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
+from eigentensor.task import State
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
 from eigentensor_operator.policy import MOVES, Code, Reason

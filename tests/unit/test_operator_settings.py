@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from eigentensor import errors
-from eigentensor.chain import (
+from eigentensor.dispute import Phase
+from eigentensor.dispute import Reason as EndReason
+from eigentensor.errors import ConfigError, EigenTensorError
+from eigentensor.task import (
     Accepted,
     Answered,
     Cause,
@@ -22,9 +25,6 @@ from eigentensor.chain import (
     State,
     Unlocked,
 )
-from eigentensor.dispute import Phase
-from eigentensor.dispute import Reason as EndReason
-from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor_operator.case import Fact
 from eigentensor_operator.config import Settings
 from eigentensor_operator.events import Noted, Seen

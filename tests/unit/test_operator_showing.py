@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from eigentensor import merkle, reference
-from eigentensor.chain import Leaf, LeafProof
+from eigentensor.chain import LeafProof
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.task import Leaf
 from eigentensor.testing.programs import Example, generate
 from eigentensor_operator.data import Shelf
 from operator_stories import TASK

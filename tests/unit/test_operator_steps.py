@@ -8,10 +8,11 @@ from typing import cast
 import pytest
 
 from eigentensor import merkle, reference
-from eigentensor.chain import Chain, Order, State
+from eigentensor.chain import Chain
 from eigentensor.program import Role, encode
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
+from eigentensor.task import Order, State
 from eigentensor_operator.case import Case, Fact, Step
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from eigentensor.chain import Answered, Challenged, GameEnded, Head, Revealed, Settled, State, TaskEvent
+from eigentensor.chain import Head
 from eigentensor.economics import WAD, bond
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import Needs
+from eigentensor.task import Answered, Challenged, GameEnded, Revealed, Settled, State, TaskEvent
 from eigentensor_operator.case import Case, Fact, Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.events import Inspected

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import merkle
-from eigentensor.chain import Challenged, State, anvil_account
+from eigentensor.chain import anvil_account
 from eigentensor.chain.transactions import MOST, Transaction, read_transaction
 from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
 from eigentensor.numerics.dtypes import DType
 from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
+from eigentensor.task import Challenged, State
 from eigentensor.task.order import sign
 from eigentensor_client.cli import main
 from receipt_forgeries import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries

@@ -30,7 +30,8 @@ from aggregator_stories import (
     told,
 )
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.dispute import Phase, Reason
+from eigentensor.task import (
     BondReturned,
     Cancelled,
     Closed,
@@ -39,14 +40,15 @@ from eigentensor.chain import (
     Expired,
     Exposed,
     Failed,
+    Life,
     Paid,
     Settled,
     Shown,
     Slashed,
     State,
+    due,
+    fold,
 )
-from eigentensor.dispute import Phase, Reason
-from eigentensor.task import Life, due, fold
 from eigentensor.task.due import BATCH, Action, Verb, awake
 from eigentensor_aggregator.daemon import Pause, rested
 

@@ -22,8 +22,7 @@ from aggregator_stories import (
     revealed,
     told,
 )
-from eigentensor.chain import Closed, Demanded, TaskEvent
-from eigentensor.task import Counts, State
+from eigentensor.task import Closed, Counts, Demanded, State, TaskEvent
 from eigentensor.task.words import checked, stage, standing, waits_for
 
 ANSWERED = [posted(), accepted(), committed(), answered(), revealed()]

@@ -5,7 +5,7 @@ from functools import partial
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
-from eigentensor.chain import Chain, Mined, Order
+from eigentensor.chain import Chain, Mined
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
     BindingError,
@@ -19,7 +19,7 @@ from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor.task import Life
+from eigentensor.task import Life, Order
 from eigentensor.tracing import Retrace
 from eigentensor_aggregator.watch.machine import Look, Verdict
 

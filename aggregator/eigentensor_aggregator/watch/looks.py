@@ -7,8 +7,7 @@ from itertools import islice
 from sqlalchemy import and_
 from sqlmodel import col, or_, select
 
-from eigentensor.chain import State
-from eigentensor.task import Life
+from eigentensor.task import Life, State
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import GameRow, LookRow, Meta, TaskRow
 from eigentensor_aggregator.watch.machine import Look, Verdict

@@ -9,10 +9,10 @@ from operator import itemgetter
 from eth_utils.crypto import keccak
 
 from eigentensor import economics
-from eigentensor.chain import State, from_wei
+from eigentensor.chain import from_wei
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import WAD, Parameters
-from eigentensor.task import Game, Life
+from eigentensor.task import Game, Life, State
 from eigentensor.task.due import NEVER
 
 #: Results that are re-executed at the same time.

@@ -11,13 +11,13 @@ import structlog
 
 from eigentensor import merkle
 from eigentensor.bound import load_role
-from eigentensor.chain import NONE
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.codec import decode
 from eigentensor.schemas import tasks as schemas
 from eigentensor.scratch import scratch
 from eigentensor.store import LocalStore, describe, save_safetensors
+from eigentensor.task import NONE
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
 from eigentensor_client.serving import book as books

@@ -8,11 +8,11 @@ from typing import cast
 import structlog
 
 from eigentensor.bound import fetch_roots
-from eigentensor.chain import Closed, Order, State, order_uuid
 from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
 from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor.store import parse_name
+from eigentensor.task import Closed, Order, State, order_uuid
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages
 from eigentensor_client.client import Client

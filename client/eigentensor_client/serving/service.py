@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from anyio import CapacityLimiter
 from starlette.requests import Request
 
-from eigentensor.chain import Domain
 from eigentensor.schemas.tasks import Task
 from eigentensor.store import LocalStore
+from eigentensor.task import Domain
 from eigentensor_client.orders import Terms
 from eigentensor_client.serving.backend import Backend
 from eigentensor_client.serving.bodies import TermsBody

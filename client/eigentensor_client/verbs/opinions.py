@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from eigentensor.chain import State
 from eigentensor.economics import Parameters
+from eigentensor.task import State
 from eigentensor_client.amounts import Amount
 from eigentensor_client.remedies import Remedy, best, remedy_of
 from eigentensor_client.results import TaskView

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.table import Table
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.chain import Network
+from eigentensor.economics import WAD
+from eigentensor.program import Kind, Program
+from eigentensor.task import (
     Answered,
     Ended,
     GameEnded,
     Moved,
-    Network,
     Noted,
     Opened,
     StakeSlashed,
     State,
     TaskEvent,
     Unlocked,
+    view,
 )
-from eigentensor.economics import WAD
-from eigentensor.program import Kind, Program
-from eigentensor.task import view
 from eigentensor_client import receipts
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import write_tensors

@@ -6,8 +6,8 @@ from typing import Any, get_args, get_origin
 
 from eth_utils.address import is_checksum_address
 
-from eigentensor.chain import Event, Leaf, Moved, Opened, Order, Place, Seeded, TaskEvent
 from eigentensor.receipt.evidence import FIELDS, Proof
+from eigentensor.task import Event, Leaf, Moved, Opened, Order, Place, Seeded, TaskEvent
 from eigentensor.task.events import KINDS
 
 #: Everything that happens to one task but the moves of games, which `challenge show` tells.

@@ -8,7 +8,9 @@ is carried. What nobody signed, as an end or a slash, is the market's word: the 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eigentensor.chain import (
+from eigentensor.chain.transactions import Transaction
+from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
+from eigentensor.task import (
     Accepted,
     Answered,
     Challenged,
@@ -24,8 +26,6 @@ from eigentensor.chain import (
     order_signer,
     order_uuid,
 )
-from eigentensor.chain.transactions import Transaction
-from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
 
 #: A part of a transaction that proves an event: its fields by name.
 Proof = Mapping[str, bytes]

@@ -15,9 +15,9 @@ from eth_utils.abi import (
     get_abi_input_types,
 )
 
-from eigentensor.chain import Order
 from eigentensor.chain.contracts import abi
 from eigentensor.chain.transactions import Transaction, read_transaction
+from eigentensor.task import Order
 
 
 @dataclass(frozen=True, slots=True)

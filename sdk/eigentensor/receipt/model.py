@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from eth_utils.address import is_checksum_address
 
-from eigentensor.chain import Committed, Deployment, Domain, Event, Head, Order, order_uuid
+from eigentensor.chain import Deployment, Head
 from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.economics import Parameters
 from eigentensor.errors import ChainError, EigenTensorError, WrongReceipt
@@ -23,6 +23,7 @@ from eigentensor.receipt.events import event_from_json, event_to_json, proof_fro
 from eigentensor.receipt.evidence import SIGNED, Proof
 from eigentensor.receipt.telling import tell
 from eigentensor.receipt.told import Told
+from eigentensor.task import Committed, Domain, Event, Order, order_uuid
 
 SCHEMA = "eigentensor.receipt/1"
 _DECIMALS = 255

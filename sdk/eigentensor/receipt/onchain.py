@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from eth_hash.backends.pysha3 import keccak256 as keccak
 
-from eigentensor.chain import Event, Head, Lock, Reader, Seeded, State
+from eigentensor.chain import Head, Lock, Reader
 from eigentensor.errors import ChainError, WrongReceipt
 from eigentensor.receipt.canonical import difference
 from eigentensor.receipt.events import event_to_json
 from eigentensor.receipt.model import Market, Receipt
 from eigentensor.receipt.reading import happened
-from eigentensor.task import Counts, words
+from eigentensor.task import Counts, Event, Seeded, State, words
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,14 @@ from typing import Any
 import rlp
 from eth_hash.backends.pysha3 import keccak256 as keccak
 
-from eigentensor.chain import (
+from eigentensor.chain.transactions import Transaction
+from eigentensor.errors import WrongReceipt
+from eigentensor.receipt.evidence import SIGNED, Proof
+from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
+from eigentensor.receipt.model import Receipt
+from eigentensor.receipt.rules import Proved, check_rules
+from eigentensor.store.tensors import bindings_root
+from eigentensor.task import (
     Accepted,
     Answered,
     Challenged,
@@ -26,13 +33,6 @@ from eigentensor.chain import (
     commitment,
     order_signer,
 )
-from eigentensor.chain.transactions import Transaction
-from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.evidence import SIGNED, Proof
-from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
-from eigentensor.receipt.model import Receipt
-from eigentensor.receipt.rules import Proved, check_rules
-from eigentensor.store.tensors import bindings_root
 
 _NUMBER, _MIX = 8, 13  # fields of a header
 

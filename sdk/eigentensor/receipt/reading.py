@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from eigentensor.chain import Event, Head, Order, Reader, Seeded, order_uuid
+from eigentensor.chain import Head, Reader
 from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ChainError
 from eigentensor.receipt.events import NAMES
 from eigentensor.receipt.evidence import PROVABLE, Proof, evidence
 from eigentensor.receipt.model import Market, Receipt
+from eigentensor.task import Event, Order, Seeded, order_uuid
 
 _TRIES = 3  # reorganisations while one reads
 

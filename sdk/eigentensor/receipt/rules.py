@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.errors import WrongReceipt
+from eigentensor.receipt.model import Receipt
+from eigentensor.task import (
     Accepted,
     Answered,
     BondReturned,
@@ -29,8 +31,6 @@ from eigentensor.chain import (
     State,
     Unlocked,
 )
-from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.model import Receipt
 
 _WINDOWS = {Accepted: "accept", Committed: "commit", Seeded: "seed", Answered: "answer", Challenged: "challenge"}
 _INDICES = 16  # of answers, for each verifier

@@ -4,7 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from eigentensor import economics
-from eigentensor.chain import (
+from eigentensor.chain import Head
+from eigentensor.economics import Parameters
+from eigentensor.errors import WrongReceipt
+from eigentensor.receipt.told import Answerer, Played, Told
+from eigentensor.task import (
     Accepted,
     Answered,
     Challenged,
@@ -15,7 +19,6 @@ from eigentensor.chain import (
     Event,
     Exposed,
     GameEnded,
-    Head,
     Locked,
     Order,
     Posted,
@@ -24,9 +27,6 @@ from eigentensor.chain import (
     State,
     TaskEvent,
 )
-from eigentensor.economics import Parameters
-from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.told import Answerer, Played, Told
 
 E = TypeVar("E", bound=Event)
 

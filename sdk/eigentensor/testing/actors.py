@@ -13,9 +13,10 @@ import numpy as np
 
 from eigentensor import merkle
 from eigentensor.bound import Bound
-from eigentensor.chain import Admission, Chain, Mined, Order
+from eigentensor.chain import Admission, Chain, Mined
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.task import Order
 from eigentensor.tracing import Execution, Retrace, outputs_of
 
 

@@ -21,9 +21,10 @@ from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Deployment, Goal, Network, Order, Status, carry_out, joining, order_uuid, to_wei
+from eigentensor.chain import Chain, Deployment, Goal, Network, Status, carry_out, joining, to_wei
 from eigentensor.chain.keys import ANVIL_KEYS
 from eigentensor.errors import ChainError, ConfigError
+from eigentensor.task import Order, order_uuid
 
 CONTRACTS = Path(__file__).parents[3] / "contracts"
 #: The anvil account that deploys.
