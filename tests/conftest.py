@@ -13,7 +13,7 @@ from xdist.scheduler import LoadFileScheduling
 from eigentensor_client import cli
 from eigentensor_client.screen import Screen
 from eigentensor_operator import options
-from told_objects import hold
+from support.screens.objects import hold
 
 
 class Together(LoadFileScheduling):

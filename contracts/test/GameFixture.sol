@@ -7,7 +7,7 @@ import {Order} from "../src/interfaces/Tasks.sol";
 import {Moves} from "../src/libraries/Moves.sol";
 import {MarketFixture} from "./MarketFixture.sol";
 
-/// @title Disputes over real programs, as tests/game_vectors.py wrote them, replayed over the whole market
+/// @title Disputes over real programs, as tests/support/vectors/games.py wrote them, replayed over the whole market
 abstract contract GameFixture is MarketFixture {
     /// @dev `moves` is the calldata of all moves but `publish`: game and position in it are overwritten.
     struct Script {

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from device_cases import usable
-from eigentensor.testing.backends import EXPECTED, Backend, backend
+from support.campaigns.device_cases import usable
+from support.oracles.backends import EXPECTED, Backend, backend
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_cases import on_devices, usable
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.numerics.dtypes import STORAGE, DType
@@ -31,9 +30,10 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.plan import parts, plan
-from eigentensor.testing.agreement import Run
-from eigentensor.testing.backends import SECOND, backend
-from eigentensor.testing.trials import trial
+from support.campaigns.device_cases import on_devices, usable
+from support.generated.trials import trial
+from support.oracles.agreement import Run
+from support.oracles.backends import SECOND, backend
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
 POS = node(Op.VAR, INDEX, arg=Named("pos", Bounds(0, 7)))

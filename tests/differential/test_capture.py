@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from tinygrad import Context, Tensor, UOp, dtypes
 
-from captured_graphs import Graph, graphs
 from eigentensor import reference
 from eigentensor.capture.context import TensorContext
 from eigentensor.errors import CaptureError
@@ -19,7 +18,8 @@ from eigentensor.merkle import results_root
 from eigentensor.program.model import Kind, Role
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.program.validity import check
-from ops_vectors import apart
+from support.programs.captured import Graph, graphs
+from support.vectors.ops import apart
 
 NAMES = list(graphs())
 TRAINING = "training step with Adam"  # compared over several steps

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-import captured_graphs
-from captured_graphs import normal
 from eigentensor.capture import capture_graph
 from eigentensor.errors import CaptureError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, walk
 from eigentensor.program.ops import REDUCTIONS
 from eigentensor.reference import execute
+from support.programs import captured as captured_graphs
+from support.programs.captured import normal
 
 EQUAL = [
     "matmul",

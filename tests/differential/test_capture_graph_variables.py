@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, UOp
 
-import captured_graphs
-from captured_graphs import normal
 from eigentensor.capture import capture, capture_graph
 from eigentensor.errors import CaptureError
 from eigentensor.graph.codec import decode, encode
@@ -16,6 +14,8 @@ from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, walk
 from eigentensor.planner.oracle import max_relative_error, oracle
 from eigentensor.reference import execute
+from support.programs import captured as captured_graphs
+from support.programs.captured import normal
 
 X, Y = normal(5, 6), normal(3, 6)
 LIMITS = (1, 4)

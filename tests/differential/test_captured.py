@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from captured_graphs import graphs, integers, normal
 from eigentensor.capture import GraphProgram, capture
-from eigentensor.testing.agreement import disagreements
-from models import Digits, Layer
-from ops_vectors import TABLE, Row, captured, function_of
-from tensor_methods import EXAMPLES
+from support.oracles.agreement import disagreements
+from support.programs.captured import graphs, integers, normal
+from support.programs.models import Digits, Layer
+from support.programs.tensor_methods import EXAMPLES
+from support.vectors.ops import TABLE, Row, captured, function_of
 
 ROWS = [Row(**entry) for entry in json.loads(TABLE.read_text())]
 METHODS = [r.method for r in ROWS if r.status == "captured" and not EXAMPLES[r.method].slow]

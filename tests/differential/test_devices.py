@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captured_graphs import graphs
-from device_cases import AnyGrid, WidestGrid, on_devices, other, usable
 from differential.test_captured import METHODS
 from differential.test_compiled import matrix, product
 from differential.test_processors import halves
@@ -22,10 +20,12 @@ from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import CompiledGraph, devices, execute, selftest
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.programs import generate
-from ops_vectors import captured, function_of
-from tensor_methods import EXAMPLES
+from support.campaigns.device_cases import AnyGrid, WidestGrid, on_devices, other, usable
+from support.generated.programs import generate
+from support.oracles.agreement import disagreements
+from support.programs.captured import graphs
+from support.programs.tensor_methods import EXAMPLES
+from support.vectors.ops import captured, function_of
 
 
 def test_both_devices_of_a_processor_and_opencl_are_usable_on_every_machine() -> None:

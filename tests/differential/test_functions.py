@@ -8,9 +8,9 @@ import pytest
 from eigentensor.cache import Cache
 from eigentensor.lowering import functions
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.testing.accuracy import program_of
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.edges import edges, held
+from support.generated.edges import edges, held
+from support.oracles.accuracy import program_of
+from support.oracles.agreement import disagreements
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32], ids=lambda x: x.name)

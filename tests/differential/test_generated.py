@@ -15,8 +15,8 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.toolchain import Toolchain
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.oracles.agreement import disagreements
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from eigentensor.capture.raising import capture_graph
 from eigentensor.graph.lower import lower
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program.model import Role
-from extreme_gradients import CASES, ELSEWHERE, INPUTS, Case
-from gradient_vectors import close, gradient_of, gradients
-from tensor_methods import EXAMPLES
+from support.programs.extreme_gradients import CASES, ELSEWHERE, INPUTS, Case
+from support.programs.tensor_methods import EXAMPLES
+from support.vectors.gradients import close, gradient_of, gradients
 
 KNOWN = gradients()
 #: 1.44·3·10³⁸ overflows: tinygrad has taken 1/log 2 out of its reciprocal, and multiplies by it last.

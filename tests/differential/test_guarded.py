@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tinygrad.uop.symbolic import sym, symbolic_simple
 
-from captured_graphs import graphs, normal
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
@@ -17,9 +16,10 @@ from eigentensor.program.expression import Array, Axis, binary, counter, load, t
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph, selftest
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.guarded import Guarded, clang, llvm, pipeline
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.oracles.agreement import disagreements
+from support.oracles.guarded import Guarded, clang, llvm, pipeline
+from support.programs.captured import graphs, normal
 
 WAYS = {"clang": clang, "llvm": llvm}
 TYPES = sorted(set(DType) - {DType.INDEX})

@@ -18,8 +18,8 @@ from eigentensor.runtime.cpu.schedule import apart
 from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.in_place import in_place
 from eigentensor.runtime.memory.plan import Plan, memories, next_turn, plan
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.oracles.agreement import disagreements
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROW, COLUMN = Axis(0, 6), Axis(1, 32)

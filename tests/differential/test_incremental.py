@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import models
-import reruns
-from captured_graphs import graphs
 from eigentensor import reference
 from eigentensor.errors import BindingError, ExecutionError, LimitError
 from eigentensor.numerics.dtypes import DType
@@ -22,9 +19,11 @@ from eigentensor.program.model import Kind
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.incremental import Incremental, Rerun, memory_of, recomputation, runs
-from eigentensor.testing.programs import generate
-from eigentensor.testing.trials import trial
-from reruns import rerun, same
+from support.generated.programs import generate
+from support.generated.trials import trial
+from support.programs import models, reruns
+from support.programs.captured import graphs
+from support.programs.reruns import rerun, same
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-import models
-from device_cases import on_devices, usable
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import capture
@@ -28,7 +26,9 @@ from eigentensor.runtime.cpu import table, toolchain
 from eigentensor.runtime.gpu import gridded
 from eigentensor.store import save_safetensors
 from eigentensor.store.tensors import read_header
-from eigentensor.testing.programs import generate
+from support.campaigns.device_cases import on_devices, usable
+from support.generated.programs import generate
+from support.programs import models
 
 F32 = DType.FLOAT32
 WITH_STATES = [seed for seed in range(200) if generate(seed).program.new_states]

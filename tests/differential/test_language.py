@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import numpy_decoder
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import GraphProgram, capture
@@ -23,7 +22,8 @@ from eigentensor_client.writing import Sampling
 from language.decoder import Shape, drawn
 from language.sampling import threefry
 from language.writing import writing, written_graph
-from numpy_decoder import NumpyDecoder
+from support.programs import numpy_decoder
+from support.programs.numpy_decoder import NumpyDecoder
 
 #: Small, with all that there is: windows and a layer without, both rotations, heads that share keys.
 TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)

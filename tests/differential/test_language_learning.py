@@ -17,7 +17,7 @@ from eigentensor_client.writing import Sampling
 from language.decoder import SMALL, drawn
 from language.training import Batch, lesson, taught
 from language.writing import writing
-from numpy_decoder import NumpyDecoder
+from support.programs.numpy_decoder import NumpyDecoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6000)]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captured_graphs import graphs
 from differential import test_generated, test_tiles
 from eigentensor.cache import Cache
 from eigentensor.errors import ExecutionError
@@ -19,8 +18,9 @@ from eigentensor.program.model import Program
 from eigentensor.runtime import CompiledGraph, devices, selftest
 from eigentensor.runtime.cpu import llvm, toolchain
 from eigentensor.runtime.cpu.device import Code
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.oracles.agreement import disagreements
+from support.programs.captured import graphs
 
 #: What would let LLVM change the bits of an operation on floats.
 LICENCES = r"\bf(add|sub|mul|div|neg|cmp|rem)\s+(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import models
 from eigentensor import reference
 from eigentensor.merkle import results_root
 from eigentensor.program.binding import Results
 from eigentensor.program.model import Program
-from eigentensor.testing.agreement import Calls, calls_of, differences
-from eigentensor.testing.backends import Backend
-from eigentensor.testing.programs import Example
+from support.generated.programs import Example
+from support.oracles.agreement import Calls, calls_of, differences
+from support.oracles.backends import Backend
+from support.programs import models
 
 pytestmark = pytest.mark.slow
 MODELS = {

@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import long_program
-from captured_graphs import graphs
-from device_cases import on_devices, usable
 from differential.test_in_place import chain
 from eigentensor import rechecked, reference
 from eigentensor.bound import Bound
@@ -24,11 +21,14 @@ from eigentensor.program.model import Kind, Program, Result
 from eigentensor.runtime import CompiledGraph, execute
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
-from eigentensor.testing.backends import SECOND, backend
-from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import Execute, Retrace, retrace
-from long_program import WIDTH
-from worked_examples import session
+from support.campaigns.device_cases import on_devices, usable
+from support.generated.programs import Example, generate
+from support.oracles.backends import SECOND, backend
+from support.programs import long_program
+from support.programs.captured import graphs
+from support.programs.long_program import WIDTH
+from support.programs.worked_examples import session
 
 LIMITS = rechecked.limits(1 << 30, 60)
 

@@ -15,9 +15,9 @@ from eigentensor.capture.names import names_for
 from eigentensor.errors import CaptureError, EigenTensorError, TensorFileError
 from eigentensor.program import DType, Role
 from eigentensor.store import load_safetensors, save_safetensors
-from eigentensor.testing.agreement import disagreements
 from eigentensor_client.cli import main
-from onnx_models import FLOAT, INT64, MODELS, model, node, normal, saved
+from support.oracles.agreement import disagreements
+from support.programs.onnx_models import FLOAT, INT64, MODELS, model, node, normal, saved
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, import_onnx
 from eigentensor.errors import CaptureError
-from onnx_models import HALF, INT64, model, node, normal, saved
+from support.programs.onnx_models import HALF, INT64, model, node, normal, saved
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 _random = np.random.default_rng(20261123)

@@ -3,7 +3,7 @@
 import pytest
 
 from eigentensor.capture.onnx.registry import OPERATORS, full_name
-from onnx_nodes import PARTS, cases, part_of, row, table
+from support.vectors.onnx import PARTS, cases, part_of, row, table
 
 QUICK = 3  #: parts of the table that are computed anew each time
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from tinygrad import Tensor
 
-from ops_vectors import TABLE, Row, distance, row, rows
-from tensor_methods import EXAMPLES, NOT_COMPUTED, NOT_SCHEDULED
+from support.programs.tensor_methods import EXAMPLES, NOT_COMPUTED, NOT_SCHEDULED
+from support.vectors.ops import TABLE, Row, distance, row, rows
 
 COMMITTED = [Row(**entry) for entry in json.loads(TABLE.read_text())]
 CAPTURED = sorted(r.method for r in COMMITTED if r.status == "captured")

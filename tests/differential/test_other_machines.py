@@ -22,7 +22,7 @@ from eigentensor.runtime import selftest
 from eigentensor.runtime.cpu.schedule import Target
 from eigentensor.runtime.cpu.toolchain import FLAGS, Toolchain
 from eigentensor.runtime.sandbox import confine
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
 
 
 @dataclass(frozen=True)

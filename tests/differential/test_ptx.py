@@ -2,8 +2,6 @@
 
 import pytest
 
-from captured_graphs import graphs
-from device_cases import WidestGrid, other
 from differential.test_append import program as append_to
 from eigentensor.errors import ExecutionError
 from eigentensor.numerics.dtypes import DType
@@ -14,6 +12,8 @@ from eigentensor.runtime import selftest
 from eigentensor.runtime.gpu import nvrtc
 from eigentensor.runtime.gpu.gridded import Gridded, Queue
 from eigentensor.runtime.memory.plan import parts
+from support.campaigns.device_cases import WidestGrid, other
+from support.programs.captured import graphs
 
 #: Oldest and newest architecture that the compiler knows are tried in a long run.
 HERE, OTHERS = "sm_80", ("sm_50", "sm_75", "sm_90", "sm_120")

@@ -11,7 +11,19 @@ import pytest
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import Op
 from eigentensor.testing.localnet import CONTRACTS, Anvil, start_anvil, tool
-from scalar_cells import ALL, EVERY_HALF, FLOATS, HALVES, ROUNDED, Cell, Words, at_random, difference, name, on_edges
+from support.programs.scalar_cells import (
+    ALL,
+    EVERY_HALF,
+    FLOATS,
+    HALVES,
+    ROUNDED,
+    Cell,
+    Words,
+    at_random,
+    difference,
+    name,
+    on_edges,
+)
 
 ONE_CALL = 20_000  #: evaluations
 MILLION = 1_000_000

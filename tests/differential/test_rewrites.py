@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import stock_kernels
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import capture
@@ -22,11 +21,12 @@ from eigentensor.program.expression import Array, Axis, Lowered, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.cpu import toolchain
-from eigentensor.testing import guarded
-from program_vectors import README
-from rewrite_rows import rows
-from rewrite_vectors import document
-from rewrites import AGREES, CASES, CRASHES, DIFFERS, NAN, TYPES, bits
+from support.oracles import guarded
+from support.programs import stock_kernels
+from support.programs.rewrite_rows import rows
+from support.programs.rewrites import AGREES, CASES, CRASHES, DIFFERS, NAN, TYPES, bits
+from support.vectors.programs import README
+from support.vectors.rewrites import document
 
 ROWS = {row.name: row for row in rows()}
 RULES = [name for name, row in ROWS.items() if row.is_rule]
@@ -82,7 +82,7 @@ def test_tinygrad_itself_gives_what_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in STOCK])
 def test_tinygrad_itself_ends_the_process(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-m", "stock_kernels", name], env=environment, check=False)
+    done = subprocess.run([sys.executable, "-m", "support.programs.stock_kernels", name], env=environment, check=False)
     assert done.returncode == -signal.SIGFPE
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from eigentensor import reference
 from eigentensor.program.binding import Results
-from eigentensor.testing import interpreter
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.oracles import interpreter
 
 
 def raw(results: Results) -> dict[tuple[str, str], tuple[str, tuple[int, ...], bytes]]:

@@ -6,8 +6,8 @@ import pytest
 from eigentensor.numerics import exact
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import ARITY, Op
-from eigentensor.testing import softfloat
-from scalar_cells import EVERY_HALF, FLOATS, Cell, Words, at_random, difference, name, on_edges
+from support.oracles import softfloat
+from support.programs.scalar_cells import EVERY_HALF, FLOATS, Cell, Words, at_random, difference, name, on_edges
 
 PORTION = 1 << 18  #: values that stay in a cache
 MANY = 100_000_000

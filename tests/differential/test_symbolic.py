@@ -2,8 +2,8 @@
 
 import pytest
 
-from symbolic import Check, Mutant, checks, prove
-from symbolic_mutants import MUTANTS
+from support.campaigns.symbolic import Check, Mutant, checks, prove
+from support.campaigns.symbolic_mutants import MUTANTS
 
 
 def test_every_proof_has_a_fault_that_it_has_to_refute() -> None:

@@ -33,8 +33,8 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.toolchain import Toolchain
-from eigentensor.testing.agreement import disagreements
 from eigentensor.threads import start
+from support.oracles.agreement import disagreements
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 M, N, K = 53, 70, 19

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from captured_graphs import graphs
 from eigentensor.numerics.floats import patterns
 from eigentensor.tracing import Element, Point, check_witness, claim_of, evaluate_step, outputs_of, retrace, witness_of
+from support.programs.captured import graphs
 
 GRAPHS = ("digits", "softmax", "embedding", "decoder step", "matmul of half", "cross-entropy with its gradient")
 

@@ -14,11 +14,11 @@ from eigentensor.program.model import Body, Kind, Role
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, DType, Op
 from eigentensor.runtime import devices
 from eigentensor.runtime.cpu import toolchain
-from eigentensor.testing.agreement import differences, first_failure, rows_of
-from eigentensor.testing.backends import Backend, backend
-from eigentensor.testing.shrink import shrunk
-from eigentensor.testing.together import Together
-from eigentensor.testing.trials import Trial, trial
+from support.generated.shrink import shrunk
+from support.generated.trials import Trial, trial
+from support.oracles.agreement import differences, first_failure, rows_of
+from support.oracles.backends import Backend, backend
+from support.oracles.together import Together
 
 SOME = range(3)
 FOUND = (65, 378)  #: clang 14 died at a kernel, and computed wrong bits with instructions for halves

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from device_cases import on_devices, usable
 from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.capture import capture
@@ -26,6 +25,7 @@ from eigentensor.runtime.sandbox.execution import run_sandboxed
 from eigentensor.runtime.tuning.measure import Arena, alone
 from eigentensor.runtime.tuning.tuner import Tuner
 from eigentensor_client.cli import main
+from support.campaigns.device_cases import on_devices, usable
 
 X = np.random.default_rng(0).standard_normal((37, 45), dtype=np.float32)
 

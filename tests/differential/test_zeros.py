@@ -5,14 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from device_cases import usable
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, node, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
-from eigentensor.testing.agreement import disagreements
-from eigentensor.testing.edges import edges, held
+from support.campaigns.device_cases import usable
+from support.generated.edges import edges, held
+from support.oracles.agreement import disagreements
 
 COMPARED = (Op.CMPLT, Op.CMPEQ, Op.CMPNE)
 

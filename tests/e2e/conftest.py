@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from block_clock import Clock
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import anvil_account
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_client.orders import Work
+from support.stories.clock import Clock
 
 
 @pytest.fixture(scope="package")

@@ -24,7 +24,7 @@ from eigentensor_client.serving.settings import Settings
 from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
 from language.writing import writing
-from served import served
+from support.stories.served import served
 
 pytestmark = pytest.mark.slow
 

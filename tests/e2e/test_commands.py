@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import receipt_vectors
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
 from eigentensor.store import load_safetensors, save_safetensors
@@ -21,7 +20,8 @@ from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work
-from readme_commands import ROOT, commands
+from support.screens.readme import ROOT, commands
+from support.vectors import receipts as receipt_vectors
 
 Call = Callable[..., tuple[int, str, str]]
 RUN = ["run", "x.program", "-i", "a=@a.npy", "-i", "b=@b.npy", "-w", "w.safetensors", "--max-price", "0.05"]

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from block_clock import Clock
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import Admission, Chain, to_wei
@@ -37,6 +36,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.results import TaskView
+from support.stories.clock import Clock
 
 TERMS = Terms(to_wei("0.05"), check_rate=WAD // 20, exec=60, accept_within=100)
 OWN = {"Posted", "Accepted", "Committed", "Revealed", "Closed"}  # events of a task that nobody checks

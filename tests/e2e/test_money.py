@@ -20,7 +20,7 @@ from eigentensor.task import State
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet
 from eigentensor_client.orders import Terms, Work, escrow_of
-from worked_examples import sums
+from support.programs.worked_examples import sums
 
 PRICE = to_wei("0.01")
 NOBODY = Terms(PRICE, operators=merkle.operators_root([bytes(19) + b"\x01"]), accept_within=1_000)

@@ -17,7 +17,7 @@ from eigentensor_client.cli import main
 from eigentensor_client.devnet import Party
 from eigentensor_client.function import function
 from eigentensor_client.orders import Terms
-from readme_commands import ROOT, blocks, commands
+from support.screens.readme import ROOT, blocks, commands
 
 pytestmark = pytest.mark.slow
 

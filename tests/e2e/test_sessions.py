@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from captured_graphs import Block
 from eigentensor import reference
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.chain import anvil_account, to_wei
@@ -29,6 +28,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
+from support.programs.captured import Block
 
 pytestmark = pytest.mark.slow
 

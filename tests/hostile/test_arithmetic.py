@@ -22,8 +22,8 @@ from eigentensor.program.ops import Op
 from eigentensor.runtime import execute
 from eigentensor.testing.faults import Liar, some_fault
 from eigentensor.tracing import Element, Execution, Point, evaluate_step, witness_of
-from games import account_of, honest, play, reckless
-from hostile_programs import PROGRAMS
+from support.programs.hostile import PROGRAMS
+from support.stories.games import account_of, honest, play, reckless
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
 

@@ -16,8 +16,8 @@ from eigentensor.errors import ProgramError
 from eigentensor.program.codec import decode, to_bytes
 from eigentensor.runtime import CompiledGraph
 from eigentensor.runtime.cpu import table
-from eigentensor.testing.programs import Example, generate
-from hostile_programs import PROGRAMS
+from support.generated.programs import Example, generate
+from support.programs.hostile import PROGRAMS
 
 SEEDS = range(12)
 CANARIES = (0xA5, 0xFF, 0x5A)

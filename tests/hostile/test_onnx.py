@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from eigentensor.capture import GraphProgram, import_onnx
 from eigentensor.errors import CaptureError, EigenTensorError
-from onnx_models import saved
-from onnx_nodes import cases, given_to, part_of, table, with_constants
+from support.programs.onnx_models import saved
+from support.vectors.onnx import cases, given_to, part_of, table, with_constants
 
 EXTREME = [s * 2**p + d for p in (0, 1, 3, 16, 31, 32, 47, 62) for s in (1, -1) for d in (0, -1)]
 

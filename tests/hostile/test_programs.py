@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-import refused_bodies
-import refused_bytes
-import refused_programs
 from eigentensor.errors import FormatError, ProgramError, RuleError
 from eigentensor.program import decode, encode, limits
 from eigentensor.program.validity import FORMAT_RULES, sentences
-from refusals import EXAMPLES
-from worked_examples import layer, session
+from support.hostile import bodies as refused_bodies
+from support.hostile import encodings as refused_bytes
+from support.hostile import programs as refused_programs
+from support.hostile.refusals import EXAMPLES
+from support.programs.worked_examples import layer, session
 
 assert refused_bytes and refused_programs and refused_bodies  # importing them fills the register
 WORKED = {"layer": layer().program, "session": session().program}

@@ -24,9 +24,9 @@ from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
 from eigentensor_client.serving.apps import Apps
-from game_table import CHALLENGER, CLIENT, OPERATORS, Table
-from market_life import Life, Orders, orders_of
-from served import served_here
+from support.stories.game_table import CHALLENGER, CLIENT, OPERATORS, Table
+from support.stories.market import Life, Orders, orders_of
+from support.stories.served import served_here
 
 Chains = Callable[[int], Chain]
 

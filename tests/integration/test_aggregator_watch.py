@@ -30,13 +30,13 @@ from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_variables
 from eigentensor.task import Cause, Order, State, commitment, order_uuid
 from eigentensor.testing.localnet import Anvil, pass_seed
-from eigentensor.testing.programs import Example, generate
 from eigentensor.tracing import Execute, retrace
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.watch.config import Settings as WatchSettings
 from eigentensor_aggregator.watch.config import Watch
 from eigentensor_aggregator.watch.service import alone
+from support.generated.programs import Example, generate
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]

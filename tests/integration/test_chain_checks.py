@@ -23,7 +23,7 @@ from eigentensor.task import (
     order_uuid,
 )
 from eigentensor.testing.localnet import SEATS, Anvil, pass_seed
-from market_life import ROOT, SALT, Life, gained, wealth
+from support.stories.market import ROOT, SALT, Life, gained, wealth
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]

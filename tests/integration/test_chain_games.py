@@ -34,8 +34,8 @@ from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.machine import step
 from eigentensor_operator.reading import deadlines_of, seen_of
 from eigentensor_operator.state import Operator
-from market_life import OTHER, ROOT, Life, gained, wealth
-from operator_stories import POLICY
+from support.stories.market import OTHER, ROOT, Life, gained, wealth
+from support.stories.operator import POLICY
 
 RESOLUTION = 20  # blocks, of the local stand-in
 Chains = Callable[[int], Chain]

@@ -20,8 +20,8 @@ from eigentensor_client.looking import Means, look_again
 from eigentensor_client.orders import Work
 from eigentensor_client.results import Tensors
 from eigentensor_client.transfer import bound, download
-from hostile_gateway import ANSWERS, FILES, hostile
-from worked_examples import session
+from support.hostile.gateway import ANSWERS, FILES, hostile
+from support.programs.worked_examples import session
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -11,7 +11,6 @@ import pytest
 from eth_utils.address import to_checksum_address
 from requests import Response, Session
 
-from core_messages import AGREEABLE, act_as, core, message, put_behind_a_proxy, upgrade
 from eigentensor import economics
 from eigentensor.chain import Chain
 from eigentensor.economics import WAD
@@ -24,7 +23,8 @@ from eigentensor_operator.case import Case, Fact
 from eigentensor_operator.policy import Claims, Code, Policy, Reason
 from eigentensor_operator.reading import ASK, standing_at, standing_of
 from eigentensor_operator.state import Operator
-from market_life import Orders
+from support.stories.core import AGREEABLE, act_as, core, message, put_behind_a_proxy, upgrade
+from support.stories.market import Orders
 
 Look = Callable[[], tuple[dict[Alarm, str], Reason | None]]
 SLASHING = 2

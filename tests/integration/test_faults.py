@@ -11,11 +11,11 @@ from eigentensor.dispute.moves import ShowOutputs
 from eigentensor.dispute.results import leaves_of
 from eigentensor.task import State
 from eigentensor.testing.faults import Fault, Liar
-from eigentensor.testing.programs import generate
-from fault_stories import GENERATED, GRAPHS, story
-from game_course import Course
-from game_table import BATCH, Case, Table, brought
-from games import account_of, fabulist, honest, reckless, spoiled
+from support.generated.programs import generate
+from support.stories.faults import GENERATED, GRAPHS, story
+from support.stories.game_course import Course
+from support.stories.game_table import BATCH, Case, Table, brought
+from support.stories.games import account_of, fabulist, honest, reckless, spoiled
 
 NUMBERS, STORIES, ACQUITTALS = 16 * BATCH, 35, 14
 

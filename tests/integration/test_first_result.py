@@ -10,10 +10,10 @@ import numpy as np
 import psutil
 import pytest
 
-from bench_first_result import environment, first_result, started
 from eigentensor import reference
 from eigentensor.capture import import_onnx
 from eigentensor.store import load_safetensors
+from support.bench.first_result import environment, first_result, started
 
 pytestmark = pytest.mark.slow
 

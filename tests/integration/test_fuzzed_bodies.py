@@ -20,8 +20,8 @@ from eigentensor_aggregator.service import assembled as gateway_assembled
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
-from fuzzed_bodies import Seed, survive, survive_heads
-from market_life import Orders
+from support.hostile.requests import Seed, survive, survive_heads
+from support.stories.market import Orders
 
 JSON, BYTES = "application/json", "application/octet-stream"
 

@@ -10,7 +10,6 @@ from random import Random
 
 import pytest
 
-from board import Board, checks_of, distorted, ended, expected, garbage, tell, telling, wealth
 from eigentensor import economics
 from eigentensor.chain import Chain
 from eigentensor.dispute import (
@@ -28,9 +27,10 @@ from eigentensor.dispute import (
 )
 from eigentensor.task import Demanded, Leaf, Paid, Slashed, State, order_uuid
 from eigentensor.tracing import Execution
-from game_table import Case, Table, encoded
-from games import honest, reckless, spoiled
-from players import known, lying
+from support.stories.board import Board, checks_of, distorted, ended, expected, garbage, tell, telling, wealth
+from support.stories.game_table import Case, Table, encoded
+from support.stories.games import honest, reckless, spoiled
+from support.stories.players import known, lying
 
 Chains = Callable[[int], Chain]
 NAME = "long sum"

@@ -23,8 +23,8 @@ from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.processes import Running
-from game_table import brought
-from operator_daemons import BLOCK_TIME, PATIENCE, TERMS, network_of, pass_draw, start, until, wait_for, work_of
+from support.stories.daemons import BLOCK_TIME, PATIENCE, TERMS, network_of, pass_draw, start, until, wait_for, work_of
+from support.stories.game_table import brought
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

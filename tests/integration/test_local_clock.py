@@ -19,7 +19,7 @@ from eigentensor.program.codec import encode
 from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor.testing.localnet import Anvil, start_anvil
 from eigentensor_client.devnet import Devnet, devnet
-from worked_examples import layer
+from support.programs.worked_examples import layer
 
 
 def sent(anvil: Anvil, nonce: int) -> bytes:

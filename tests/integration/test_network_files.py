@@ -25,7 +25,7 @@ from eigentensor_client.results import TaskView
 from eigentensor_client.views import payable_from
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import Policy, refuse_needs, refuse_order
-from worked_examples import layer
+from support.programs.worked_examples import layer
 
 NAMES = ("local", "sepolia", "hoodi", "mainnet")
 GWEI = 10**9

@@ -20,10 +20,10 @@ from eigentensor.chain.sender import Message, Sender
 from eigentensor.errors import ChainError, Unreachable
 from eigentensor.program.codec import encode
 from eigentensor_client.cli import main
-from false_node import false_node
-from game_table import CLIENT
-from market_life import Life
-from worked_examples import layer
+from support.hostile.node import false_node
+from support.programs.worked_examples import layer
+from support.stories.game_table import CLIENT
+from support.stories.market import Life
 
 TASK = "ab" * 32
 

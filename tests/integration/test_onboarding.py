@@ -8,7 +8,6 @@ import pytest
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from core_messages import core
 from eigentensor.chain import (
     Chain,
     Findings,
@@ -29,6 +28,7 @@ from eigentensor.chain import (
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
 from eigentensor.testing.localnet import DEPLOYER, Anvil
+from support.stories.core import core
 
 STAKE = to_wei("3")
 NOBODY = "0x" + "00" * 20

@@ -30,7 +30,7 @@ from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
 from language.decoder import Shape, drawn
 from language.writing import writing
-from served import served
+from support.stories.served import served
 
 PAIRS = byte_pairs.trained("a program, a task, a trace\n" * 9, 280)
 TINY = Shape(2, 24, 4, 2, 6, 32, vocabulary=280, context=16, window=5, full_every=2)

@@ -11,7 +11,7 @@ from eigentensor_aggregator.service import assembled as gateway_assembled
 from eigentensor_client.serving.app import create_app
 from eigentensor_client.serving.running import assembled
 from eigentensor_client.serving.settings import Settings
-from openapi_cases import conforms
+from support.hostile.openapi import conforms
 
 HOST = {"host": "localhost"}
 

@@ -16,7 +16,7 @@ from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms
-from operator_daemons import (
+from support.stories.daemons import (
     TERMS,
     example_with_everything,
     network_of,

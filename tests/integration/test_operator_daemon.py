@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from core_messages import core
 from eigentensor import economics, reference
 from eigentensor.cache import default_folder
 from eigentensor.chain import Chain, anvil_account, to_wei
@@ -28,7 +27,6 @@ from eigentensor.program import Program
 from eigentensor.store import LocalStore
 from eigentensor.task import Committed, State
 from eigentensor.testing.localnet import DEPLOYER, join
-from eigentensor.testing.programs import Example
 from eigentensor_client.client import Client
 from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Work
@@ -37,8 +35,10 @@ from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
 from eigentensor_operator.cli import app
 from eigentensor_operator.config import Settings
-from hostile_compiling import hostile_program
-from operator_daemons import (
+from support.generated.programs import Example
+from support.programs.compiling import hostile_program
+from support.stories.core import core
+from support.stories.daemons import (
     TERMS,
     begun,
     example_with_everything,

@@ -9,7 +9,7 @@ import pytest
 
 from eigentensor.chain import Chain, to_wei
 from eigentensor_client.devnet import Devnet, Party
-from operator_daemons import network_of
+from support.stories.daemons import network_of
 
 ANNOUNCED = (
     "registerAsOperator for operator", "approve for stake", "depositIntoStrategy for stake",

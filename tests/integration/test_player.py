@@ -21,9 +21,9 @@ from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import GameEnded, State
 from eigentensor.testing.faults import disturbed
 from eigentensor.tracing import Execution, Retrace, retrace
-from game_table import Table
-from hostile_gateway import ANSWERS, FILES, hostile
-from players import Dispute, fast, known, lying
+from support.hostile.gateway import ANSWERS, FILES, hostile
+from support.stories.game_table import Table
+from support.stories.players import Dispute, fast, known, lying
 
 Chains = Callable[[int], Chain]
 

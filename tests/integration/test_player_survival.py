@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from web3.middleware import Web3Middleware
 
-from board import Board
 from eigentensor.chain.fees import GWEI
 from eigentensor.dispute import Published, Reason, Side
 from eigentensor.errors import Unreachable
 from eigentensor.task import State
-from game_table import Case, Table
-from games import honest, reckless
-from players import MOMENTS, Dispute, fast, known, lying, restarted
+from support.stories.board import Board
+from support.stories.game_table import Case, Table
+from support.stories.games import honest, reckless
+from support.stories.players import MOMENTS, Dispute, fast, known, lying, restarted
 
 SPIKE = 300 * GWEI
 

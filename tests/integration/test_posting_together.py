@@ -13,8 +13,8 @@ from eigentensor.chain.sender import Message
 from eigentensor.errors import Reverted
 from eigentensor.task import Order, State, order_uuid
 from eigentensor.testing.localnet import Anvil
-from game_table import CLIENT
-from market_life import post_apart
+from support.stories.game_table import CLIENT
+from support.stories.market import post_apart
 
 TOGETHER, PROCESSES = 25, 3
 LATER = 10**6  # a block that no test gets to

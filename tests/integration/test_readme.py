@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from eigentensor import GraphBuilder, reference, tracing
 from eigentensor_client.cli import app, main
-from readme_commands import READMES, ROOT, blocks, commands, mentioned
+from support.screens.readme import READMES, ROOT, blocks, commands, mentioned
 
 VERBS: Any = get_command(app)
 named = pytest.mark.parametrize("readme", READMES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -13,9 +13,9 @@ from eigentensor.receipt import Receipt, compare, prove, read
 from eigentensor.task import Event
 from eigentensor.testing.localnet import Anvil
 from eigentensor_client.receipts import Checked
-from market_life import Life
-from receipt_forgeries import CHAIN_ONLY, forged, forgeries
-from receipt_stories import (
+from support.hostile.receipts import CHAIN_ONLY, forged, forgeries
+from support.stories.market import Life
+from support.stories.receipts import (
     OUTPUTS,
     STATES,
     STORIES,

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from captured_graphs import Block
 from eigentensor import reference
 from eigentensor.capture import capture
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
@@ -32,7 +31,6 @@ from eigentensor.errors import (
 from eigentensor.program.binding import Results
 from eigentensor.store import LocalStore
 from eigentensor.task import State
-from eigentensor.testing.programs import Example
 from eigentensor_aggregator.config import Settings
 from eigentensor_client import AsyncClient
 from eigentensor_client.client import Client
@@ -41,11 +39,13 @@ from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.progress import ATTEMPTS
 from eigentensor_client.results import TaskResult
 from eigentensor_client.session import Session
-from game_table import CLIENT, Table, brought
-from operator_daemons import work_of
-from session_market import Market, honestly, killing, lying, not_at_all, silently, withdrawn
-from worked_examples import layer
-from worked_examples import session as session_example
+from support.generated.programs import Example
+from support.programs.captured import Block
+from support.programs.worked_examples import layer
+from support.programs.worked_examples import session as session_example
+from support.stories.daemons import work_of
+from support.stories.game_table import CLIENT, Table, brought
+from support.stories.sessions import Market, honestly, killing, lying, not_at_all, silently, withdrawn
 
 TERMS = Terms(to_wei("0.05"), check_rate=to_wei("0.05"), exec=60)
 

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-import receipt_stories as receipts
 from eigentensor.chain import Chain, Lives, Network, Opening, Reader, anvil_account
 from eigentensor.store import LocalStore
 from eigentensor.task import State, view
@@ -17,9 +16,10 @@ from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_client.client import Client
 from eigentensor_client.verbs.show import Show
-from game_table import CLIENT
-from market_life import ROOT, SALT
-from market_life import Life as Led
+from support.stories import receipts
+from support.stories.game_table import CLIENT
+from support.stories.market import ROOT, SALT
+from support.stories.market import Life as Led
 
 Story = Callable[[Led, Sequence[Chain]], None]
 

@@ -13,8 +13,8 @@ from eigentensor.errors import ChainError, Reverted
 from eigentensor.task import Leaf, Life, Seeded, State, TaskEvent, due, fold
 from eigentensor.task.due import Due, Verb
 from eigentensor.testing.localnet import Anvil, pass_seed
-from market_life import OTHER, SALT, Orders
-from market_life import Life as Led
+from support.stories.market import OTHER, SALT, Orders
+from support.stories.market import Life as Led
 
 #: Walks that between them reach every end: by each cause of a conviction, with games, exposures, demands, settlements.
 WALKS = (2, 3, 4, 5, 7, 8, 9, 16, 17, 19)

@@ -11,7 +11,6 @@ from sqlalchemy.event import listen, remove
 from sqlalchemy.orm import Session as SqlSession
 from sqlmodel import select
 
-from aggregator_stories import ORDER, PARAMETERS, position
 from eigentensor.chain import Changes, Deployment, Head, anvil_account
 from eigentensor.dispute import Phase, Reason
 from eigentensor.task import (
@@ -40,6 +39,7 @@ from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
+from support.stories.aggregator import ORDER, PARAMETERS, position
 
 ADDRESSES = [anvil_account(i).address for i in range(3)]
 TASKS = [(bytes([number + 1]) * 32).hex() for number in range(3)]

@@ -5,20 +5,6 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator_stories import (
-    CHALLENGER,
-    EXECUTOR,
-    PARAMETERS,
-    ROOT,
-    VERIFIER,
-    WRONG,
-    accepted,
-    at,
-    committed,
-    convicted,
-    posted,
-    revealed,
-)
 from eigentensor.dispute import Phase, Position, Reason, Side
 from eigentensor.economics import WAD
 from eigentensor.task import (
@@ -36,6 +22,20 @@ from eigentensor.task import (
 )
 from eigentensor.task.due import NEVER, Verb, actions
 from eigentensor_aggregator.watch.machine import Act, Look, Policy, Situation, Verdict, bound_by, decide, own_games
+from support.stories.aggregator import (
+    CHALLENGER,
+    EXECUTOR,
+    PARAMETERS,
+    ROOT,
+    VERIFIER,
+    WRONG,
+    accepted,
+    at,
+    committed,
+    convicted,
+    posted,
+    revealed,
+)
 
 LOOKS = [None, Look(Verdict.AGREES, ROOT.hex()), Look(Verdict.DIFFERS, WRONG.hex()), Look(Verdict.UNABLE, "no data")]
 

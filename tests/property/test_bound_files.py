@@ -17,8 +17,8 @@ from eigentensor.program import Kind, Role, encode
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.parts import encode_results, encode_variables
 from eigentensor.store.tensors import TAGS
-from eigentensor.testing.programs import Example, generate
-from operator_stories import an_order
+from support.generated.programs import Example, generate
+from support.stories.operator import an_order
 
 _TAGS = {dtype: tag for tag, dtype in TAGS.items()}
 _WORDS = {Role.INPUT: "inputs", Role.WEIGHT: "weights", Role.STATE: "states"}

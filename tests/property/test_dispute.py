@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captured_graphs import graphs
 from eigentensor import merkle
 from eigentensor.dispute import (
     Collect,
@@ -42,10 +41,11 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load, reduction, to_body
 from eigentensor.testing.faults import Fault, Liar, some_fault
-from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import Execution, Flat, outputs_of, retrace
-from games import Played, account_of, claimed, fabulist, honest, play, reckless
-from worked_examples import index, session
+from support.generated.programs import Example, examples, generate
+from support.programs.captured import graphs
+from support.programs.worked_examples import index, session
+from support.stories.games import Played, account_of, claimed, fabulist, honest, play, reckless
 
 FEW = settings(max_examples=25, deadline=None)
 VERDICT, DETERMINED = Outcome(True, Reason.VERDICT), Outcome(True, Reason.DETERMINED)

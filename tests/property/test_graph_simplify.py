@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import random_graphs
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, node, remade, walk
 from eigentensor.graph.simplify import is_moved, simplified
@@ -16,6 +15,7 @@ from eigentensor.program.model import Role
 from eigentensor.program.ops import DType, Op
 from eigentensor.reference import execute as reference
 from eigentensor.runtime.compiled import execute as compiled
+from support.programs import random_graphs
 
 RANDOM = st.randoms(use_true_random=False)
 PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_orders import ORDER
 from eigentensor import merkle
 from eigentensor.bound import fetch_bound, fetch_results
 from eigentensor.errors import EigenTensorError, GatewayError
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor.testing.programs import generate
-from hostile_gateway import ANSWERS, FILES, Hostile, answer, hostile, tensor_file
+from support.generated.programs import generate
+from support.hostile.gateway import ANSWERS, FILES, Hostile, answer, hostile, tensor_file
+from support.stories.orders import ORDER
 
 ROOT = b"\7" * 32
 LARGE = bytes(merkle.PIECE + 1)

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tinygrad import Tensor
 
-import random_graphs
 from eigentensor.capture import capture
 from eigentensor.graph.lower import lower
 from eigentensor.program.model import Role
 from eigentensor.runtime.incremental.boxes import extents_of_box
 from eigentensor.runtime.incremental.regions import dirty
-from reruns import by_reference, rerun, small_boxes
+from support.programs import random_graphs
+from support.programs.reruns import by_reference, rerun, small_boxes
 
 PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 

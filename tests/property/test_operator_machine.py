@@ -47,7 +47,7 @@ from eigentensor_operator.machine import step
 from eigentensor_operator.policy import Code, Reason, Standing
 from eigentensor_operator.preparing import PLACES, place_of
 from eigentensor_operator.state import Operator
-from operator_stories import (
+from support.stories.operator import (
     ME,
     NEEDS,
     OTHER,

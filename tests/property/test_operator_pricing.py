@@ -14,7 +14,7 @@ from eigentensor.program.cost import Needs
 from eigentensor.task import Order
 from eigentensor_operator.policy import Policy, refuse_check, refuse_price
 from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
-from operator_stories import DOMAIN, ME, PARAMETERS, STANDING, an_order
+from support.stories.operator import DOMAIN, ME, PARAMETERS, STANDING, an_order
 
 rates = st.integers(0, WAD // 4)
 pricings = st.builds(

@@ -12,8 +12,8 @@ from eigentensor.errors import ProgramError
 from eigentensor.program import decode, encode, from_json, limits, to_json
 from eigentensor.program.validity import sentences
 from eigentensor.program.written import BYTES
-from eigentensor.testing.programs import Example, examples
-from worked_examples import layer, session
+from support.generated.programs import Example, examples
+from support.programs.worked_examples import layer, session
 
 FEW = settings(max_examples=40, deadline=None)
 Change = Callable[[dict[str, Any]], object]

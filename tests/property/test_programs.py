@@ -17,7 +17,7 @@ from eigentensor.program.codec import to_bytes
 from eigentensor.program.expression import Array, Axis, Node, const, counter, node, rewrite, to_body
 from eigentensor.program.ops import REDUCTIONS, DType, Op
 from eigentensor.program.validity import sentences
-from eigentensor.testing.programs import Example, examples, generate
+from support.generated.programs import Example, examples, generate
 
 FEW = settings(max_examples=40, deadline=None)
 

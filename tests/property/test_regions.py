@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from changes import buffers_of, covered, differing, random_box, with_changes
 from eigentensor import reference
 from eigentensor.program import Call, Program, check
 from eigentensor.program.restriction import Restricted, restrict
 from eigentensor.runtime.incremental.boxes import Box, boxes_of, extents_of_box, merged, rounded_box, slices
 from eigentensor.runtime.incremental.regions import dirty
-from eigentensor.testing.programs import generate
+from support.generated.programs import generate
+from support.programs.changes import buffers_of, covered, differing, random_box, with_changes
 
 FEW = settings(max_examples=40, deadline=None)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from eigentensor import sample
 from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
-from eigentensor.testing.programs import generate
 from eigentensor.tracing import retrace
+from support.generated.programs import generate
 
 
 def bound(seed: int) -> Bound:

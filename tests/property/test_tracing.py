@@ -17,7 +17,6 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, binary, counter, load, to_body
 from eigentensor.reference import Values
-from eigentensor.testing.programs import Example, examples, generate
 from eigentensor.tracing import (
     Claim,
     Claimed,
@@ -41,7 +40,8 @@ from eigentensor.tracing import (
 from eigentensor.tracing.computed import WORTH, checkpoints, computed_results
 from eigentensor.tracing.execution import REMEMBERED
 from eigentensor.tracing.step import element_of, results_of, trips_of
-from worked_examples import index, layer, session
+from support.generated.programs import Example, examples, generate
+from support.programs.worked_examples import index, layer, session
 
 FEW = settings(max_examples=25, deadline=None)
 

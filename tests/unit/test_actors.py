@@ -7,8 +7,8 @@ import pytest
 
 from eigentensor import merkle, reference
 from eigentensor.testing.actors import lied, lying
-from eigentensor.testing.programs import generate
 from eigentensor.tracing import outputs_of, retrace
+from support.generated.programs import generate
 
 
 def bits(arrays: dict[str, Any]) -> np.ndarray[Any, Any]:

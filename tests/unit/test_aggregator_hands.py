@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aggregator_stories import accepted, committed, posted, revealed, told
 from eigentensor import merkle, reference
 from eigentensor.errors import NoSandbox, StoreError, WrongBits
 from eigentensor.program import Role, encode
@@ -16,8 +15,9 @@ from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.task import Life
 from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.machine import Look, Verdict
-from hostile_gateway import ANSWERS, FILES, hostile
-from worked_examples import layer
+from support.hostile.gateway import ANSWERS, FILES, hostile
+from support.programs.worked_examples import layer
+from support.stories.aggregator import accepted, committed, posted, revealed, told
 
 EXAMPLE = layer()
 BOUNDS = Bounds(operations=10**6, memory=1 << 20, block_seconds=60)

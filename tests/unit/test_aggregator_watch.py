@@ -5,7 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from aggregator_stories import (
+from eigentensor import economics
+from eigentensor.chain import from_wei
+from eigentensor.dispute import Phase, Reason, deadline_of
+from eigentensor.economics import WAD
+from eigentensor.task import BondReturned, Closed, Life
+from eigentensor.task.due import NEVER, position_of
+from eigentensor_aggregator.watch.machine import (
+    Act,
+    Do,
+    Look,
+    Policy,
+    Situation,
+    Verdict,
+    bound_by,
+    decide,
+    said,
+    short_clocks,
+)
+from support.stories.aggregator import (
     CHALLENGER,
     PARAMETERS,
     REVEALED_TASK,
@@ -25,24 +43,6 @@ from aggregator_stories import (
     posted,
     revealed,
     told,
-)
-from eigentensor import economics
-from eigentensor.chain import from_wei
-from eigentensor.dispute import Phase, Reason, deadline_of
-from eigentensor.economics import WAD
-from eigentensor.task import BondReturned, Closed, Life
-from eigentensor.task.due import NEVER, position_of
-from eigentensor_aggregator.watch.machine import (
-    Act,
-    Do,
-    Look,
-    Policy,
-    Situation,
-    Verdict,
-    bound_by,
-    decide,
-    said,
-    short_clocks,
 )
 
 POLICY = Policy(PARAMETERS, CHALLENGER, b"k" * 32, WAD, 100)

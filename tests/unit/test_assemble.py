@@ -17,7 +17,7 @@ from eigentensor.program.expression import (
     reduction,
     to_body,
 )
-from worked_examples import F32, I32, INDEX, layer, session
+from support.programs.worked_examples import F32, I32, INDEX, layer, session
 
 ROW = Axis(0, 4)
 OUT = {(Kind.OUTPUT, "output"): ("z", (4,))}

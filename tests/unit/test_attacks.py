@@ -27,7 +27,7 @@ from eigentensor.economics.bounds import advantage, break_even, break_even_fraud
 from eigentensor.economics.expected import Expectation, baseline, expected
 from eigentensor.economics.simulation import estimate
 from eigentensor.economics.situation import BURNED, GAS_CHALLENGE, GAS_DEFEND, Situation
-from situations import ORDINARY
+from support.stories.situations import ORDINARY
 
 RATES, TEAMS, GAINS = (0.05, 0.2, 0.3), (1, 4), (0.0, 1.0, 10.0, 100.0)
 

@@ -7,7 +7,7 @@ from eigentensor.errors import BindingError
 from eigentensor.program import Buffer, DType, Kind, Program, Role, bind, collect, iteration_values
 from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, counter, load, to_body
-from worked_examples import layer, session
+from support.programs.worked_examples import layer, session
 
 LAYER, SESSION = layer(), session()
 

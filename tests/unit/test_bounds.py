@@ -18,8 +18,8 @@ from eigentensor.program.expression import (
     reduction,
     to_body,
 )
-from refusals import of_value
-from worked_examples import F32, I32, INDEX, add, index, less, mul
+from support.hostile.refusals import of_value
+from support.programs.worked_examples import F32, I32, INDEX, add, index, less, mul
 
 BOOL = DType.BOOL
 ROW, COLUMN = Axis(0, 8), Axis(1, 6)

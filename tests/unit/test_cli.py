@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command_tree import commands
 from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, main
+from support.screens.commands import commands
 
 HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx", "pydantic", "schemas"}
 

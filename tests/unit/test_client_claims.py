@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from client_orders import LOCAL, ORDER
 from eigentensor import economics
 from eigentensor.chain import Answer, Challenge, Conviction, GameView, Note, Stage, Task
 from eigentensor.dispute import Phase, Position, Reason
 from eigentensor.task import Cause, Ended, Opened, Place, State
 from eigentensor_client.claims import Facts, Message, claims
+from support.stories.orders import LOCAL, ORDER
 
 ME, OTHER, EXECUTOR, NOBODY = ("0x" + digit * 40 for digit in "1230")
 UUID, PLACE = b"\7" * 32, Place(200, 0, b"h" * 32, b"t" * 32)

@@ -9,8 +9,8 @@ from eigentensor import reference
 from eigentensor.dispute import refuse
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.testing.programs import Example, generate
 from eigentensor_client.differences import first_difference
+from support.generated.programs import Example, generate
 
 
 def flipped(results: Results, name: str, element: int) -> Results:

@@ -11,7 +11,7 @@ from eigentensor_client import screen
 from eigentensor_client.following import following
 from eigentensor_client.games import Here
 from eigentensor_client.screen import Screen
-from screen_values import GAME
+from support.screens.values import GAME
 
 HERE = Here(None, lambda wei: f"{wei} wei", None)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from eigentensor.dispute import Phase
 from eigentensor_client import games
 from eigentensor_client.games import Here
-from worked_examples import layer
+from support.programs.worked_examples import layer
 
 OPEN: dict[str, Any] = {"state": "open", "turn": "challenger", "until": 250, "phase": "call", "lost_by": None}
 EXECUTOR, CHALLENGER = "0x27002C4daf3806D84cD1cA368368C05df43A2D4a", "0xaab153911f03105998eFd7E413F793863315a201"

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_orders import CLIENT, TERMS
 from eigentensor import merkle
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy
 from eigentensor.task import Domain, Order
 from eigentensor_client.history import History, Void
 from eigentensor_client.orders import Roots, renewed
 from eigentensor_client.session_file import SessionFile
-from operator_stories import an_order
+from support.stories.operator import an_order
+from support.stories.orders import CLIENT, TERMS
 
 DOMAIN = Domain(31337, "0x" + "77" * 20)
 PROGRAM, WEIGHTS, START = (bytes([n]) * 32 for n in (5, 6, 7))

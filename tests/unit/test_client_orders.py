@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from client_orders import CLIENT, LOCAL, ORDER, TERMS, WORK
 from eigentensor import economics
 from eigentensor.economics import WAD
 from eigentensor.errors import BindingError, TermsRefused
@@ -25,6 +24,7 @@ from eigentensor_client.orders import (
     terms_for,
 )
 from eigentensor_client.plans import plan
+from support.stories.orders import CLIENT, LOCAL, ORDER, TERMS, WORK
 
 
 def test_an_order_says_what_the_terms_say() -> None:

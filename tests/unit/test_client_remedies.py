@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from client_orders import ORDER
 from eigentensor.economics import lifetime
 from eigentensor.economics.profiles import LOCAL
 from eigentensor_client.remedies import Remedy, best, remedy_of
 from eigentensor_operator.policy import Code
+from support.stories.orders import ORDER
 
 #: What happens to tasks that were accepted or drawn; nobody says it of an open one.
 LATER = {Code.LATE, Code.SEAL, Code.SEED, Code.RANK, Code.CONVICTED}

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from client_orders import LOCAL, ORDER, seen
 from eigentensor import economics
 from eigentensor.errors import (
     ExecutorConvicted,
@@ -19,6 +18,7 @@ from eigentensor.task import Answer, Cause, Conviction, Game, Place, State
 from eigentensor.task.due import Verb
 from eigentensor_client.results import TaskView
 from eigentensor_client.stages import GRACE, check_open, failure, late, reached
+from support.stories.orders import LOCAL, ORDER, seen
 
 TASK = seen()
 ROOT, PLACE = b"\2" * 32, Place(160, 0, bytes(32), bytes(32))

@@ -16,7 +16,7 @@ from eigentensor.runtime.cpu.schedule import Schedule, Target
 from eigentensor.runtime.cpu.toolchain import FLAGS, Toolchain
 from eigentensor.runtime.gpu.grid import Many
 from eigentensor.runtime.gpu.gridded import Gridded
-from worked_examples import layer
+from support.programs.worked_examples import layer
 
 CPU = Toolchain("clang 14", Target(16, 32), ("clang",), schedules={})
 GPU = Gridded("NVRTC 12", Many(4, 64, 0), "cuda.h", None, lambda: pytest.fail("nothing runs"), schedules={})

@@ -8,7 +8,7 @@ from tinygrad import Tensor
 
 from eigentensor import reference
 from eigentensor.capture import capture
-from eigentensor.testing.accuracy import EXACT, by_float64, program_of
+from support.oracles.accuracy import EXACT, by_float64, program_of
 
 X = np.random.default_rng(8).standard_normal((4, 6)).astype(np.float32)
 BIAS = np.random.default_rng(9).standard_normal(6).astype(np.float32)

@@ -6,7 +6,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from dispute_vectors import points
 from eigentensor.dispute import refuse
 from eigentensor.dispute.encoding import witness_bytes
 from eigentensor.dispute.refusal import ELEMENT, RATE, WHOLE_LEAF, largest_witness
@@ -16,10 +15,11 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.cost import game_work
 from eigentensor.program.expression import Array, Axis, binary, counter, load, reduction, to_body
 from eigentensor.program.limits import EXECUTED_CALLS, RESULTS
-from eigentensor.testing.programs import generate
 from eigentensor.tracing import Element, witness_of
-from games import account_of
-from worked_examples import index, layer, session, sums
+from support.generated.programs import generate
+from support.programs.worked_examples import index, layer, session, sums
+from support.stories.games import account_of
+from support.vectors.dispute import points
 
 
 def outputs(program: Program, number: int) -> Program:

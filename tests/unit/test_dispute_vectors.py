@@ -14,7 +14,7 @@ VECTORS = TESTS / "vectors" / "dispute.json"
 
 
 def test_the_questions_are_those_that_players_ask_now() -> None:
-    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "dispute_vectors.py"))["text"]()
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "support/vectors/dispute.py"))["text"]()
 
 
 def test_the_questions_and_positions_are_of_every_kind() -> None:

@@ -19,7 +19,7 @@ from eigentensor import errors
 from eigentensor.errors import EigenTensorError
 from eigentensor_client.cli import main
 from eigentensor_client.exit_codes import exit_code
-from provoked import BASES, ELSEWHERE, HERE
+from support.screens.errors import BASES, ELSEWHERE, HERE
 
 ROOT = Path(__file__).parents[2]
 PARTS = (eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_operator)

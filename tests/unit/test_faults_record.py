@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import faults
 from eigentensor.dispute import Outcome, Reason, Side
 from eigentensor.task import State
-from fault_stories import Story, is_honest
-from game_course import Course, Sent
+from support.campaigns import faults
+from support.stories.faults import Story, is_honest
+from support.stories.game_course import Course, Sent
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import canonical, patterns
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
-from eigentensor.testing.accuracy import (
+from support.generated.edges import edges, held
+from support.oracles.accuracy import (
     BOUNDS,
     DENSE,
     EXHAUSTIVE,
@@ -28,7 +29,6 @@ from eigentensor.testing.accuracy import (
     worst,
     worst_in_c,
 )
-from eigentensor.testing.edges import edges, held
 
 F32 = DType.FLOAT32
 

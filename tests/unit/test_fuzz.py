@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fuzz
 from eigentensor import reference
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import decode
 from eigentensor.program.model import Program
-from eigentensor.testing.agreement import Run, differences
-from eigentensor.testing.programs import Example, generate
+from support.campaigns import fuzz
+from support.generated.programs import Example, generate
+from support.oracles.agreement import Run, differences
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ VECTORS = TESTS / "vectors" / "games.json"
 
 
 def test_the_games_are_those_that_players_play_now() -> None:
-    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "game_vectors.py"))["text"]()
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "support/vectors/games.py"))["text"]()
 
 
 def test_the_games_end_with_both_verdicts() -> None:

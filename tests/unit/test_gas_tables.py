@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bench_gas import CONTRACTS, Figures, tables
+from support.bench.gas import CONTRACTS, Figures, tables
 
 
 def test_the_readme_states_the_snapshots_figures() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import captured_graphs
 from eigentensor.errors import CaptureError
 from eigentensor.graph import GraphBuilder, Tensor, arange, concat, full, maximum, stack, tensor, where
 from eigentensor.program.model import Role
 from eigentensor.program.ops import DType
 from eigentensor.reference import execute
+from support.programs import captured as captured_graphs
 
 _random = np.random.default_rng(3)
 A = _random.standard_normal((3, 4)).astype(np.float32)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import random_graphs
 from eigentensor.errors import GraphFileError
 from eigentensor.graph import GraphBuilder, arange, where
 from eigentensor.graph.codec import decode, encode
@@ -17,6 +16,7 @@ from eigentensor.graph.node import Graph, walk
 from eigentensor.graph.validity import breach
 from eigentensor.program.ops import DType
 from eigentensor.store.graphs import load_graph, save_graph
+from support.programs import random_graphs
 
 
 def example() -> Graph:

@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-from captured_graphs import graphs
 from eigentensor.errors import CaptureError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, constant, counter, leaf, node, variable
@@ -14,6 +13,7 @@ from eigentensor.lowering.constants import float_pattern
 from eigentensor.program.model import Variable
 from eigentensor.program.ops import DType, Op
 from eigentensor.reference import execute
+from support.programs.captured import graphs
 
 F32 = DType.FLOAT32
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from tinygrad import Context, Tensor
 
-from client_orders import seen
 from eigentensor.errors import NotYet, Unreachable
 from eigentensor_client import aio, waiting
 from eigentensor_client.handles import Received
 from eigentensor_client.results import TaskResult
+from support.stories.orders import seen
 
 TASK = seen()
 

@@ -9,7 +9,7 @@ from eigentensor import merkle
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program import DType, Results, Role, encode
 from eigentensor.program.codec import split
-from worked_examples import layer, session
+from support.programs.worked_examples import layer, session
 
 
 def plain_root(leaves: list[bytes]) -> bytes:

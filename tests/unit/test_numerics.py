@@ -11,7 +11,7 @@ from eigentensor.numerics.dtypes import CANONICAL_NAN, FLOATS, STORAGE, DType
 from eigentensor.numerics.floats import canonical, narrow, patterns, widen
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
 from eigentensor.program.ops import ARITY, COMPARISONS, Op
-from eigentensor.testing.edges import CELLS, edges, held
+from support.generated.edges import CELLS, edges, held
 
 Patterns = list[int]
 

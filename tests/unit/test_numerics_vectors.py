@@ -13,7 +13,7 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.numerics.floats import patterns
 from eigentensor.numerics.operations import OPERATIONS
 from eigentensor.program.ops import COMPARISONS, Op
-from eigentensor.testing.edges import held
+from support.generated.edges import held
 
 TESTS = Path(__file__).parents[1]
 VECTORS = TESTS / "vectors" / "numerics.json"
@@ -21,7 +21,7 @@ CELLS: list[dict[str, Any]] = json.loads(VECTORS.read_text())["cells"]
 
 
 def test_the_vectors_are_those_of_the_exact_model() -> None:
-    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "numerics_vectors.py"))["text"]()
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "support/vectors/numerics.py"))["text"]()
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell["name"])

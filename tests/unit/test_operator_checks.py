@@ -27,7 +27,7 @@ from eigentensor_operator.policy import Backing, Code, Reason
 from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator, Turn
 from eigentensor_operator.verifying import candidacy_of
-from operator_stories import (
+from support.stories.operator import (
     ME,
     NEEDS,
     OTHER,

@@ -15,9 +15,9 @@ from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
 from eigentensor.store.parts import decode_results, encode_variables
 from eigentensor.task import Order
-from eigentensor.testing.programs import Example, generate
 from eigentensor_operator.data import Shelf
-from operator_stories import TASK, an_order
+from support.generated.programs import Example, generate
+from support.stories.operator import TASK, an_order
 
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
 Given = dict[Role, dict[str, Any]]

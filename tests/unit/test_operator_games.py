@@ -12,7 +12,7 @@ from eigentensor_operator.case import Case, Step
 from eigentensor_operator.events import Checked, Do, Done, RolledBack, Undone
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator, Turn
-from operator_stories import (
+from support.stories.operator import (
     ME,
     OTHER,
     POLICY,

@@ -15,7 +15,7 @@ from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Ro
 from eigentensor_operator.policy import MOVES, Code, Reason
 from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
-from operator_stories import (
+from support.stories.operator import (
     ME,
     NEEDS,
     OTHER,

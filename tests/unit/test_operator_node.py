@@ -11,7 +11,7 @@ from eigentensor_operator.alarms import FIXES, HINDERING, Alarm, alarms_of
 from eigentensor_operator.metrics import Metrics
 from eigentensor_operator.node import NodeServer, Pulse, Service, Status, health_of, node_app
 from eigentensor_operator.policy import Backing
-from operator_stories import POLICY, STANDING
+from support.stories.operator import POLICY, STANDING
 
 
 def service(id_: str, status: Status, vital: bool = True) -> Service:

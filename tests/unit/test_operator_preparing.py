@@ -7,15 +7,15 @@ import pytest
 
 from eigentensor.economics import WAD
 from eigentensor.numerics.dtypes import DType
-from eigentensor.testing.programs import generate
 from eigentensor_operator.case import Step
 from eigentensor_operator.events import Do, Done, Inspected, Undone
 from eigentensor_operator.policy import Code, Reason, is_close, refuse_price
 from eigentensor_operator.preparing import GRACE, PLACES, SMALL, Place, compile_seconds, limit, outlived, place_of
 from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
-from hostile_compiling import hostile_program
-from operator_stories import NEEDS, POLICY, SECOND, STANDING, TASK, Story, an_order
+from support.generated.programs import generate
+from support.programs.compiling import hostile_program
+from support.stories.operator import NEEDS, POLICY, SECOND, STANDING, TASK, Story, an_order
 
 HOSTILE, HONEST = "0x" + "66" * 20, "0x" + "77" * 20
 LARGE, TOO_LARGE = SMALL * 5, POLICY.max_compile * 2

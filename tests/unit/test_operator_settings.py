@@ -31,7 +31,7 @@ from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.policy import Code
 from eigentensor_operator.reading import seen_of
 from eigentensor_operator.steps import reason_of
-from operator_stories import ME, TASK, a_position, an_order
+from support.stories.operator import ME, TASK, a_position, an_order
 
 
 def test_flags_win_over_the_environment_and_that_over_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

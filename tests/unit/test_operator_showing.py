@@ -10,9 +10,9 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.task import Leaf
-from eigentensor.testing.programs import Example, generate
 from eigentensor_operator.data import Shelf
-from operator_stories import TASK
+from support.generated.programs import Example, generate
+from support.stories.operator import TASK
 
 
 def shown(leaf: Leaf, proof: LeafProof) -> tuple[bytes, bool]:

@@ -20,9 +20,9 @@ from eigentensor_operator.events import Done, Executed, Inspected, Undone
 from eigentensor_operator.policy import Code, Policy
 from eigentensor_operator.preparing import compile_seconds
 from eigentensor_operator.steps import Steps
-from hostile_gateway import ANSWERS, FILES, hostile
-from operator_stories import POLICY, TASK, an_order
-from worked_examples import layer
+from support.hostile.gateway import ANSWERS, FILES, hostile
+from support.programs.worked_examples import layer
+from support.stories.operator import POLICY, TASK, an_order
 
 EXAMPLE = layer()
 TRUE = merkle.results_root(EXAMPLE.program, reference.execute(EXAMPLE.program, EXAMPLE.tensors))

@@ -19,7 +19,20 @@ from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.report import unfinished
 from eigentensor_operator.state import Operator
 from eigentensor_operator.store import _MIGRATIONS, Line, Store, changed
-from operator_stories import ME, NEEDS, PARAMETERS, POLICY, PRICE, SEAL, SECOND, TASK, WRONG, Story, an_order, at
+from support.stories.operator import (
+    ME,
+    NEEDS,
+    PARAMETERS,
+    POLICY,
+    PRICE,
+    SEAL,
+    SECOND,
+    TASK,
+    WRONG,
+    Story,
+    an_order,
+    at,
+)
 
 NOBODY = Operator(POLICY)
 

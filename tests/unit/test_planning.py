@@ -24,7 +24,7 @@ from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Search
 from eigentensor.runtime.build.database import Database
 from eigentensor.runtime.cpu import toolchain
-from planned_graphs import decoder, tanh_of_a_sum
+from support.programs.planned import decoder, tanh_of_a_sum
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from eigentensor import merkle
 from eigentensor.program import DType, Role, decode, encode
 from eigentensor.program.codec import split
-from program_vectors import VECTORS, files
+from support.vectors.programs import VECTORS, files
 
 PROGRAMS: dict[str, Any] = json.loads((VECTORS / "program.json").read_text())
 TREES: dict[str, Any] = json.loads((VECTORS / "merkle.json").read_text())

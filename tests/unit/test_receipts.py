@@ -24,8 +24,8 @@ from eigentensor.store import save_safetensors
 from eigentensor.task import Challenged, State
 from eigentensor.task.order import sign
 from eigentensor_client.cli import main
-from receipt_forgeries import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
-from receipt_vectors import load
+from support.hostile.receipts import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
+from support.vectors.receipts import load
 
 RECEIPTS = load()
 each_receipt = pytest.mark.parametrize("name", RECEIPTS)

@@ -19,7 +19,7 @@ CELLS: list[dict[str, Any]] = json.loads(VECTORS.read_text())["cells"]
 
 
 def test_the_steps_are_those_of_the_second_reading() -> None:
-    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "referee_vectors.py"))["text"]()
+    assert VECTORS.read_text() == runpy.run_path(str(TESTS / "support/vectors/referee.py"))["text"]()
 
 
 def test_the_steps_are_of_every_kind() -> None:

@@ -21,9 +21,9 @@ from eigentensor.web.documents import examples
 from eigentensor.web.problems import said
 from eigentensor.web.refusals import RESPONSES
 from eigentensor_client.cli import report
-from provoked import HERE
-from screens import FOLDER, SCREENS
-from told_objects import MODULES, hold, types, validator, wrong_in
+from support.screens.errors import HERE
+from support.screens.objects import MODULES, hold, types, validator, wrong_in
+from support.screens.screens import FOLDER, SCREENS
 
 TYPES = {name: kind for module in MODULES for name, kind in vars(import_module(module)).items() if is_typeddict(kind)}
 PARTS = (eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_operator)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from command_tree import commands
-from screens import FOLDER, SCREENS, drawn
+from support.screens.commands import commands
+from support.screens.screens import FOLDER, SCREENS, drawn
 
 #: Verbs that show what another does.
 AS = {

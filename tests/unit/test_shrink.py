@@ -15,10 +15,10 @@ from eigentensor.program.expression import to_body
 from eigentensor.program.model import Program
 from eigentensor.program.ops import Op
 from eigentensor.program.validity import check
-from eigentensor.testing.agreement import Run, Way, differences, first_failure, rows_of
-from eigentensor.testing.programs import Example, generate
-from eigentensor.testing.shrink import expression_of, lowered_calls, shrunk
-from eigentensor.testing.trials import trial
+from support.generated.programs import Example, generate
+from support.generated.shrink import expression_of, lowered_calls, shrunk
+from support.generated.trials import trial
+from support.oracles.agreement import Run, Way, differences, first_failure, rows_of
 
 
 def wrong(name: str, function: Callable[..., Any]) -> Way:

@@ -34,7 +34,7 @@ from eigentensor.economics.situation import (
     Amounts,
 )
 from eigentensor.testing.localnet import CONTRACTS
-from situations import ORDINARY, random_situations
+from support.stories.situations import ORDINARY, random_situations
 
 MIXTURE = replace(
     BRIBING, name="mixture", buys=True, convicts=SelfConviction.CORNERED, walks=True, does="everything at once"

@@ -2,7 +2,29 @@
 
 from collections.abc import Sequence
 
-from aggregator_stories import (
+from eigentensor import economics
+from eigentensor.dispute import Phase, Reason
+from eigentensor.task import (
+    BondReturned,
+    Cancelled,
+    Closed,
+    Demanded,
+    Ended,
+    Expired,
+    Exposed,
+    Failed,
+    Life,
+    Paid,
+    Settled,
+    Shown,
+    Slashed,
+    State,
+    due,
+    fold,
+)
+from eigentensor.task.due import BATCH, Action, Verb, awake
+from eigentensor_aggregator.daemon import Pause, rested
+from support.stories.aggregator import (
     ANSWERED,
     CHALLENGER,
     PARAMETERS,
@@ -29,28 +51,6 @@ from aggregator_stories import (
     revealed,
     told,
 )
-from eigentensor import economics
-from eigentensor.dispute import Phase, Reason
-from eigentensor.task import (
-    BondReturned,
-    Cancelled,
-    Closed,
-    Demanded,
-    Ended,
-    Expired,
-    Exposed,
-    Failed,
-    Life,
-    Paid,
-    Settled,
-    Shown,
-    Slashed,
-    State,
-    due,
-    fold,
-)
-from eigentensor.task.due import BATCH, Action, Verb, awake
-from eigentensor_aggregator.daemon import Pause, rested
 
 END = 12 + economics.lifetime(PARAMETERS, 20)
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from aggregator_stories import (
+from eigentensor.task import Closed, Counts, Demanded, State, TaskEvent
+from eigentensor.task.words import checked, stage, standing, waits_for
+from support.stories.aggregator import (
     REVEALED_TASK,
     TASK,
     VERIFIER,
@@ -22,8 +24,6 @@ from aggregator_stories import (
     revealed,
     told,
 )
-from eigentensor.task import Closed, Counts, Demanded, State, TaskEvent
-from eigentensor.task.words import checked, stage, standing, waits_for
 
 ANSWERED = [posted(), accepted(), committed(), answered(), revealed()]
 AGREES = [*ANSWERED, opened_answer()]

@@ -3,8 +3,8 @@
 import pytest
 
 from eigentensor.program.text import listing
-from eigentensor.testing.programs import generate
-from worked_examples import session
+from support.generated.programs import generate
+from support.programs.worked_examples import session
 
 
 def test_a_listing_says_everything_that_a_program_is_made_of() -> None:

@@ -10,11 +10,11 @@ from eigentensor import rechecked, timed
 from eigentensor.program import Program, validity
 from eigentensor.program.cost import body_cost, needs_of, work
 from eigentensor.runtime import execute
-from eigentensor.testing.programs import generate
 from eigentensor.timed import BODIES, ITERATIONS, LEAST, WORK, computing, samples
 from eigentensor_operator.bench import PROGRAMS
 from eigentensor_operator.policy import SUSPECT, Code, is_close, refuse_needs, refuse_timed
-from operator_stories import NEEDS, POLICY, an_order
+from support.generated.programs import generate
+from support.stories.operator import NEEDS, POLICY, an_order
 
 
 @dataclass

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from aggregator_stories import (
+from eigentensor.chain import transcript
+from eigentensor.chain.transcript import typed
+from eigentensor.dispute import FINAL, Phase, Reason
+from eigentensor.numerics.dtypes import DType
+from eigentensor.task import BondReturned, Closed, Noted, Paid, TaskEvent
+from support.stories.aggregator import (
     CHALLENGER,
     CLIENT,
     EXECUTOR,
@@ -21,11 +26,6 @@ from aggregator_stories import (
     moved,
     told,
 )
-from eigentensor.chain import transcript
-from eigentensor.chain.transcript import typed
-from eigentensor.dispute import FINAL, Phase, Reason
-from eigentensor.numerics.dtypes import DType
-from eigentensor.task import BondReturned, Closed, Noted, Paid, TaskEvent
 
 F32 = int(DType.FLOAT32)
 KERNEL = {"kernel": b"k" * 32, "number": 2, "dtype": F32, "elements": 6000, "reductions": F32}

@@ -10,7 +10,7 @@ from eigentensor.economics.bounds import break_even, worst_cheat
 from eigentensor.economics.expected import expected
 from eigentensor.economics.profiles import LOCAL, mainnet
 from eigentensor.economics.tuning import Choice, Lock, longest_censorship, needed_stake, tune, windows
-from situations import ORDINARY
+from support.stories.situations import ORDINARY
 
 X = replace(ORDINARY, parameters=mainnet(10**9), gain=10.0, value_at_risk=10.0)
 LOCK = Lock()

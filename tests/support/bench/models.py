@@ -1,0 +1,143 @@
+"""Models end to end beside tinygrad's default and PyTorch: measured in turn in one process, medians in milliseconds.
+
+    scripts/bench models [--one] [--beam] [NAME …]     NAME of `support.programs.models`, with numbers: resnet18:112
+    scripts/bench models --calls NAME          where the time of one model goes
+
+tinygrad: DEV=CPU, TinyJit, no variables; its CPU device runs the threads of a kernel one after the other, so it is held
+to this runtime with one thread, too. PyTorch has two, where it is installed. --beam adds tinygrad with BEAM=2. --one
+gives one thread to each and counts the processor's time instead of the wall's: the figures of a busy machine.
+"""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tinygrad import Context, Tensor, TinyJit, UOp
+
+from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.cpu.table import evaluations
+from support.bench.pairs import in_turn, mean_ratio, say, seconds
+from support.programs import models
+from support.programs.models import Model
+
+NAMES = ("digits", "resnet18:112", "resnet18:224", "bert", "gpt2_step", "adam_step")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def model(name: str) -> Model:
+    function, *numbers = name.split(":")
+    made: Model = getattr(models, function)(*map(int, numbers))
+    return made
+
+
+def last_of(of: Model) -> dict[str, int]:
+    """Variables at their maximum."""
+    return {name: limits[1] for name, limits in of.variables.items()}
+
+
+def by_tinygrad(of: Model) -> Callable[[], object]:
+    jitted = TinyJit(lambda *given: of.function(*given).realize())
+    given: list[Any] = [Tensor(array).realize() for array in of.inputs.values()]
+    for name, value in last_of(of).items():
+        low, high, *_ = of.variables[name]
+        given.append(UOp.variable(name, low, high).bind(value))
+    return lambda: jitted(*given).numpy()
+
+
+def here(of: Model, threads: tuple[int, ...]) -> Mapping[str, Callable[[], object]]:
+    graph = of.captured()
+    tensors = {**graph.weights, **graph.states}
+    made = {f"here {n}": CompiledGraph(graph.program, tensors, threads=n) for n in threads}
+    return {name: lambda e=e: e.run(of.inputs, last_of(of)) for name, e in made.items()}
+
+
+def measure(name: str, *, beam: bool, one: bool) -> dict[str, float]:
+    of = model(name)
+    ways = dict(here(of, (1,) if one else (2, 1)))
+    if HAS_TORCH:
+        import torch
+
+        from support.programs import torch_models
+
+        torch.set_num_threads(1 if one else 2)
+        ways["PyTorch"] = torch_models.twin(of)
+    ways["tinygrad"] = by_tinygrad(of)  # last: a training step changes the weights that the others have copied
+    if beam:
+        ways["BEAM=2"] = by_tinygrad(model(name))
+        with Context(BEAM=2, PARALLEL=0):
+            for _ in range(3):
+                ways["BEAM=2"]()
+    times = in_turn(ways, rounds=9, clock=time.process_time if one else time.perf_counter)
+    return {"here 2": times["here 1"], **times} if one else times
+
+
+def compare(names: list[str], *, beam: bool, one: bool) -> None:
+    if not HAS_TORCH:
+        sys.stdout.write("PyTorch is not installed: nothing is measured beside it.\n")
+    ours, more = ["here 1"] if one else ["here 2", "here 1"], ["PyTorch"] if HAS_TORCH else []
+    columns = [*ours, *more, "tinygrad", *(["BEAM=2"] if beam else [])]
+    say("ms", *columns, "× default", "by 1 thread", *(f"× {name}" for name in more))
+    rows = []
+    for name in names:
+        times = measure(name, beam=beam, one=one)
+        rows.append(times)
+        ratios = _ratios(times)
+        say(name, *(times[c] * 1e3 for c in columns), *(theirs / ours for theirs, ours in ratios))
+    means = [mean_ratio(list(pairs)) for pairs in zip(*map(_ratios, rows), strict=True)]
+    say("geometric mean", *[""] * len(columns), *means)
+
+
+def _ratios(times: dict[str, float]) -> list[tuple[float, float]]:
+    pairs = [(times["tinygrad"], times["here 2"]), (times["tinygrad"], times["here 1"])]
+    return [*pairs, (times["PyTorch"], times["here 2"])] if HAS_TORCH else pairs
+
+
+def calls(name: str) -> None:
+    """The calls of a model that take longest, added up by body: times with two threads, tile, operations per second."""
+    of = model(name)
+    graph = of.captured()
+    compiled = CompiledGraph(graph.program, {**graph.weights, **graph.states})
+    compiled.run(of.inputs, last_of(of))
+    table, program = compiled.loaded, graph.program
+    numbers = [c.body for c in program.calls if program.bodies[c.body].parameters[0].elements]
+    spent: dict[int, list[float]] = {}
+    for place, body in enumerate(numbers):
+        part = table.table[place : place + 1]
+        times = [seconds(lambda part=part: table.driver.run(part, table.threads)) for _ in range(7)]
+        spent.setdefault(body, []).append(float(np.median(times)))
+    total = sum(map(sum, spent.values()))
+    say("body", "calls", "ms in all", "%", "Gop/s", "units", widths=(8,))
+    for body, times in sorted(spent.items(), key=lambda item: -sum(item[1]))[:25]:
+        units = int(table.table[numbers.index(body)]["units"])
+        rate = evaluations(program.bodies[body]) * len(times) / sum(times) * 1e-9
+        say(str(body), len(times), sum(times) * 1e3, 100 * sum(times) / total, rate, units, widths=(8,))
+        sys.stdout.write(f"         {shape_of(program.bodies[body])}; {table_schedule(program.bodies[body])}\n")
+
+
+def shape_of(body: Any) -> str:
+    from eigentensor.runtime.bodies.analysis import Analysis
+
+    analysis = Analysis(body)
+    return f"{body.output_ranges} | {analysis.extents[analysis.outputs :]}, {len(body.instructions)} instructions"
+
+
+def table_schedule(body: Any) -> str:
+    from eigentensor.runtime.cpu import toolchain
+
+    return str(toolchain.local().schedule(body))
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--calls"]:
+        calls(arguments[1])
+        return
+    names = [a for a in arguments if not a.startswith("--")]
+    compare(names or list(NAMES), beam="--beam" in arguments, one="--one" in arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Does fast execution give the reference's bits? Every result of every call is compared, not only what goes out."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eigentensor import reference
+from eigentensor.program.binding import Results
+from eigentensor.program.model import Kind, Program, Result
+from eigentensor.runtime import CompiledGraph
+from support.generated.programs import Example
+from support.generated.trials import Trial
+from support.oracles.sets import observe_sets
+
+#: Tensors, variables and repeat to results: `CompiledGraph.run`.
+Run = Callable[[Mapping[str, Any], Mapping[str, int], int], Results]
+#: A way of executing programs.
+Way = Callable[[Program], Run]
+#: Flat results by call; of a group of sets with a row for each.
+Calls = Mapping[int, NDArray[Any]]
+#: So many sets of a group also run without giving out every call: then results lie over others.
+PLAIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Elements of a result whose bits are not the reference's: how many of how many, and the first with its patterns.
+
+    `call` is None for what the program gives out, compared where all calls agree when each of them is given out.
+    """
+
+    where: str
+    call: int | None
+    count: int
+    elements: int
+    first: int
+    expected: str
+    given: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: {self.count} of {self.elements} elements differ, the first is {self.first}: "
+            f"{self.expected} expected, {self.given} given"
+        )
+
+
+def disagreements(
+    program: Program,
+    tensors: Mapping[str, ArrayLike],
+    variables: Mapping[str, int] | None = None,
+    repeat: int = 1,
+    **options: Any,
+) -> list[str]:
+    """One line for each call and result whose bits differ in the last iteration; `options` are CompiledGraph's."""
+    given: dict[str, Any] = dict(tensors)
+    example = Example(program, given, dict(variables or {}), repeat)
+    return [str(difference) for difference in differences(example, lambda of: CompiledGraph(of, **options).run)]
+
+
+def differences(example: Example, way: Way, expected: Calls | None = None) -> list[Difference]:
+    """Every call of the last iteration that differs; if none does, every result of the program that does.
+
+    `expected` is what `calls_of` gives for the example.
+    """
+    program, given = example.program, (example.tensors, example.variables, example.repeat)
+    expected = calls_of(example) if expected is None else expected
+    everything = way(exposed(program))(*given)
+    calls = (
+        _difference(f"call {j} (body {call.body})", j, expected[j], everything.outputs[str(j)])
+        for j, call in enumerate(program.calls)
+    )
+    return [d for d in calls if d] or [d for d in _of_results(program, expected, way(program)(*given)) if d]
+
+
+def calls_of(example: Example) -> Calls:
+    """What the reference gives for each call in the last iteration."""
+    found: dict[int, NDArray[Any]] = {}
+
+    def observe(number: int, values: NDArray[Any]) -> None:
+        found[number % len(example.program.calls)] = values
+
+    reference.execute(example.program, example.tensors, example.variables, example.repeat, observe=observe)
+    return found
+
+
+def first_failure(trial: Trial, expected: Sequence[Calls], way: Way) -> Example | None:
+    """The first set of a trial on which a way of executing differs from what `rows_of` expects."""
+    program = trial.program
+    everything, plain = way(exposed(program)), way(program)
+    for group, rows in zip(trial.groups, expected, strict=True):
+        for n, tensors in enumerate(group.sets):
+            outputs = everything(tensors, group.variables, trial.repeat).outputs
+            same = all(row[n].tobytes() == outputs[str(j)].tobytes() for j, row in rows.items())
+            if same and n < PLAIN:
+                given = plain(tensors, group.variables, trial.repeat)
+                same = not any(_of_results(program, {j: row[n] for j, row in rows.items()}, given))
+            if not same:
+                return Example(program, tensors, dict(group.variables), trial.repeat)
+    return None
+
+
+def rows_of(trial: Trial) -> list[Calls]:
+    """What the reference gives in the last iteration, for each group of a trial."""
+    calls = len(trial.program.calls)
+    found: list[Calls] = []
+    for group in trial.groups:
+        rows: dict[int, NDArray[Any]] = {}
+
+        def observe(number: int, values: NDArray[Any], rows: dict[int, NDArray[Any]] = rows) -> None:
+            rows[number % calls] = values
+
+        observe_sets(trial.program, group.sets, group.variables, trial.repeat, observe)
+        found.append(rows)
+    return found
+
+
+def exposed(program: Program) -> Program:
+    """The program with the result of every call as an output, named by its number."""
+    states = tuple(r for r in program.results if r.kind is Kind.STATE)
+    first = len(program.buffers)
+    outputs = tuple(
+        Result(Kind.OUTPUT, str(j), first + j, (program.parameter(first + j).elements,))
+        for j in range(len(program.calls))
+    )
+    return replace(program, results=(*outputs, *states))
+
+
+def _of_results(program: Program, expected: Calls, given: Results) -> Iterator[Difference | None]:
+    for r in program.results:
+        array = (given.outputs if r.kind is Kind.OUTPUT else given.states)[r.name]
+        yield _difference(f"{r.kind.name.lower()} {r.name}", None, expected[r.buffer - len(program.buffers)], array)
+
+
+def _difference(where: str, call: int | None, expected: NDArray[Any], given: NDArray[Any]) -> Difference | None:
+    bits = np.dtype(f"u{expected.dtype.itemsize}")
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(bits) for array in (expected, given))
+    if a.shape != b.shape:
+        return Difference(where, call, a.size, a.size, 0, f"{a.size} elements", f"{b.size} elements")
+    different = np.flatnonzero(a != b)
+    if not different.size:
+        return None
+    i, digits = int(different[0]), 2 * bits.itemsize
+    shown = (f"0x{int(array[i]):0{digits}x}" for array in (a, b))
+    return Difference(where, call, int(different.size), a.size, i, *shown)

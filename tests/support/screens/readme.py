@@ -1,0 +1,37 @@
+"""The commands that the README files show."""
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+READMES = sorted(p for p in ROOT.glob("**/README.md") if not {".venv", "node_modules", ".pytest_cache"} & set(p.parts))
+_COMMAND = re.compile(r"(?:\.venv/bin/)?(eigentensor|python) ")
+
+
+def commands(readme: Path, section: str = "") -> list[list[str]]:
+    """Words of each command in the blocks of a section, in order; of the whole file if none is named."""
+    text = readme.read_text()
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    blocks = [block for language, block in fenced if language != "python"]
+    lines = [part for block in blocks for line in block.splitlines() for part in line.split(" && ")]
+    shown = [_COMMAND.sub(r"\1 ", line.removeprefix("$ ").strip()) for line in lines]
+    return [shlex.split(line, comments=True) for line in shown if _COMMAND.match(line)]
+
+
+def blocks(readme: Path) -> list[tuple[str, str, str]]:
+    """Section, language and text of each block, in order."""
+    found, section = [], ""
+    for title, language, text in re.findall(r"^#+ ([^\n]*)$|^```(\w*)\n(.*?)^```$", readme.read_text(), re.M | re.S):
+        if title:
+            section = title
+        else:
+            found.append((section, language, text))
+    return found
+
+
+def mentioned(readme: Path) -> set[str]:
+    """What a file names in its text as a command: words of `eigentensor …` without options and arguments."""
+    return set(re.findall(r"`eigentensor ((?:[a-z]+ ?)+)", readme.read_text()))

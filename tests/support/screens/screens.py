@@ -1,0 +1,262 @@
+"""What each verb prints, from fixed values, as text files: `scripts/screens` writes them, a test compares."""
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from eigentensor.chain import Survey
+from eigentensor.economics import WAD, tuning
+from eigentensor.economics.agents import AGENTS
+from eigentensor.economics.payoffs import Payoffs
+from eigentensor.economics.simulation import estimate
+from eigentensor.errors import NobodyAccepted
+from eigentensor.receipt import prove
+from eigentensor.runtime.doctor import Finding
+from eigentensor.runtime.doctor import State as Found
+from eigentensor.runtime.tuning.tuner import Line
+from eigentensor.task import view
+from eigentensor_aggregator.watch.machine import Verdict
+from eigentensor_aggregator.watch.service import printed
+from eigentensor_aggregator.watch.watcher import Word
+from eigentensor_client import games, receipts, situations
+from eigentensor_client.claiming import Claimed
+from eigentensor_client.cli import report
+from eigentensor_client.games import Here
+from eigentensor_client.history import History
+from eigentensor_client.plans import plan
+from eigentensor_client.results import TaskResult
+from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.serving.apps import App
+from eigentensor_client.verbs import (
+    challenge,
+    deploy,
+    devnet,
+    doctor,
+    economics,
+    network,
+    operators,
+    optimise,
+    program,
+    session,
+    tune,
+    wallet,
+)
+from eigentensor_client.verbs.economics import Asked, World
+from eigentensor_client.verbs.show import Show
+from eigentensor_operator.options import show as show_part
+from eigentensor_operator.quoting import speed
+from support.screens import values as v
+from support.screens import values_parts as parts
+from support.vectors import receipts as receipt_vectors
+
+FOLDER = Path(__file__).parents[2] / "screens"
+WIDTHS = (80, 120)
+SHOW = Show(v.NETWORK)
+RESULT = TaskResult(v.FINAL, v.ROOT, {"scores": np.zeros((99, 10), np.float32)})
+WALLET = {
+    "schema": "eigentensor.wallet/1",
+    "address": v.CLIENT, "key": "client.json ($EIGENTENSOR_KEYSTORE)", "coins": str(3 * WAD // 2),
+    "tokens": str(100 * WAD), "balance": str(WAD // 4), "held": "0",
+}  # fmt: skip
+CHOSEN = {
+    "schema": "eigentensor.network/1",
+    "name": "local", "chosen_by": "the default", "file": "networks/local.json", "rpc_url": v.NETWORK.rpc_url,
+    "gateway_url": v.NETWORK.gateway_url, "block": 240, "operators": 3, "key": "anvil's published key 1",
+    "deployment": v.DEPLOYMENT.to_json(),
+}  # fmt: skip
+NETWORKS = [
+    {"name": "local", "file": "local.json", "rpc_url": v.NETWORK.rpc_url, "chain_id": 31337, "answers": True},
+    {"name": "old", "file": "old.json", "wrong": "old.json does not describe a network"},
+]
+
+
+def _plan(screen: Screen) -> None:
+    found = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
+    screen.result("eigentensor.plan/1", SHOW.plan(found), *SHOW.plan_lines(found))
+
+
+def _task(task: Any) -> Callable[[Screen], None]:
+    return lambda screen: screen.result("eigentensor.task/1", SHOW.task(task), *SHOW.task_lines(task))
+
+
+def _explain(screen: Screen) -> None:
+    fields = SHOW.explained(v.OPEN, v.EXPLAINED)
+    screen.result("eigentensor.explanation/1", fields, *SHOW.explanation(v.OPEN, v.EXPLAINED))
+
+
+def _ps(screen: Screen) -> None:
+    tasks = [v.OPEN, v.RESULT, v.FINAL, v.WRONG]
+    screen.result("eigentensor.tasks/1", {"tasks": [view.task(v.OPEN.life, v.OPEN.block)]}, SHOW.tasks_table(tasks))
+
+
+def _logs(screen: Screen) -> None:
+    for event in v.FINAL.events:
+        screen.result("eigentensor.event/1", {"task": v.FINAL.uuid, **view.event(event)}, SHOW.event_line(event))
+
+
+def _session(screen: Screen) -> None:
+    order = v.ORDER
+    history = History(v.DEPLOYMENT.domain, v.CLIENT, order.program, order.weights, order.states, v.TERMS)
+    history = history.asks(order, {"position": 0}).answered(b"\x0a" * 32, b"\x0b" * 32).finals(0)
+    session.show_history(screen, history)
+
+
+def _game(screen: Screen) -> None:
+    here = Here(v.CHALLENGER, SHOW.amount, 12.0)
+    screen.result(v.GAME["schema"], v.GAME, *games.drawn(v.GAME, here))
+
+
+def _doctor(screen: Screen) -> None:
+    findings = [
+        Finding("program", "clang", Found.OK, "version 19"),
+        Finding("device", "CPU", Found.OK, "computes as the reference does"),
+        Finding("device", "CL", Found.ABSENT, "no platform answers", "Install a driver of OpenCL."),
+    ]
+    doctor.show_findings(screen, findings)
+
+
+def _tune(screen: Screen) -> None:
+    lines = [Line(0, 3, "(99, 32)", 4e-5, 2e-5, "tile 4×16", 12, 90), Line(1, 1, "(99, 10)", 1e-5, 1e-5, "", 8, 8)]
+    tune.show_tuning(screen, "CPU", lines, 1234, Path("measurements.sqlite"))
+
+
+def _simulate(screen: Screen) -> None:
+    x = situations.situation_of("local", "0", World(), Asked())
+    estimates = [estimate(x, AGENTS[name], tasks=1000, seed=0) for name in ("honest", "lazy")]
+    shown = situations.simulation_lines(x, estimates)
+    screen.result("eigentensor.economics-simulation/1", situations.simulation(x, estimates), *shown)
+
+
+def _terms(screen: Screen) -> None:
+    x = situations.situation_of("mainnet", "10", World())
+    found = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
+    economics.show_terms(screen, 1.0, found, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
+
+
+def _claims(screen: Screen) -> None:
+    told = [Claimed(parts.REFUND, parts.MINED), Claimed(parts.SLASH, waits="block 230"), Claimed(parts.SLASH)]
+    challenge.show_claims(screen, v.CHALLENGER, told, WAD // 4, SHOW.amount, withdrawn=False)
+
+
+def _watch(screen: Screen) -> None:
+    tell = printed(screen.as_json)
+    tell(Word(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
+    tell(Word(141, v.UUID[::-1], None, "not looked at: too many operations"))
+
+
+def _operator_bench(screen: Screen) -> None:
+    told = parts.PRICES.to_json(speed(parts.PRICES.measured), written=False)
+    show_part(told, parts.PRICES.lines(), as_json=screen.as_json)
+
+
+def _operator_status(screen: Screen) -> None:
+    show_part(parts.REPORT.to_json(), parts.REPORT.lines(), as_json=screen.as_json)
+
+
+def _operator_up(screen: Screen) -> None:
+    calls_nobody = cast(Survey, None)  # no step of this plan has a call
+    show_part(parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json)
+
+
+def _devnet(screen: Screen) -> None:
+    parties = [("operator-1", v.ALICE), ("operator-2", v.BOB)]
+    said = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0)
+    screen.result("eigentensor.devnet/1", *said)
+
+
+def _payoffs(screen: Screen) -> None:
+    matrix = Payoffs(*map(Fraction, ("1", "0.6", "10", "0.01", "0.1", "0.01", "0.95")))
+    screen.result("eigentensor.economics-payoffs/1", situations.matrix(matrix), *situations.matrix_lines(matrix))
+
+
+def _receipt_check(screen: Screen) -> None:
+    receipt = receipt_vectors.load()["checked"]
+    checked = receipts.Checked(receipt, tuple(prove(receipt)))
+    screen.result("eigentensor.receipt-check/1", checked.to_json(), *checked.lines())
+
+
+def _app(screen: Screen) -> None:
+    told = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
+    screen.result("eigentensor.app/1", told.to_json(), facts([*deploy.rows_of(told), *deploy.urls_of(told)]))
+
+
+def _error(screen: Screen) -> None:
+    error = NobodyAccepted("no operator accepted it until block 130; the escrow is back", fix="Offer more.")
+    report(error, as_json=screen.as_json)
+
+
+SCREENS: dict[str, Callable[[Screen], None]] = {
+    "plan": _plan,
+    "run": lambda screen: screen.result("eigentensor.result/1", SHOW.result(RESULT), *SHOW.task_lines(v.FINAL)),
+    "ps": _ps,
+    "logs": _logs,
+    "task-open": _task(v.OPEN),
+    "task-result": _task(v.RESULT),
+    "task-convicted": _task(v.WRONG),
+    "task-explain": _explain,
+    "session": _session,
+    "challenge-list": lambda screen: screen.result(
+        "eigentensor.challenges/1", {"challenges": [v.LISTED_GAME]}, challenge.games_table([v.LISTED_GAME])
+    ),
+    "challenge-show": _game,
+    "program": lambda screen: program.show_program(screen, v.WORK.program),
+    "doctor": _doctor,
+    "tune": _tune,
+    "economics-simulate": _simulate,
+    "devnet": _devnet,
+    "wallet": lambda screen: screen.result("eigentensor.wallet/1", WALLET, wallet.wallet_facts(WALLET, SHOW.amount)),
+    "network-list": lambda screen: screen.result(
+        "eigentensor.networks/1", {"networks": NETWORKS}, network.networks_table(NETWORKS)
+    ),
+    "network-show": lambda screen: screen.result("eigentensor.network/1", CHOSEN, network.network_facts(CHOSEN)),
+    "operator-list": lambda screen: screen.result(
+        "eigentensor.operators/1", {"operators": v.OPERATORS}, operators.operators_table(v.OPERATORS, v.DEPLOYMENT)
+    ),
+    "challenge-claim": _claims,
+    "optimise": lambda screen: optimise.show_plan(screen, parts.OPTIMISED, "CPU", 1e-5),
+    "economics-tune": _terms,
+    "economics-plot": lambda screen: economics.show_pictures(screen, {"payoffs": "pictures/payoffs.png"}),
+    "operator-up": _operator_up,
+    "operator-bench": _operator_bench,
+    "operator-status": _operator_status,
+    "watch": _watch,
+    "economics-payoffs": _payoffs,
+    "receipt-check": _receipt_check,
+    "app": _app,
+    "error": _error,
+}
+
+
+def drawn(name: str) -> str:
+    """What people see in terminals of both widths without colour, and what programs read."""
+    texts = [f"── {width} columns\n{_printed(name, width)}" for width in WIDTHS]
+    objects = [json.loads(line) for line in _printed(name, None).splitlines() if line.startswith("{")]
+    told = "\n".join(json.dumps(one, indent=1, ensure_ascii=False) for one in objects)
+    return "\n".join((*texts, f"── --json\n{told}\n"))
+
+
+def _printed(name: str, width: int | None) -> str:
+    """As JSON where no width is said."""
+    text = io.StringIO()
+    with redirect_stdout(text), redirect_stderr(text):
+        screen = Screen(as_json=width is None, talk=console(file=text), data=console(file=text, width=width))
+        SCREENS[name](screen)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for stale in {path.stem for path in FOLDER.glob("*.txt")} - SCREENS.keys():
+        (FOLDER / f"{stale}.txt").unlink()
+    for name in SCREENS:
+        (FOLDER / f"{name}.txt").write_text(drawn(name))
+
+
+if __name__ == "__main__":
+    main()
