@@ -57,7 +57,8 @@ def own_results(graph: Graph) -> list[Tensor]:
 
 def test_programs_are_the_same_bytes_in_every_process() -> None:
     names = [name for name in NAMES if name != TRAINING]
-    code = f"from support.programs.captured import graphs; print([graphs()[n].captured(fingerprint=False).uuid for n in {names}])"
+    roots = f"[graphs()[n].captured(fingerprint=False).uuid for n in {names}]"
+    code = f"from support.programs.captured import graphs; print({roots})"
     there = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **CHANGED, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONHASHSEED": "1"},
