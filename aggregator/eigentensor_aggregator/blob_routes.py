@@ -37,6 +37,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 def router(parts: Parts) -> APIRouter:
+    """The routes about blobs."""
     routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
 
     @routes.head("/{name}", include_in_schema=False)
@@ -96,20 +97,20 @@ def router(parts: Parts) -> APIRouter:
 
 
 def _received(received: Received) -> JSONResponse:
-    said: Upload = {
+    upload: Upload = {
         "schema": "eigentensor.upload/1",
         "received": received.received,
         "complete": received.complete,
     }
-    return JSONResponse(said, HTTPStatus.ACCEPTED)
+    return JSONResponse(upload, HTTPStatus.ACCEPTED)
 
 
 def _range(header: str, size: int) -> tuple[int, int, bool]:
     """The bytes start…stop that a Range header asks for, and whether it asks for a part; others are ignored."""
-    found = _RANGE.fullmatch(header.strip())
-    if found is None or found.groups() == ("", ""):
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or match.groups() == ("", ""):
         return 0, size, False
-    first, last = (int(text[:16]) if text else None for text in found.groups())
+    first, last = (int(text[:16]) if text else None for text in match.groups())
     if first is None:
         start, stop = max(0, size - (last or 0)), size
     else:

@@ -1,22 +1,23 @@
 """Challenges and their games over HTTP."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
 from eigentensor.chain import transcript
-from eigentensor.schemas.games import Challenge, Challenges
+from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
 from eigentensor.web.documents import refused, told
-from eigentensor_aggregator import games, operators
-from eigentensor_aggregator.parts import Cursor, Limit, Parts
+from eigentensor_aggregator import operators
+from eigentensor_aggregator.parts import Cursor, Limit, Parts, task_name
 from eigentensor_aggregator.problems import ChallengeNotFound
-from eigentensor_aggregator.task_routes import task_name
+from eigentensor_aggregator.tables import GameRow
 
 Number = Annotated[int, Path(ge=1, lt=1 << 63, description="the game's number")]
 
 
 def router(parts: Parts) -> APIRouter:
+    """The routes about challenges."""
     routes = APIRouter(prefix="/v1/challenges", tags=["challenges"])
     parameters = parts.network.deployment.parameters
 
@@ -43,7 +44,7 @@ def router(parts: Parts) -> APIRouter:
         page: Challenges = {
             "schema": "eigentensor.challenges/1",
             "block": parts.daemon.block,
-            "challenges": [games.row(row) for row in rows],
+            "challenges": [_listed(row) for row in rows],
             "next": more,
         }
         return JSONResponse(page)
@@ -59,3 +60,15 @@ def router(parts: Parts) -> APIRouter:
         return JSONResponse(transcript(number, happened, state=state, block=block, parameters=parameters))
 
     return routes
+
+
+def _listed(game: GameRow) -> ListedChallenge:
+    listed = {
+        "game": game.game,
+        "task": game.task,
+        "executor": game.executor,
+        "challenger": game.challenger,
+        "state": game.state,
+        "opened": game.opened_block,
+    }
+    return cast(ListedChallenge, listed)

@@ -1,14 +1,9 @@
 """`eigentensor aggregator`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-from eigentensor.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 app = typer.Typer(name="aggregator", help="Serve blobs and tasks, watch deadlines.", no_args_is_help=True)
 
@@ -29,30 +24,18 @@ def run(
     watch_share: Annotated[float | None, typer.Option(help="Share of all results to re-execute, 0 to 1.")] = None,
 ) -> None:
     """Run the aggregator until it is told to stop. More settings: EIGENTENSOR_AGGREGATOR_* (aggregator/README.md)."""
-    from pydantic import ValidationError
-
     from eigentensor_aggregator import logs, service
-    from eigentensor_aggregator.config import Settings
+    from eigentensor_aggregator.config import Settings, settings_of
 
-    given: dict[str, Any] = {
+    flags: dict[str, Any] = {
         "network": network,
         "host": host,
         "port": port,
         "data": data,
         "keystore": keystore,
         "password_file": password_file,
+        "watch": None if watch_share is None else {"share": watch_share},
     }
-    if watch_share is not None:
-        given["watch"] = {"share": watch_share}
-    try:
-        settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise wrong_settings(error) from None
+    settings = settings_of(Settings, flags)
     logs.configure()
     service.run(settings)
-
-
-def wrong_settings(error: "ValidationError") -> ConfigError:
-    """What pydantic found, in words."""
-    said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-    return ConfigError(f"the settings are wrong: {said}", fix="aggregator/README.md has the table.")

@@ -1,15 +1,38 @@
-"""The aggregator's settings: flags, then EIGENTENSOR_AGGREGATOR_* in the environment, then what stands here."""
+"""Settings of the aggregator and of a watcher: flags, then the environment, then what stands here."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import platformdirs
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from eigentensor_aggregator.watch.config import Watch
+from eigentensor.chain import Tokens
+from eigentensor.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseSettings)
+
+
+class Watch(BaseModel):
+    """What is watched, and what that may cost."""
+
+    model_config = ConfigDict(frozen=True)
+
+    share: float = Field(0, ge=0, le=1, description="share of all results that is re-executed; 0: nothing is")
+    max_operations: int = Field(10**12, gt=0, description="evaluations of instructions that one result may take")
+    max_memory: int = Field(8 << 30, gt=0, description="bytes of tensors that one result may take")
+    bonds: Tokens = Field("1", description="tokens bound in games at once, at most")
+    block_seconds: float = Field(12, gt=0, description="time between blocks")
+    gateway: str | None = Field(
+        None, description="URL of the gateway that has the blobs; the network's own unless given"
+    )
+    unsafe_no_sandbox: bool = Field(False, description="run strangers' programs unconfined: do not")
 
 
 class Settings(BaseSettings):
+    """Those of `eigentensor aggregator`; in the environment EIGENTENSOR_AGGREGATOR_*."""
+
     # EIGENTENSOR_AGGREGATOR_WATCH_SHARE is `watch.share`.
     model_config = SettingsConfigDict(
         env_prefix="EIGENTENSOR_AGGREGATOR_", frozen=True, env_nested_delimiter="_", env_nested_max_split=1
@@ -44,12 +67,43 @@ class Settings(BaseSettings):
 
     @property
     def database_url(self) -> str:
+        """The database, as SQLAlchemy names it."""
         return self.database or f"sqlite:///{self.data / 'aggregator.sqlite'}"
 
     @property
     def blobs_url(self) -> str:
+        """Where complete blobs lie, as fsspec names it."""
         return self.blobs or str(self.data / "blobs")
 
     @property
     def staging(self) -> Path:
+        """The folder of uploads in progress."""
         return self.data / "uploads"
+
+
+class WatchSettings(BaseSettings, Watch):
+    """Those of `eigentensor watch`; in the environment EIGENTENSOR_WATCH_*."""
+
+    model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_WATCH_", frozen=True)
+
+    share: float = Field(1, ge=0, le=1, description="share of all results that is re-executed")
+    network: str | None = Field(
+        None, description="name or .json file of the network; EIGENTENSOR_NETWORK, then `local`"
+    )
+    data: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("eigentensor") / "watch",
+        description="folder of the database, the journal and blobs",
+    )
+    keystore: Path | None = Field(None, description="V3 keystore of the account that challenges; none: only tell")
+    password_file: Path | None = Field(None, description="file with the keystore's password")
+    poll: float = Field(0.5, gt=0, le=60, description="seconds between questions to the chain")
+    max_fee_gwei: float = Field(1000, gt=0, description="the most that a unit of gas may cost")
+
+
+def settings_of(model: type[Model], flags: Mapping[str, Any]) -> Model:
+    """The settings; a flag that is None was not given. Raises ConfigError that names each wrong one."""
+    try:
+        return model(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the settings are wrong: {wrong}", fix="aggregator/README.md has the table.") from None

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -17,9 +17,6 @@ from eigentensor_aggregator.events import MOVES, Sent
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.store import Store
-
-if TYPE_CHECKING:
-    from eigentensor_aggregator.watch.watcher import Watcher
 
 #: Blocks after which a refused message is tried again at the latest.
 PAUSE = 256
@@ -46,7 +43,7 @@ def rested(actions: Iterable[Action], pauses: Mapping[Key, Pause], block: int) -
 
 class Daemon:
     """Follows one market. With a `chain` it sends messages that anybody may send and that are its concern, and prunes
-    seats if all are; with a `watcher` it re-executes."""
+    seats if all are; `watch` has its turn in each round, with the newest block that was read."""
 
     def __init__(
         self,
@@ -55,11 +52,11 @@ class Daemon:
         metrics: Metrics,
         chain: Chain | None,
         poll: float,
-        watcher: "Watcher | None" = None,
+        watch: Callable[[int], None] | None = None,
         concerns: Callable[[Action], bool] | None = None,
     ) -> None:
         self._reader = reader
-        self._watcher = watcher
+        self._watch = watch
         self._concerns = concerns or (lambda _: True)
         self._prunes = concerns is None
         self._store = store
@@ -83,9 +80,11 @@ class Daemon:
 
     @property
     def is_healthy(self) -> bool:
+        """Whether it runs, and the chain answers."""
         return self._thread.is_alive() and self.silence < max(15.0, 10 * self._poll)
 
     def start(self) -> None:
+        """Begins rounds in a thread of their own."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -99,8 +98,8 @@ class Daemon:
         with self._turning:
             while not self._catch_up() and not self._stop.is_set():
                 pass
-            if self._watcher is not None:
-                self._guarded(partial(self._watcher.turn, self.block))
+            if self._watch is not None:
+                self._guarded(partial(self._watch, self.block))
             if self._chain is None:
                 return
             self._warn(self._chain.sender.fees.capped)
@@ -168,7 +167,7 @@ class Daemon:
         return Sent(str(receipt["from"]), receipt["gasUsed"])
 
     def _send(self, chain: Chain, action: Action) -> None:
-        said = {"verb": action.verb, "tasks": [life.uuid.hex() for life in action.lives], "number": action.number}
+        message = {"verb": action.verb, "tasks": [life.uuid.hex() for life in action.lives], "number": action.number}
         if action.verb is Verb.PAY and (first := chain.payable_from(action.number)) > self.block + 1:
             self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
             return
@@ -182,16 +181,16 @@ class Daemon:
             # Somebody else was faster, or it is not time yet.
             self._rest(action.keys[0])
             self._metrics.messages.labels(action.verb, "refused").inc()
-            _log.info("message refused", **said, why=error.what)
+            _log.info("message refused", **message, why=error.what)
         except NotMined:
-            _log.info("message waits", **said)
+            _log.info("message waits", **message)
         except ChainError as error:
             self._metrics.messages.labels(action.verb, "failed").inc()
-            _log.warning("message failed", **said, what=error.what)
+            _log.warning("message failed", **message, what=error.what)
         else:
             self._metrics.messages.labels(action.verb, "mined").inc()
             self._metrics.gas.inc(receipt.gas_used)
-            _log.info("message sent", **said, block=receipt.block, gas=receipt.gas_used)
+            _log.info("message sent", **message, block=receipt.block, gas=receipt.gas_used)
             if action.verb is Verb.CLOSE:  # many of them leave alone what cannot be closed
                 closed = {getattr(event, "task", None) for event in receipt.events}
                 for key in action.keys:

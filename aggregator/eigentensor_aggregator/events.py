@@ -33,6 +33,7 @@ class Sent(NamedTuple):
 
 
 def row(happened: Event, sent: Mapping[bytes, Sent]) -> EventRow:
+    """The event as a row; `sent` has the senders and the gas of transactions with moves."""
     place, subject = happened.place, ""
     sender, gas = sent.get(happened.place.transaction, (None, None))
     match happened:

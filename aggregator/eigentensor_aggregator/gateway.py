@@ -89,14 +89,14 @@ def _service(parts: Parts) -> APIRouter:
     def read_network() -> JSONResponse:
         """The contracts of the market, and a node to reach them by if there is a public one."""
         network = parts.network
-        said: Network = {
+        market: Network = {
             "schema": "eigentensor.network/1",
             "name": network.name,
             "rpc_url": parts.settings.public_rpc_url or (network.rpc_url if network.is_local else None),
             "deployment": cast(Deployment, network.deployment.to_json()),
             "block": parts.daemon.block,
         }
-        return JSONResponse(said)
+        return JSONResponse(market)
 
     @routes.get("/healthz", responses=told(GatewayHealth, "It is well") | told(GatewayHealth, "It is not", status=503))
     def read_health() -> JSONResponse:
@@ -104,8 +104,8 @@ def _service(parts: Parts) -> APIRouter:
         status: Literal["ok", "stale", "away"] = "ok" if parts.daemon.is_healthy else "stale"
         if not health.is_well():
             status = "away"
-        said: GatewayHealth = {"status": status, "block": parts.daemon.block}
-        return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
+        answer: GatewayHealth = {"status": status, "block": parts.daemon.block}
+        return JSONResponse(answer, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:

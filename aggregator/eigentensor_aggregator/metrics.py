@@ -1,19 +1,20 @@
 """Prometheus metrics, every series there from the start."""
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from eigentensor.task import State
 from eigentensor.task.due import Verb
-from eigentensor_aggregator.watch.machine import Act, Verdict
 
 OUTCOMES = ("mined", "refused", "failed")
 DIRECTIONS = ("in", "out")
 
 
 class Metrics:
-    """One registry per app, so that several can live in one process."""
+    """One registry per app, so that several can live in one process. `acts` and `verdicts` are the watcher's."""
 
-    def __init__(self) -> None:
+    def __init__(self, acts: Iterable[str], verdicts: Iterable[str]) -> None:
         self.registry = CollectorRegistry()
         self.tasks = Gauge("et_tasks", "Tasks by state", ["state"], registry=self.registry)
         self.games = Gauge("et_open_games", "Games that are being played", registry=self.registry)
@@ -34,10 +35,10 @@ class Metrics:
         for state in State:
             if state is not State.NONE:
                 self.tasks.labels(state.name.lower())
-        for verb in (*Verb, *Act, "post", "prune"):
+        for verb in (*Verb, *acts, "post", "prune"):
             for outcome in OUTCOMES:
                 self.messages.labels(str(verb), outcome)
-        for verdict in Verdict:
+        for verdict in verdicts:
             self.looks.labels(str(verdict))
         for direction in DIRECTIONS:
             self.blob_bytes.labels(direction)

@@ -24,8 +24,8 @@ def explanation(
     """Operator by operator why a task was not accepted, and the price at which it is offered now and next."""
     order = life.order
     ramp = (order.min_price, order.max_price, order.ramp_start, order.ramp_length)
-    said = {row.operator: row for row in declines}
-    rows = [row for row in operators if row.member or row.operator in said]
+    declined = {row.operator: row for row in declines}
+    rows = [row for row in operators if row.member or row.operator in declined]
     return {
         "schema": "eigentensor.explanation/1",
         "task": life.uuid.hex(),
@@ -34,7 +34,7 @@ def explanation(
         "deadline": life.deadline,
         "block": block,
         "price": {"now": text(economics.price(*ramp, block + 1)), "maximum": text(order.max_price)},
-        "operators": [_opinion(row, said.get(row.operator), life.executor) for row in rows],
+        "operators": [_opinion(row, declined.get(row.operator), life.executor) for row in rows],
     }
 
 

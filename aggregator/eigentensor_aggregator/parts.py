@@ -6,6 +6,8 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from eigentensor.chain import Chain, Network
+from eigentensor.errors import BlobNotFound, TaskNotFound
+from eigentensor.store import parse_name
 from eigentensor_aggregator.blobs import Blobs
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
@@ -32,3 +34,11 @@ class Parts:
     daemon: Daemon
     chain: Chain | None
     metrics: Metrics
+
+
+def task_name(text: str) -> str:
+    """64 hex digits. Raises TaskNotFound for what is no uuid."""
+    try:
+        return parse_name(text)
+    except BlobNotFound:
+        raise TaskNotFound(f"{text!r} is not the uuid of a task") from None

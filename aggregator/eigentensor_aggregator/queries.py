@@ -77,6 +77,7 @@ class Queries:
             return list(session.exec(query.limit(limit)).all())
 
     def task_of_game(self, game: int) -> Life | None:
+        """The task that a game is about; None if no block that was read has it."""
         with self._store.session() as session:
             row = session.get(GameRow, game)
             return self._store.lives(session, [row.task])[0] if row else None
@@ -89,6 +90,7 @@ class Queries:
         return known[1]
 
     def operator_rows(self) -> list[OperatorRow]:
+        """All operators that ever joined, by address."""
         with self._store.session() as session:
             return list(session.exec(select(OperatorRow).order_by(OperatorRow.operator)).all())
 
@@ -110,6 +112,7 @@ class Queries:
         return {state.name.lower(): counted.get(state.name.lower(), 0) for state in State if state is not State.NONE}
 
     def open_games(self) -> int:
+        """How many games are being played."""
         with self._store.session() as session:
             return session.exec(select(func.count()).where(col(GameRow.state) == "open")).one()
 
@@ -136,5 +139,6 @@ class Queries:
         return False
 
     def declines(self, task: str) -> list[DeclineRow]:
+        """The last decline of each operator about a task."""
         with self._store.session() as session:
             return list(session.exec(select(DeclineRow).where(col(DeclineRow.task) == task)).all())

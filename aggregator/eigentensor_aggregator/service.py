@@ -22,6 +22,7 @@ from eigentensor_aggregator.parts import Parts
 from eigentensor_aggregator.queries import Queries
 from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.watch.machine import Act, Verdict
 
 #: Seconds that a message may keep the loop waiting; what is not in the chain by then is taken up in the next round.
 DEADLINE = 5.0
@@ -36,7 +37,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
     reader.check()
     settings.data.mkdir(parents=True, exist_ok=True)
     store = Store(settings.database_url, network.deployment)
-    metrics = Metrics()
+    metrics = Metrics(Act, Verdict)
     chain = None
     with ExitStack() as stack:
         stack.callback(store.close)
@@ -48,13 +49,13 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
             stack.callback(chain.journal.close)
         limits = Limits(settings.max_blob, settings.max_stored, settings.max_uploads)
         blobs = Blobs(settings.blobs_url, settings.staging, BlobIndex(store.session), limits)
-        watcher = None
+        watch = None
         if settings.watch.share:
-            from eigentensor_aggregator.watch.service import told, watching  # the runtime, which nothing else needs
+            from eigentensor_aggregator.watch.service import logged, watching  # the runtime, which nothing else needs
 
             fetched = settings.data / "watched"
-            watcher = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, told))
-        daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher)
+            watch = stack.enter_context(watching(settings.watch, network, store, metrics, chain, fetched, logged)).turn
+        daemon = Daemon(reader, store, metrics, chain, settings.poll, watch)
         daemon.start()
         stack.callback(daemon.stop)
         parts = Parts(settings, network, store, Queries(store), Standings(reader), blobs, daemon, chain, metrics)

@@ -1,8 +1,10 @@
 """The database: events of the chain, and what they add up to."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from sqlmodel import Session, col, delete, select
 
@@ -24,12 +26,50 @@ from eigentensor.task import (
 from eigentensor_aggregator import events
 from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.events import Sent
-from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.tables import Block, EventRow, GameRow, Meta, OperatorRow, TaskRow
 
 #: Blocks that are remembered: a deeper reorganisation makes the aggregator read everything again.
 HEADS = 512
+#: Tasks that are kept in memory: those that were asked for last.
+MOST = 1024
 _VERSION = "version of what is known when a session begins"
+
+
+class Known:
+    """What tasks add up to, kept in memory until something happens to them: lists are asked for more often than that.
+
+    For any threads. Whoever reads the database notes `version` before, and gives it when keeping what was read: what
+    was read before a change is not kept after it."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._tasks: OrderedDict[str, Life] = OrderedDict()
+        self._lock = Lock()
+        self.version = 0
+
+    def of(self, tasks: Iterable[str]) -> dict[str, Life]:
+        """Those that are known."""
+        with self._lock:
+            found = {task: life for task in tasks if (life := self._tasks.get(task)) is not None}
+            for task in found:
+                self._tasks.move_to_end(task)
+        return found
+
+    def keep(self, lives: Mapping[str, Life], version: int) -> None:
+        """Keeps what was read while `version` was the present one; forgets those asked for longest ago."""
+        with self._lock:
+            if version != self.version:
+                return
+            self._tasks.update(lives)
+            while len(self._tasks) > self._most:
+                self._tasks.popitem(last=False)
+
+    def forget(self, changed: Collection[str]) -> None:
+        """Called when a change of these tasks, or of operators, is committed."""
+        with self._lock:
+            self.version += bool(changed)
+            for subject in changed:
+                self._tasks.pop(subject, None)
 
 
 class Store:
@@ -43,6 +83,7 @@ class Store:
         self._claim(f"{deployment.chain_id}:{deployment.task_market}", url)
 
     def close(self) -> None:
+        """Ends all connections."""
         self.engine.dispose()
 
     def is_well(self) -> bool:

@@ -7,20 +7,20 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
 from eigentensor.chain import Decline
-from eigentensor.errors import BlobNotFound, ChainError, ConfigError, Reverted, TaskError, TaskNotFound
+from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, TaskNotFound
 from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Operators
-from eigentensor.store import parse_name
 from eigentensor.task import Life, Order, Posted, State, order_uuid, view
 from eigentensor.web.documents import refused, told
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedOrder, takes
-from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts
+from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts, task_name
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
 
 def router(parts: Parts) -> APIRouter:
+    """The routes about tasks, operators and orders."""
     routes = APIRouter(prefix="/v1", tags=["tasks"])
     domain = parts.network.deployment.domain
 
@@ -76,21 +76,21 @@ def router(parts: Parts) -> APIRouter:
     )
     def decline_task(task: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
         """Why an operator does not take a task, signed by its hot signer. Its last word counts."""
-        said, signer = Decline.read(body, domain)
+        decline, signer = Decline.read(body, domain)
         life = parts.store.task(task_name(task))
-        if life is None or said.task.hex() != task_name(task):
+        if life is None or decline.task.hex() != task_name(task):
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if life.state is not State.OPEN:
             raise TaskError(f"task {task} is {life.state.name.lower()}: nobody asks for operators any more")
         rows = {row.operator: row for row in parts.queries.operator_rows()}
-        if said.operator not in rows or rows[said.operator].signer != signer:
-            raise NotAllowed(f"{signer} is not the signer of operator {said.operator}")
+        if decline.operator not in rows or rows[decline.operator].signer != signer:
+            raise NotAllowed(f"{signer} is not the signer of operator {decline.operator}")
         row = DeclineRow(
             task=task_name(task),
-            operator=said.operator,
-            reason=said.reason,
-            needed=said.needed,
-            offered=said.offered,
+            operator=decline.operator,
+            reason=decline.reason,
+            needed=decline.needed,
+            offered=decline.offered,
             block=parts.daemon.block,
         )
         if not parts.queries.add_decline(row, parts.settings.max_declines):
@@ -101,14 +101,14 @@ def router(parts: Parts) -> APIRouter:
     def list_operators() -> JSONResponse:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
         for which prices and how fast it worked lately."""
-        found = parts.queries.operators()
+        views = parts.queries.operators()
         try:
-            standings = parts.standings.of([one.row.operator for one in found])
+            standings = parts.standings.of([one.row.operator for one in views])
         except ChainError:
             standings = {}
         page: Operators = {
             "schema": "eigentensor.operators/1",
-            "operators": [operators.operator(one, standings.get(one.row.operator)) for one in found],
+            "operators": [operators.operator(one, standings.get(one.row.operator)) for one in views],
         }
         return JSONResponse(page)
 
@@ -138,21 +138,13 @@ def router(parts: Parts) -> APIRouter:
     return routes
 
 
-def task_name(text: str) -> str:
-    """64 hex digits. Raises TaskNotFound for what is no uuid."""
-    try:
-        return parse_name(text)
-    except BlobNotFound:
-        raise TaskNotFound(f"{text!r} is not the uuid of a task") from None
-
-
 def _posted(task: bytes, transaction: bytes | None) -> JSONResponse:
-    said: schemas.Posted = {
+    posted: schemas.Posted = {
         "schema": "eigentensor.posted/1",
         "task": task.hex(),
         "transaction": None if transaction is None else "0x" + transaction.hex(),
     }
-    return JSONResponse(said, HTTPStatus.CREATED)
+    return JSONResponse(posted, HTTPStatus.CREATED)
 
 
 def _signed_order(body: dict[str, Any]) -> tuple[Order, bytes]:

@@ -36,6 +36,7 @@ class Places:
         self._lock = threading.Lock()
 
     def get(self, blob: str) -> Upload | None:
+        """The upload of a blob that holds a place."""
         return self._held.get(blob)
 
     @property
@@ -59,6 +60,7 @@ class Places:
             upload.have, upload.at = upload.have + length, self._clock()
 
     def give_up(self, blob: str) -> None:
+        """Frees the place, if there is one."""
         with self._lock:
             self._held.pop(blob, None)
 
@@ -93,6 +95,7 @@ class Declared:
         self._lock = threading.Lock()
 
     def add(self, pieces: Pieces, address: str) -> None:
+        """Keeps the list of an upload from this address, in place of an older one."""
         with self._lock:
             blob = pieces.blob.hex()
             self._drop(blob)
@@ -104,10 +107,12 @@ class Declared:
                 self._drop(oldest)
 
     def get(self, blob: str) -> Pieces | None:
+        """The list of a blob, if it is still kept."""
         found = self._lists.get(blob)
         return found[0] if found else None
 
     def drop(self, blob: str) -> None:
+        """Forgets the list, if there is one."""
         with self._lock:
             self._drop(blob)
 

@@ -31,10 +31,8 @@ from eigentensor.store.parts import encode_variables
 from eigentensor.task import Cause, Order, State, commitment, order_uuid
 from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor.tracing import Execute, retrace
-from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.config import Settings, Watch, WatchSettings
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_aggregator.watch.config import Settings as WatchSettings
-from eigentensor_aggregator.watch.config import Watch
 from eigentensor_aggregator.watch.service import alone
 from support.generated.programs import Example, generate
 

@@ -35,9 +35,8 @@ from eigentensor.task import (
     fold,
 )
 from eigentensor_aggregator.events import Sent
-from eigentensor_aggregator.known import Known
 from eigentensor_aggregator.queries import Queries
-from eigentensor_aggregator.store import Store
+from eigentensor_aggregator.store import Known, Store
 from eigentensor_aggregator.tables import EventRow, GameRow, OperatorRow, TaskRow
 from support.stories.aggregator import ORDER, PARAMETERS, position
 

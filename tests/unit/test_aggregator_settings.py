@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 from eigentensor.errors import ConfigError
 from eigentensor_aggregator import cli
-from eigentensor_aggregator.config import Settings
+from eigentensor_aggregator.config import Settings, WatchSettings
 from eigentensor_aggregator.database import connect
 from eigentensor_aggregator.watch import cli as watch_cli
-from eigentensor_aggregator.watch.config import Settings as WatchSettings
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from eigentensor.dispute import Phase, Reason, deadline_of
 from eigentensor.economics import WAD
 from eigentensor.task import BondReturned, Closed, Life
 from eigentensor.task.due import NEVER, position_of
+from eigentensor_aggregator.watch import machine
 from eigentensor_aggregator.watch.machine import (
     Act,
     Do,
@@ -20,7 +21,6 @@ from eigentensor_aggregator.watch.machine import (
     Verdict,
     bound_by,
     decide,
-    said,
     short_clocks,
 )
 from support.stories.aggregator import (
@@ -66,7 +66,7 @@ def seen(
 
 
 def words(life: Life, policy: Policy = POLICY, **situation: object) -> str | None:
-    return said(policy, seen(life, **situation), life)  # type: ignore[arg-type]
+    return machine.words(policy, seen(life, **situation), life)  # type: ignore[arg-type]
 
 
 def test_a_result_is_looked_at_once_and_only_while_it_can_be_challenged() -> None:

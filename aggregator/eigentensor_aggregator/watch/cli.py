@@ -33,20 +33,14 @@ def watch(
 
     Goes on where it stopped. More: EIGENTENSOR_WATCH_* and aggregator/README.md.
     """
-    given: dict[str, Any] = dict(locals()) | {"unsafe_no_sandbox": unsafe_no_sandbox or None}
-    del given["as_json"]
+    flags: dict[str, Any] = dict(locals()) | {"unsafe_no_sandbox": unsafe_no_sandbox or None}
+    del flags["as_json"]
     import logging
 
-    from pydantic import ValidationError
-
     from eigentensor_aggregator import logs
-    from eigentensor_aggregator.cli import wrong_settings
+    from eigentensor_aggregator.config import WatchSettings, settings_of
     from eigentensor_aggregator.watch import service
-    from eigentensor_aggregator.watch.config import Settings
 
-    try:
-        settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise wrong_settings(error) from None
+    settings = settings_of(WatchSettings, flags)
     logs.configure(logging.WARNING)
     service.run(settings, as_json=as_json)

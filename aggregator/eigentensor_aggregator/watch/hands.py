@@ -77,6 +77,7 @@ class Hands:
         return self._player.turn(game)
 
     def refund(self, life: Life, game: int) -> Mined:
+        """Takes back the bond of a game that another's victory made idle. Raises ChainError."""
         return self._acting.refund(life.order, game)
 
     @property

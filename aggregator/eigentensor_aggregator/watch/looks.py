@@ -53,12 +53,13 @@ class Looks:
         return {(bytes.fromhex(r.task), bytes.fromhex(r.claim)): Look(Verdict(r.verdict), r.words) for r in rows}
 
     def add(self, task: bytes, claim: bytes, look: Look) -> None:
+        """Keeps the verdict on a claim."""
         row = LookRow(task=task.hex(), claim=claim.hex(), verdict=look.verdict.value, words=look.words)
         with self._store.session() as session:
             session.merge(row)
 
-    def say(self, task: bytes, claim: bytes, words: str, *, over: bool) -> bool:
-        """Remembers what is said of a claim; False if that was the last word already."""
+    def reported(self, task: bytes, claim: bytes, words: str, *, over: bool) -> bool:
+        """Remembers what is reported of a claim; False if that was the last report already."""
         with self._store.session() as session:
             row = session.get(LookRow, (task.hex(), claim.hex()))
             if row is None:

@@ -56,6 +56,7 @@ class Policy:
         return int.from_bytes(keccak(self.key + task), "big") % WAD < self.share
 
     def bond(self, life: Life) -> int:
+        """Wei of the bond about this task, which somebody has accepted."""
         assert life.price is not None
         return economics.bond(self.parameters, life.price)
 
@@ -82,6 +83,7 @@ class Situation:
     rests: Mapping[Do, int]
 
     def look(self, life: Life) -> Look | None:
+        """What came of re-executing what the executor claims now."""
         return self.looks.get((life.uuid, life.outputs_root)) if life.outputs_root else None
 
 
@@ -132,10 +134,11 @@ def blocks_left(policy: Policy, life: Life, block: int) -> int:
 
 
 def own_games(policy: Policy, life: Life) -> list[Game]:
+    """The games about the task that the policy's account opened, not as a drawn verifier."""
     return [g for g in life.games.values() if g.challenger == policy.address and life.answer_of(g) is None]
 
 
-def said(policy: Policy, now: Situation, life: Life) -> str | None:
+def words(policy: Policy, now: Situation, life: Life) -> str | None:
     """What is to be said of a task, in words; None: nothing yet."""
     if (look := now.look(life)) is None:
         return None

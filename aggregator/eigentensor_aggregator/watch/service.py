@@ -21,14 +21,14 @@ from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.talk import QUIET
 from eigentensor.task.due import Action, Verb
+from eigentensor_aggregator.config import Watch, WatchSettings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.store import Store
-from eigentensor_aggregator.watch.config import Settings, Watch
 from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.looks import Looks
-from eigentensor_aggregator.watch.machine import Policy
-from eigentensor_aggregator.watch.watcher import Watcher, Word
+from eigentensor_aggregator.watch.machine import Act, Policy, Verdict
+from eigentensor_aggregator.watch.watcher import Report, Watcher
 
 if TYPE_CHECKING:
     from eigentensor_aggregator.watch import schemas
@@ -46,7 +46,7 @@ def watching(
     metrics: Metrics,
     chain: Chain | None,
     blobs: Path,
-    tell: Callable[[Word], None],
+    report: Callable[[Report], None],
 ) -> Iterator[Watcher]:
     """A watcher over a database that somebody else keeps up to date.
 
@@ -65,20 +65,20 @@ def watching(
     )
     bounds = Bounds(watch.max_operations, watch.max_memory, watch.block_seconds, watch.unsafe_no_sandbox)
     with GatewayClient(watch.gateway or network.gateway_url, LocalStore(blobs), limit=watch.max_memory) as gateway:
-        watcher = Watcher(policy, looks, Hands(gateway, bounds, chain), metrics, tell)
+        watcher = Watcher(policy, looks, Hands(gateway, bounds, chain), metrics, report)
         try:
             yield watcher
         finally:
             watcher.stop()
 
 
-def told(word: Word) -> None:
-    """For logs."""
-    verdict = word.verdict.value if word.verdict else None
-    _log.info("watched", task=word.task.hex(), verdict=verdict, said=word.words, games=list(word.games))
+def logged(report: Report) -> None:
+    """Reports as lines of the log."""
+    verdict = report.verdict.value if report.verdict else None
+    _log.info("watched", task=report.task.hex(), verdict=verdict, said=report.words, games=list(report.games))
 
 
-def run(settings: Settings, *, as_json: bool = False) -> None:
+def run(settings: WatchSettings, *, as_json: bool = False) -> None:
     """Watches until SIGTERM or SIGINT; what is said goes to stdout, a line each."""
     network = Network.load(settings.network)
     stop = threading.Event()
@@ -95,7 +95,7 @@ def run(settings: Settings, *, as_json: bool = False) -> None:
 
 
 @contextmanager
-def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) -> Iterator[Chain | None]:
+def alone(settings: WatchSettings, network: Network, report: Callable[[Report], None]) -> Iterator[Chain | None]:
     """A watcher with its own database and journal, which runs until the block ends; the account that challenges."""
     reader = Reader(network)
     reader.check()
@@ -108,10 +108,10 @@ def alone(settings: Settings, network: Network, tell: Callable[[Word], None]) ->
             journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
             limit, patience = int(settings.max_fee_gwei * GWEI), max(10.0, 3 * settings.block_seconds)
             chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
-        metrics = Metrics()
-        with watching(settings, network, store, metrics, chain, settings.data / "blobs", tell) as watcher:
+        metrics = Metrics(Act, Verdict)
+        with watching(settings, network, store, metrics, chain, settings.data / "blobs", report) as watcher:
             concerns = partial(_is_reward, chain.address if chain else "")
-            daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher, concerns)
+            daemon = Daemon(reader, store, metrics, chain, settings.poll, watcher.turn, concerns)
             daemon.start()
             try:
                 yield chain
@@ -129,21 +129,21 @@ def _is_reward(address: str, action: Action) -> bool:
     return action.verb in (Verb.SLASH, Verb.PAY) and conviction is not None and conviction.winner == address
 
 
-def printed(as_json: bool) -> Callable[[Word], None]:
+def printed(as_json: bool) -> Callable[[Report], None]:
     """On stdout, a line or `eigentensor.watch/1` each."""
 
-    def tell(word: Word) -> None:
+    def show(report: Report) -> None:
         if as_json:
             watched: schemas.Watched = {
                 "schema": "eigentensor.watch/1",
-                "block": word.block,
-                "task": word.task.hex(),
-                "verdict": word.verdict.value if word.verdict else None,
-                "said": word.words,
-                "games": list(word.games),
+                "block": report.block,
+                "task": report.task.hex(),
+                "verdict": report.verdict.value if report.verdict else None,
+                "said": report.words,
+                "games": list(report.games),
             }
             typer.echo(json.dumps(watched))
         else:
-            typer.echo(f"block {word.block}  task {word.task.hex()[:16]}…  {word.words}")
+            typer.echo(f"block {report.block}  task {report.task.hex()[:16]}…  {report.words}")
 
-    return tell
+    return show

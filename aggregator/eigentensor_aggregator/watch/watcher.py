@@ -22,8 +22,8 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """What the watcher says of a task, in `block`. `games` are its own."""
+class Report:
+    """How a watched task stands in `block`. `games` are the watcher's own."""
 
     block: int
     task: bytes
@@ -37,13 +37,13 @@ class Watcher:
     its own, which ends with the process wherever it is: results are in the database, messages in the journal."""
 
     def __init__(
-        self, policy: Policy, looks: Looks, hands: Hands, metrics: Metrics, tell: Callable[[Word], None]
+        self, policy: Policy, looks: Looks, hands: Hands, metrics: Metrics, report: Callable[[Report], None]
     ) -> None:
         self._policy = policy
         self._looks = looks
         self._hands = hands
         self._metrics = metrics
-        self._tell = tell
+        self._report = report
         self._lock = threading.Lock()
         self._rests: dict[Do, int] = {}
         self._pauses: dict[Do, int] = {}
@@ -61,7 +61,7 @@ class Watcher:
             rests = dict(self._rests)
         now = Situation(block, self._hands.funds() if wrong else 0, lives, looks, rests)
         self._metrics.bonds.set(machine.bound_by(self._policy, now))
-        self._say(now)
+        self._report_on(now)
         self._warn(now)
         known = {life.uuid: life for life in lives}
         for do in machine.decide(self._policy, now):
@@ -134,10 +134,10 @@ class Watcher:
         if do.act is not Act.LOOK:
             self._metrics.messages.labels(do.act, "failed").inc()
         if not self._stopping:
-            self._tell(Word(block, life.uuid, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
+            self._report(Report(block, life.uuid, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
         return block + self._pauses[do]
 
-    # ---- Saying ----
+    # ---- Reports ----
 
     def _warn(self, now: Situation) -> None:
         """Raises the alarm: a bond is lost unless somebody sees to it."""
@@ -147,15 +147,15 @@ class Watcher:
         self._short = frozenset(short)
         self._metrics.short.set(len(short))
 
-    def _say(self, now: Situation) -> None:
+    def _report_on(self, now: Situation) -> None:
         for life in now.lives:
-            words, look = machine.said(self._policy, now, life), now.look(life)
+            words, look = machine.words(self._policy, now, life), now.look(life)
             if words is None or look is None or life.outputs_root is None:
                 continue
             over = life.state.is_terminal and now.block > life.since + KEEP and not self._waits(life)
-            if self._looks.say(life.uuid, life.outputs_root, words, over=over):
+            if self._looks.reported(life.uuid, life.outputs_root, words, over=over):
                 games = tuple(game.number for game in machine.own_games(self._policy, life))
-                self._tell(Word(now.block, life.uuid, look.verdict, words, games))
+                self._report(Report(now.block, life.uuid, look.verdict, words, games))
 
     def _waits(self, life: Life) -> bool:
         """Whether a bond of ours is still to be taken back."""

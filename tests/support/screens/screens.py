@@ -23,7 +23,7 @@ from eigentensor.runtime.tuning.tuner import Line
 from eigentensor.task import view
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
-from eigentensor_aggregator.watch.watcher import Word
+from eigentensor_aggregator.watch.watcher import Report
 from eigentensor_client import games, receipts, situations
 from eigentensor_client.claiming import Claimed
 from eigentensor_client.cli import report
@@ -145,9 +145,9 @@ def _claims(screen: Screen) -> None:
 
 
 def _watch(screen: Screen) -> None:
-    tell = printed(screen.as_json)
-    tell(Word(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
-    tell(Word(141, v.UUID[::-1], None, "not looked at: too many operations"))
+    show = printed(screen.as_json)
+    show(Report(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
+    show(Report(141, v.UUID[::-1], None, "not looked at: too many operations"))
 
 
 def _operator_bench(screen: Screen) -> None:

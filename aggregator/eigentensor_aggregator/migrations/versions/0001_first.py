@@ -8,6 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
+    """Makes the first tables."""
     op.create_table(
         "meta",
         sa.Column("name", sa.String, primary_key=True),
@@ -71,5 +72,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    """Drops them all."""
     for table in ("blobs", "declines", "operators", "tasks", "events", "blocks", "meta"):
         op.drop_table(table)
