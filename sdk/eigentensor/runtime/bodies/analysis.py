@@ -18,6 +18,7 @@ class Analysis:
 
     @cached_property
     def outputs(self) -> int:
+        """How many output ranges there are: the number of the first reduce range."""
         return len(self.body.output_ranges)
 
     @cached_property
@@ -38,6 +39,7 @@ class Analysis:
         return tuple(result)
 
     def ranges_of(self, reduction: int) -> tuple[int, ...]:
+        """The ranges over which a reduction takes its steps, the outermost first."""
         return tuple(self.outputs + i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction)
 
     @cached_property

@@ -100,6 +100,10 @@ class Rewriting:
         return self.values[number]
 
     def put(self, instruction: Instruction, *, last: bool = False) -> int:
+        """The number of a new value: an equal one that is there already, but for the `last`, which has to come last.
+
+        Raises ValueError if the body becomes too long.
+        """
         if instruction in self.numbers and not last:
             return self.numbers[instruction]
         number = len(self.instructions)
@@ -112,9 +116,11 @@ class Rewriting:
         return number
 
     def index(self, op: Op, a: int, b: int) -> int:
+        """The number of an operation on two new index values."""
         return self.put(Instruction(op, DType.INDEX, a, b))
 
     def constant(self, value: int) -> int:
+        """The number of an index constant. Raises ValueError if it needs more than 32 bits."""
         if not -(1 << 31) <= value < 1 << 31:
             raise ValueError("an index needs a constant of more than 32 bits")
         return self.put(Instruction(Op.CONST, DType.INDEX, 0, value & 0xFFFF, value >> 16 & 0xFFFF))

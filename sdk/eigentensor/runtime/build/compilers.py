@@ -104,6 +104,7 @@ class Build(ABC, Generic[S]):
 
     @property
     def place(self) -> Place:
+        """Where times of this build hold: a change of compiler, device or generator makes them those of another."""
         return Place(self.device, self.version)
 
     def tuned(self, body: Body) -> S | None:
@@ -114,6 +115,7 @@ class Build(ABC, Generic[S]):
         return None if text is None else self.parse(text)
 
     def schedule(self, body: Body) -> S:
+        """What a body is compiled with: the tuned schedule if there is one, else the heuristic's."""
         return self.tuned(body) or self.heuristic(body)
 
     def settled(self, bodies: Iterable[Body]) -> Self:

@@ -91,6 +91,7 @@ class Database:
             raise
 
     def close(self) -> None:
+        """The end of the connection; what was recorded is in the file already."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -151,6 +152,7 @@ class Database:
         self._connection.execute("REPLACE INTO transfers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def transfer(self, place: Place, direction: str, size: int) -> float | None:
+        """Seconds that a transfer of `size` bytes in a direction took; None if it was not measured."""
         row = self._connection.execute(
             "SELECT seconds FROM transfers WHERE device = ? AND build = ? AND direction = ? AND bytes = ?",
             (place.device, place.build, direction, size),
@@ -163,6 +165,7 @@ class Database:
         self._connection.execute("REPLACE INTO errors VALUES (?, ?, ?, ?)", row)
 
     def error(self, program: str, sample: str) -> float | None:
+        """The largest relative error of a program on a sample, both by name; None if it was not measured."""
         row = self._connection.execute(
             "SELECT max_relative_error FROM errors WHERE program = ? AND sample = ?", (program, sample)
         ).fetchone()

@@ -27,13 +27,17 @@ class Choices(Protocol[S]):
     """The schedules of a device, as `compilers.Build` knows them."""
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> Place:
+        """Where measured times hold."""
 
-    def candidates(self, body: Body) -> list[S]: ...
+    def candidates(self, body: Body) -> list[S]:
+        """Schedules that may be estimated, the heuristic's first."""
 
-    def parse(self, text: str) -> S: ...
+    def parse(self, text: str) -> S:
+        """The schedule of a text of the database. Raises ValueError."""
 
-    def features(self, body: Body, schedules: Sequence[S]) -> NDArray[np.float64]: ...
+    def features(self, body: Body, schedules: Sequence[S]) -> NDArray[np.float64]:
+        """What the model knows of each schedule, a row of numbers."""
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,8 @@ class Compiler(Protocol):
     def name(self, what: str) -> str:
         """The name of code that is no body's."""
 
-    def source(self, body: Body) -> str: ...
+    def source(self, body: Body) -> str:
+        """The text of a body, complete: `compile` takes it."""
 
     def compile(self, text: str) -> bytes:
         """Code of a text. Raises ExecutionError, or LimitError if it takes too long."""

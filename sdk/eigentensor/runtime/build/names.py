@@ -7,6 +7,7 @@ from eigentensor.program.ops import REDUCTIONS, Op
 
 
 def body_name(body: Body) -> str:
+    """The name of a body in cache and database, which lasts from process to process: sha256 in hex."""
     return hashlib.sha256(repr(body).encode()).hexdigest()
 
 

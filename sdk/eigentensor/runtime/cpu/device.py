@@ -38,6 +38,7 @@ class Code(CPUProgram):  # type: ignore[misc]
 
     @property
     def address(self) -> int:
+        """Where the code begins in memory, for the driver's table."""
         return int(self.addr)
 
 
@@ -85,6 +86,7 @@ def driver(code: bytes) -> Driver:
 
 
 def address(array: NDArray[Any]) -> int:
+    """Where the elements of an array begin; they live as long as the array does."""
     return int(array.ctypes.data)
 
 

@@ -37,14 +37,17 @@ class Library:
         self.call("LLVMParseCommandLineOptions", None, c_int(len(SETTINGS)), words, None)
 
     def call(self, name: str, result: type | None, *arguments: object) -> object:
+        """What a function of libLLVM's C interface gives, as a type of ctypes; None for nothing."""
         function = getattr(self.dll, name)
         function.restype = result
         return function(*arguments)
 
     def pointer(self, name: str, *arguments: object) -> c_void_p:
+        """The same, of a function that gives an object or a list."""
         return c_void_p(self.call(name, c_void_p, *arguments))  # type: ignore[arg-type]
 
     def text(self, name: str, *arguments: object) -> bytes:
+        """The same, of a function that gives a string; empty where it gives none."""
         return self.call(name, c_char_p, *arguments) or b""  # type: ignore[return-value]
 
     def check(self, name: str, *arguments: object) -> None:
@@ -54,14 +57,17 @@ class Library:
             sys.exit(f"{name}: {(message.value or b'').decode(errors='replace')}")
 
     def version(self) -> str:
+        """The release of this libLLVM, as 21.1.0."""
         numbers = [c_uint() for _ in range(3)]
         self.call("LLVMGetVersion", None, *map(byref, numbers))
         return ".".join(str(n.value) for n in numbers)
 
     def processor(self) -> tuple[bytes, bytes]:
+        """Name and features of this machine's processor, as LLVM says them."""
         return self.text("LLVMGetHostCPUName"), self.text("LLVMGetHostCPUFeatures")
 
     def module(self, code: bytes) -> c_void_p:
+        """The verified module of some bitcode or LLVM text. Ends the process if this libLLVM cannot read it."""
         context, module, message = self.pointer("LLVMContextCreate"), c_void_p(), c_char_p()
         buffer = self.pointer("LLVMCreateMemoryBufferWithMemoryRangeCopy", code, c_size_t(len(code)), b"kernel")
         if self.call("LLVMParseIRInContext", c_int, context, buffer, byref(module), byref(message)):
@@ -77,12 +83,14 @@ class Library:
         return self.pointer("LLVMCreateTargetMachine", target, triple, *self.processor(), *levels)
 
     def optimise(self, module: c_void_p, machine: c_void_p) -> None:
+        """The passes of `PASSES`, run on a module for a machine. Ends the process with LLVM's words if one fails."""
         options = self.pointer("LLVMCreatePassBuilderOptions")
         error = self.call("LLVMRunPasses", c_void_p, module, PASSES, machine, options)
         if error:
             sys.exit(self.text("LLVMGetErrorMessage", c_void_p(error)).decode(errors="replace"))  # type: ignore[arg-type]
 
     def assemble(self, module: c_void_p, machine: c_void_p) -> bytes:
+        """The object code of a module for a machine, as ELF. Ends the process if LLVM cannot make it."""
         buffer, message = c_void_p(), c_char_p()
         name, arguments = "LLVMTargetMachineEmitToMemoryBuffer", (machine, module, c_int(OBJECT), byref(message))
         if self.call(name, c_int, *arguments, byref(buffer)):
@@ -92,6 +100,8 @@ class Library:
 
 
 def main(what: str, path: str, clang: list[str]) -> bytes:
+    """What the process writes for C or LLVM text on its standard input: a description, optimised text, or object
+    code."""
     library = Library(path)
     if what == "describe":
         return b"\n".join((f"LLVM {library.version()}".encode(), *library.processor(), PASSES, *SETTINGS[1:]))

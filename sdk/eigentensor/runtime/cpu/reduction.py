@@ -66,6 +66,7 @@ class Reductions:
         self.text.line(f"{kind} keep[{-(-rows // self.schedule.rows) * self.schedule.rows * self.schedule.columns}];")
 
     def save(self) -> None:
+        """Accumulators written where the next panel finds them."""
         for place, (row, column) in enumerate(self.tile.copies(self.only)):
             self.text.line(f"keep[{self.slot(place)}] = {self.tile.name(self.only, row, column)};")
 
@@ -227,6 +228,7 @@ class Reductions:
         return row * self.schedule.columns + column if self.schedule.row in self.analysis.depends[number] else column
 
     def pack(self, number: int) -> None:
+        """An array of all instances of a value in all steps of a panel, and the loops that fill it."""
         kind, panel = register(self.body.instructions[number].dtype, True), self.schedule.panel
         ranges = self.pack_ranges(number)
         extents = [

@@ -19,10 +19,12 @@ class Text:
         self.depth = 0
 
     def line(self, text: str) -> None:
+        """One line at the depth of the block that it stands in."""
         self.lines.append("  " * self.depth + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
+        """Braces around what is written inside, after a head such as a for; without a head a scope of its own."""
         self.line(f"{head} {{".lstrip())
         self.depth += 1
         yield
@@ -54,12 +56,17 @@ class Tile:
                 yield row, column
 
     def name(self, number: int, row: int, column: int) -> str:
+        """The C variable of one instance of a value; instances along an axis on which it does not depend are one."""
         depends, s = self.analysis.depends[number], self.schedule
         rows = f"r{row}" if s.row in depends else ""
         columns = f"c{column}" if s.lanes > 1 and s.vector in depends else ""
         return f"v{number}{rows}{columns}"
 
     def value(self, number: int, row: int, column: int, vector: bool) -> str:
+        """An instance as an operand.
+
+        What is the same in all lanes, or an index that moves evenly, becomes a vector where one is wanted.
+        """
         instruction = self.body.instructions[number]
         text = literal(instruction) if instruction.op is Op.CONST else self.name(number, row, column)
         if not vector or self.is_vector(number):
@@ -72,6 +79,7 @@ class Tile:
         return f"({splat} + lane * (xv)(INDEX){stride})" if stride else splat
 
     def expression(self, number: int, row: int, column: int) -> str:
+        """What computes an instance from the variables of its operands."""
         instruction = self.body.instructions[number]
         vector = self.is_vector(number)
         if instruction.op is Op.RANGE:
@@ -95,6 +103,7 @@ class Tile:
         )
 
     def counter(self, loop: int, row: int, column: int) -> str:
+        """What an instance of a loop's RANGE counts; in the vectorised loop the number of the first lane."""
         if loop >= self.analysis.outputs:
             return f"j{loop}"
         offset = row if loop == self.schedule.row else 0

@@ -34,16 +34,20 @@ class Tiling:
 
     @property
     def body(self) -> Body:
+        """The body that is tiled."""
         return self.analysis.body
 
     @cached_property
     def lanes(self) -> int:
+        """Elements in a vector: a power of two that the target and the axis hold; less than four is not worth a
+        vector."""
         extent = 1 if self.vector is None else self.body.output_ranges[self.vector]
         lanes = min(self.target.lanes, 1 << extent.bit_length() - 1)
         return lanes if lanes >= 4 else 1
 
     @cached_property
     def strides(self) -> tuple[int | None, ...]:
+        """By how much each value moves from lane to lane; None where no index moves evenly."""
         return self.analysis.strides(self.vector) if self.vector is not None else (0,) * len(self.analysis.depends)
 
     @property
@@ -75,6 +79,7 @@ class Tiling:
 
     @property
     def innermost(self) -> int | None:
+        """The loop that runs fastest: what does not depend on it can be packed for it."""
         return self.row if self.inner is None else self.inner
 
     @cached_property
@@ -151,6 +156,7 @@ class Tiling:
 
     @cached_property
     def packed(self) -> frozenset[int]:
+        """The values that are packed: all that can be, if they fit the cache at once or in panels."""
         return self.packable if self.panel is not None else frozenset()
 
     @cached_property
@@ -179,6 +185,7 @@ class Tiling:
 
     @property
     def schedule(self) -> Schedule:
+        """The schedule as the generator takes it; what has no lanes is not packed either."""
         if self.lanes == 1:
             return Schedule(self.joined, row=self.row, rows=self.rows, inner=self.inner)
         tile = Schedule(self.joined, self.vector, self.lanes, self.columns, self.row, self.rows, self.inner)

@@ -84,10 +84,12 @@ class Toolchain(Build[Schedule]):
         return done.stdout
 
     def to_json(self) -> str:
+        """A description for the child process, which must name the same code without asking any compiler."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Toolchain":
+        """The toolchain of a description."""
         fields = json.loads(text)
         fields |= {"target": Target(**fields["target"]), "command": tuple(fields["command"])}
         return cls(**fields)

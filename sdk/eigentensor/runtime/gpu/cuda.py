@@ -35,6 +35,7 @@ def told() -> Iterator[None]:
 
 @cache
 def queue() -> "Cuda":
+    """The CUDA device of this process, opened when it is first asked for. Raises ExecutionError without one."""
     return Cuda()
 
 
@@ -56,6 +57,7 @@ class Cuda:
             self.device: Any = Device["CUDA"]
 
     def attribute(self, what: int) -> int:
+        """A number that the driver says about the device, by its CU_DEVICE_ATTRIBUTE."""
         with told():
             return int(
                 init_c_var(
@@ -65,25 +67,31 @@ class Cuda:
             )
 
     def allocate(self, size: int) -> "_Bytes":
+        """So many bytes of device memory. Raises LimitError if there are no more."""
         with told():
             return _Bytes(self.device.allocator, max(size, 16))
 
     def part(self, buffer: "_Bytes", start: int, size: int) -> "_Part":
+        """Some bytes of a buffer, which keep the whole of it."""
         return _Part(buffer, self.device.allocator._offset(buffer.opaque, size, start))
 
     def write(self, buffer: Any, array: NDArray[Any]) -> None:
+        """A copy to the device; the array may change as soon as this returns."""
         with self._current():
             check(cuda.cuMemcpyHtoD_v2(buffer.opaque, array.ctypes.data, array.nbytes))
 
     def read(self, buffer: Any, array: NDArray[Any]) -> None:
+        """A copy to the host, after all that was launched before."""
         with self._current():
             check(cuda.cuMemcpyDtoH_v2(array.ctypes.data, buffer.opaque, array.nbytes))
 
     def copy(self, target: Any, source: Any, size: int) -> None:
+        """A copy on the device; it is not waited for."""
         with self._current():
             check(cuda.cuMemcpyDtoDAsync_v2(target.opaque, source.opaque, size, None))
 
     def kernel(self, code: bytes) -> Any:
+        """The kernel of a cubin, loaded."""
         with self._current():
             return CUDAProgram(self.device, TinyELF(code, NAME, Target("CUDA"), ()))
 
@@ -101,6 +109,7 @@ class Cuda:
         return launch
 
     def wait(self) -> None:
+        """Returns when the device has done everything."""
         with told():
             self.device.synchronize()
 

@@ -53,6 +53,7 @@ class Grid:
 
     @property
     def items(self) -> int:
+        """Work items of a group."""
         return self.tall * self.wide
 
     def __str__(self) -> str:

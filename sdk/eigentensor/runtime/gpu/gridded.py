@@ -73,6 +73,7 @@ class Gridded(Build[Grid]):
         return self.build(text)
 
     def to_json(self) -> str:
+        """A description for the child process, which `found` reads."""
         return json.dumps({"identity": self.identity, "target": asdict(self.target), "schedules": self.schedules})
 
     def found(self, text: str) -> "Gridded":
@@ -110,7 +111,8 @@ class Queue(Protocol):
     def alignment(self) -> int:
         """Where parts of a buffer may begin, in bytes."""
 
-    def allocate(self, size: int) -> Any: ...
+    def allocate(self, size: int) -> Any:
+        """So many bytes of device memory, not written yet. Raises LimitError if there are no more."""
 
     def part(self, buffer: Any, start: int, size: int) -> Any:
         """Some bytes of a buffer, as a buffer."""
@@ -121,14 +123,17 @@ class Queue(Protocol):
     def read(self, buffer: Any, array: NDArray[Any]) -> None:
         """Copies to the host, when all before is done."""
 
-    def copy(self, target: Any, source: Any, size: int) -> None: ...
+    def copy(self, target: Any, source: Any, size: int) -> None:
+        """Copies bytes from one buffer to another, both on the device."""
 
-    def kernel(self, code: bytes) -> Any: ...
+    def kernel(self, code: bytes) -> Any:
+        """The kernel of object code that was built for this device, ready to be launched."""
 
     def launcher(self, launches: Sequence[Launch]) -> Callable[[], None]:
         """What launches all of them, in order."""
 
-    def wait(self) -> None: ...
+    def wait(self) -> None:
+        """Returns when everything before is done."""
 
 
 class Launches:

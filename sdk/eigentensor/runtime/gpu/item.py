@@ -48,15 +48,19 @@ class Item:
     # Sides: "r" are the rows, "c" the columns
 
     def axes(self, side: str) -> tuple[int, ...]:
+        """The output axes along a side."""
         return self.grid.rows if side == "r" else self.grid.columns
 
     def extent(self, side: str) -> int:
+        """Elements of the result along a side."""
         return prod(self.body.output_ranges[axis] for axis in self.axes(side))
 
     def step(self, side: str) -> int:
+        """How far a tile's elements lie apart along a side: neighbouring items read neighbours."""
         return self.grid.tall if side == "r" else self.grid.wide
 
     def count(self, side: str) -> int:
+        """Elements of one item's tile along a side."""
         return self.grid.high if side == "r" else self.grid.broad
 
     def span(self, side: str) -> int:
@@ -64,6 +68,8 @@ class Item:
         return self.step(side) * self.count(side)
 
     def ragged(self, side: str) -> bool:
+        """Whether the last group of a side reaches beyond its end: it computes the last element again, and does not
+        store it."""
         return self.extent(side) % self.span(side) != 0
 
     def places(self) -> None:
@@ -124,11 +130,13 @@ class Item:
         return f"v{number}" + next(s for s in own if s == suffix or s in _parts(suffix))
 
     def define(self, number: int) -> None:
+        """A constant for each instance of a value."""
         kind = register(self.body.instructions[number].dtype, False)
         for suffix in self.suffixes(number):
             self.line(f"const {kind} v{number}{suffix} = {self.expression(number, suffix)};")
 
     def expression(self, number: int, suffix: str) -> str:
+        """What computes an instance from the constants of its operands."""
         instruction = self.body.instructions[number]
         if instruction.op is Op.RANGE:
             return f"{'j' if instruction.a >= self.analysis.outputs else 'i'}{instruction.a}{suffix}"

@@ -43,6 +43,7 @@ def told() -> Iterator[None]:
 
 @cache
 def queue() -> "OpenCL":
+    """The OpenCL device of this process, opened when it is first asked for. Raises ExecutionError without one."""
     return OpenCL()
 
 
@@ -101,6 +102,7 @@ class OpenCL:
             return binary.raw
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
+        """The program of a binary that `build` made, ready for launches."""
         with told():
             size, bytes_ = (ctypes.c_size_t * 1)(len(code)), ctypes.create_string_buffer(code, len(code))
             binary = (ctypes.POINTER(ctypes.c_ubyte) * 1)(ctypes.cast(bytes_, ctypes.POINTER(ctypes.c_ubyte)))
@@ -119,6 +121,10 @@ class OpenCL:
             raise ExecutionError(f"the OpenCL compiler failed: {text.value.decode(errors='replace')[-2000:]}")
 
     def allocate(self, size: int) -> "_Owned":
+        """So many bytes of device memory, 16 at least: OpenCL has no empty buffers.
+
+        Raises LimitError if there are no more.
+        """
         with told():
             size = max(size, 16)
             allocator = self.device.allocator
@@ -126,6 +132,7 @@ class OpenCL:
             return _Owned(opaque, lambda opaque: allocator.free(opaque, size, KEPT))
 
     def part(self, buffer: "_Owned", start: int, size: int) -> "_Owned":
+        """A sub-buffer; `start` is a multiple of `alignment`."""
         with told():
             region, status = cl.cl_buffer_region(start, size), ctypes.c_int32()
             kind = cl.CL_BUFFER_CREATE_TYPE_REGION
@@ -133,6 +140,7 @@ class OpenCL:
             return _Owned(checked(made, status), cl.clReleaseMemObject)
 
     def write(self, buffer: "_Owned", array: NDArray[Any]) -> None:
+        """A copy to the device, which has arrived when this returns."""
         with told():
             place = ctypes.cast(array.ctypes.data, ctypes.c_void_p)
             # blocking: the array is the caller's, and may change as soon as this returns
@@ -141,11 +149,13 @@ class OpenCL:
             )
 
     def read(self, buffer: "_Owned", array: NDArray[Any]) -> None:
+        """A copy to the host, after all that was launched before."""
         with told():
             place = ctypes.cast(array.ctypes.data, ctypes.c_void_p)
             check(cl.clEnqueueReadBuffer(self.device.queue, buffer.opaque, True, 0, array.nbytes, place, 0, None, None))
 
     def copy(self, target: "_Owned", source: "_Owned", size: int) -> None:
+        """A copy on the device; it is not waited for."""
         with told():
             check(cl.clEnqueueCopyBuffer(self.device.queue, source.opaque, target.opaque, 0, 0, size, 0, None, None))
 
@@ -174,6 +184,7 @@ class OpenCL:
             return kernel, *sizes
 
     def wait(self) -> None:
+        """Returns when the device has done everything."""
         with told():
             check(cl.clFinish(self.device.queue))
 

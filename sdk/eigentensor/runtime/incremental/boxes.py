@@ -18,10 +18,12 @@ BOXES = 4
 
 
 def whole_box(shape: Shape) -> Box:
+    """The box of all elements of a shape; empty along an axis without elements."""
     return tuple((0, extent - 1) for extent in shape)
 
 
 def extents_of_box(box: Box) -> Shape:
+    """How many elements a box has along each axis."""
     return tuple(high - low + 1 for low, high in box)
 
 
@@ -31,6 +33,7 @@ def volume(box: Box) -> int:
 
 
 def slices(box: Box) -> tuple[slice, ...]:
+    """What takes a box out of an array."""
     return tuple(slice(low, high + 1) for low, high in box)
 
 

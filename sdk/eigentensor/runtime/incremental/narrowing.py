@@ -83,6 +83,7 @@ def replaced(form: Form[int], meant: Mapping[int, Form[int]]) -> Iterator[Form[i
 
 
 def equal(a: Form[int], b: Form[int]) -> list[Fact]:
+    """The facts that two forms are one number: each is at most the other."""
     return at_most(a.plus(b, -1), 0) + at_most(b.plus(a, -1), 0)
 
 

@@ -52,9 +52,11 @@ class Processor:
         self.steps = _Steps(run, self.driver, threads)
 
     def seconds(self, body: Body) -> float | None:
+        """The least time that a call of a body took alone; None if none was timed."""
         return self.least.get(body)
 
     def calls(self, numbers: Sequence[int], values: Sequence[int]) -> None:
+        """Runs calls by number, in order, with the values of all of the program's variables."""
         rows = [row for number in numbers if (row := self.rows[number]) is not None]
         self.steps.run(values, rows, SHARED_RUN)
 
@@ -65,6 +67,7 @@ class Processor:
             self._time(self.program.bodies[call.body], partial(self.calls, [number], values))
 
     def part(self, restricted: Restricted, inputs: Sequence[Values], values: tuple[int, ...]) -> Values:
+        """The result of a restricted body on these inputs, timed; the next part or copy overwrites the array."""
         (body,), (result,) = restricted.program.bodies, restricted.program.results
         key = body, tuple(map(id, inputs))
         if (part := self.ready.get(key)) is None:
@@ -79,6 +82,7 @@ class Processor:
         return part.steps[0].arrays[0]
 
     def copy(self, array: Values) -> Values:
+        """An array in memory that the next part or copy overwrites."""
         copy = self._room(array.dtype, array.shape)
         copy[...] = array
         return copy

@@ -131,6 +131,8 @@ def memories(program: Program, plan: Plan, turn: int) -> list[int]:
 
 
 def next_turn(plan: Plan, turn: int) -> int:
+    """The turn of the next iteration: 0 where no state moves, else 1, or 1 and 2 alternating where memories are
+    swapped."""
     if not (plan.carried or plan.swapped):
         return 0
     return 2 if turn == 1 and plan.swapped else 1

@@ -32,6 +32,7 @@ FAILED = 3
 
 
 def main(folder: Path) -> None:
+    """The child's whole life: limits, then the tensors, then no more files, then the program and its results."""
     confine.tie()
     job = json.loads((folder / "job.json").read_text())
     limits = Limits(**job["limits"])
@@ -84,6 +85,7 @@ def _toolchain(device: str, text: str) -> Compiler:
 
 
 def report(error: BaseException) -> None:
+    """The one line on standard error that says what failed, and from which the parent makes its own error."""
     kind = "LimitError" if isinstance(error, MemoryError) else type(error).__name__
     what = "out of memory" if isinstance(error, MemoryError) else str(error)
     line = json.dumps({"error": kind, "what": what, "fix": getattr(error, "fix", "")})

@@ -49,6 +49,7 @@ class Wanted:
         return sum(elements * dtype.size for dtype, elements in (*kept, *results)) + ROOT * self._roots
 
     def writer(self, file: BinaryIO) -> "Writer":
+        """What fills the file while the program runs."""
         return Writer(self, file)
 
     def read(self, file: BinaryIO) -> Observed:
@@ -86,12 +87,14 @@ class Writer:
         return None if self.wanted.roots else self.keep
 
     def observe(self, number: int, result: NDArray[Any]) -> None:
+        """Takes the result of an executed call: its root if roots are wanted, its bytes if it is kept."""
         if self.wanted.roots:
             self.roots += merkle.array_root(self.wanted._written(number).dtype, result)
         if number in self.keep:
             self._write(result)
 
     def finish(self, results: Results) -> None:
+        """The rest of the file: all roots, then the results of the program."""
         self._write(np.frombuffer(self.roots, np.uint8))
         for r in self.wanted.program.results:
             self._write((results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name])

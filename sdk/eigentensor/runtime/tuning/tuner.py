@@ -40,6 +40,7 @@ class Line:
 
     @property
     def ratio(self) -> float:
+        """How many times as fast as the heuristic's the best schedule is."""
         return self.heuristic / self.best
 
 
