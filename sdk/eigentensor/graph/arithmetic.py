@@ -16,6 +16,7 @@ PRODUCTS = 8
 
 
 def cast(x: Node, dtype: DType) -> Node:
+    """The tensor in another type; itself if it has that type already."""
     return x if x.dtype is dtype else node(Op.CAST, x, arg=dtype)
 
 
@@ -33,6 +34,10 @@ def together(*operands: Any) -> list[Node]:
 
 
 def binary(op: Op, a: Any, b: Any) -> Node:
+    """An operation of the format on two tensors of one type and shape, made so by `together`.
+
+    Raises CaptureError for a type that it is not defined on.
+    """
     first, second = together(a, b)
     if first.dtype not in UNIFORM[op]:
         raise refused(f"{op.name.lower()} is not defined on {name(first.dtype)}", "Cast with astype.")
@@ -40,6 +45,7 @@ def binary(op: Op, a: Any, b: Any) -> Node:
 
 
 def is_false(x: Node) -> Node:
+    """Whether each bool is false."""
     return node(Op.CMPEQ, x, number(False, DType.BOOL, x.shape))
 
 
@@ -72,6 +78,10 @@ def divide(a: Any, b: Any) -> Node:
 
 
 def floor(x: Node) -> Node:
+    """The largest whole number that is not above each element: truncated, and one less where that went up.
+
+    Integers are whole.
+    """
     if not x.dtype.is_float:
         return x
     whole = node(Op.TRUNC, x)
@@ -79,6 +89,7 @@ def floor(x: Node) -> Node:
 
 
 def floor_divide(a: Any, b: Any) -> Node:
+    """The quotient towards −∞; of floats that of the rounded division."""
     first, second = together(a, b)
     return floor(node(Op.DIV, first, second)) if first.dtype.is_float else binary(Op.FLOORDIV, first, second)
 
@@ -92,6 +103,7 @@ def remainder(a: Any, b: Any) -> Node:
 
 
 def negative(x: Node) -> Node:
+    """Each element times −1, so that 0.0 becomes −0.0; unsigned integers wrap. Raises CaptureError for bools."""
     if x.dtype is DType.BOOL:
         raise refused("a bool has no negative", "Use ~ for what is not.")
     return node(Op.MUL, x, number(-1, x.dtype, x.shape)) if x.dtype.is_signed or x.dtype.is_float else _wrapped(x)
@@ -112,6 +124,7 @@ def function(of: str, x: Node) -> Node:
 
 
 def unary(op: Op, x: Node) -> Node:
+    """An operation that is defined on floats only; integers become float32 first."""
     return node(op, real(x))
 
 
@@ -197,6 +210,10 @@ def matmul(a: Node, b: Node) -> Node:
 
 
 def choice(condition: Node, a: Any, b: Any) -> Node:
+    """`a` where the condition holds, else `b`, all broadcast to one shape.
+
+    Both are computed. Raises CaptureError unless the condition is of bools.
+    """
     if condition.dtype is not DType.BOOL:
         raise refused(f"a condition of {name(condition.dtype)}", "Compare it: x != 0.")
     if not any(isinstance(x, Node) for x in (a, b)):

@@ -17,6 +17,10 @@ def tensor(value: Operand) -> Tensor:
 
 
 def concat(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
+    """The tensors one after the other along an axis, in the type in which all of them meet.
+
+    Raises CaptureError for none.
+    """
     nodes = [node_of(t) for t in tensors]
     if not nodes or not nodes[0].shape:
         raise refused("nothing to join", "Give tensors with at least one axis.")
@@ -34,14 +38,17 @@ def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
 
 
 def full(shape: int | Sequence[int], value: float, dtype: Any = DType.FLOAT32) -> Tensor:
+    """A tensor of one number everywhere. Raises CaptureError if the type has no such number."""
     return Tensor(number(value, dtype_of(dtype), (shape,) if isinstance(shape, int) else tuple(shape)))
 
 
 def zeros(shape: int | Sequence[int], dtype: Any = DType.FLOAT32) -> Tensor:
+    """A tensor of +0 everywhere."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: int | Sequence[int], dtype: Any = DType.FLOAT32) -> Tensor:
+    """A tensor of 1 everywhere."""
     return full(shape, 1, dtype)
 
 

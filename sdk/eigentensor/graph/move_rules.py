@@ -17,11 +17,13 @@ def _padded(x: Node, widths: Sequence[tuple[int, int]]) -> Node:
 
 @rule(Form.RESHAPE)
 def reshape_of_reshape(n: Node) -> Node | None:
+    """The last shape alone counts."""
     return node(Form.RESHAPE, n.src[0].src[0], arg=n.shape) if n.src[0].op is Form.RESHAPE else None
 
 
 @rule(Form.PERMUTE)
 def permute_of_permute(n: Node) -> Node | None:
+    """One permutation; `arg` says where an axis comes from, so the inner is read at the outer."""
     (x,) = n.src
     if x.op is not Form.PERMUTE:
         return None
@@ -30,11 +32,13 @@ def permute_of_permute(n: Node) -> Node | None:
 
 @rule(Form.EXPAND)
 def expand_of_expand(n: Node) -> Node | None:
+    """The last shape alone counts."""
     return node(Form.EXPAND, n.src[0].src[0], arg=n.shape) if n.src[0].op is Form.EXPAND else None
 
 
 @rule(Form.SHRINK)
 def shrink_of_shrink(n: Node) -> Node | None:
+    """One cut: the outer bounds count from where the inner begin."""
     (x,) = n.src
     if x.op is not Form.SHRINK:
         return None
@@ -44,6 +48,7 @@ def shrink_of_shrink(n: Node) -> Node | None:
 
 @rule(Form.PAD)
 def pad_of_pad(n: Node) -> Node | None:
+    """Widths added up: both fill with the same zeros."""
     (x,) = n.src
     if x.op is not Form.PAD:
         return None
@@ -52,6 +57,7 @@ def pad_of_pad(n: Node) -> Node | None:
 
 @rule(Form.FLIP)
 def flip_of_flip(n: Node) -> Node | None:
+    """An axis that is reversed twice is not."""
     (x,) = n.src
     if x.op is not Form.FLIP:
         return None
@@ -60,6 +66,7 @@ def flip_of_flip(n: Node) -> Node | None:
 
 @rule(Form.RESHAPE, Form.EXPAND, Form.SHRINK, Form.PAD, Form.PERMUTE, Form.FLIP)
 def move_of_nothing(n: Node) -> Node | None:
+    """Gone, if shape and order stay; a flip is kept along axes of more than one element."""
     (x,) = n.src
     if n.op is Form.PERMUTE:
         return x if n.arg == tuple(range(len(n.shape))) else None
@@ -98,6 +105,7 @@ def shrink_of_expand(n: Node) -> Node | None:
 
 @rule(Form.RESHAPE, Form.PERMUTE, Form.EXPAND, Form.SHRINK, Form.FLIP, Form.PAD)
 def move_of_constant(n: Node) -> Node | None:
+    """The same constant in another shape; a pad only of zeros, which is what it adds."""
     (x,) = n.src
     if x.op is not Op.CONST or (n.op is Form.PAD and x.arg):
         return None
@@ -106,6 +114,7 @@ def move_of_constant(n: Node) -> Node | None:
 
 @rule(Form.RESHAPE)
 def reshape_of_data(n: Node) -> Node | None:
+    """The same bytes: both are row-major."""
     return data(n.dtype, n.shape, n.src[0].arg) if n.src[0].op is Form.DATA else None
 
 
@@ -132,6 +141,7 @@ def move_of_counter(n: Node) -> Node | None:
 
 @rule(Form.COUNTER)
 def counter_of_one(n: Node) -> Node | None:
+    """A loop of one step counts 0."""
     return constant(DType.INT32, 0, n.shape) if n.shape[n.arg] == 1 else None
 
 
@@ -159,6 +169,7 @@ def copy_of_stored(n: Node) -> Node | None:
 
 @rule(*REDUCTIONS)
 def reduction_of_one_step(n: Node) -> Node | None:
+    """Its term, without the axes: the format has no loop of one step."""
     return node(Form.RESHAPE, n.src[0], arg=n.shape) if n.elements == n.src[0].elements else None
 
 

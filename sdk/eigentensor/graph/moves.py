@@ -22,6 +22,7 @@ def reshape(x: Node, shape: Sequence[int]) -> Node:
 
 
 def permute(x: Node, axes: Sequence[int]) -> Node:
+    """The axes in another order, each named once; negative ones count from the end. Raises CaptureError otherwise."""
     order = tuple(axis_of(axis, len(x.shape)) for axis in axes)
     if sorted(order) != list(range(len(x.shape))):
         raise refused(f"{tuple(axes)} are not the axes of {x.shape}", "Name each axis once.")
@@ -58,6 +59,10 @@ def common_shape(*shapes: Shape) -> Shape:
 
 
 def broadcast(x: Node, shape: Shape) -> Node:
+    """The tensor repeated to a shape by NumPy's rules.
+
+    Raises CaptureError if one of its extents is neither 1 nor the shape's.
+    """
     if x.shape != shape and (len(x.shape) > len(shape) or common_shape(x.shape, shape) != shape):
         raise refused(f"{x.shape} does not broadcast to {shape}", "Only axes of extent 1 are repeated.")
     x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
@@ -65,12 +70,17 @@ def broadcast(x: Node, shape: Shape) -> Node:
 
 
 def pad(x: Node, widths: Sequence[tuple[int, int]]) -> Node:
+    """Zeros (before, after) along each axis.
+
+    Raises CaptureError for negative widths, or other than one pair an axis.
+    """
     if len(widths) != len(x.shape) or any(min(pair) < 0 for pair in widths):
         raise refused(f"{list(widths)} pads no {x.shape}", "Give (before, after) for each axis.")
     return node(Form.PAD, x, arg=tuple((int(a), int(b)) for a, b in widths)) if any(map(any, widths)) else x
 
 
 def shrink(x: Node, bounds: Sequence[tuple[int, int]]) -> Node:
+    """The part from start to stop along each axis; the caller has checked that it lies inside."""
     whole = tuple((0, extent) for extent in x.shape)
     return x if tuple(bounds) == whole else node(Form.SHRINK, x, arg=tuple(bounds))
 

@@ -56,6 +56,7 @@ class Node:
 
     @property
     def elements(self) -> int:
+        """How many elements the tensor has."""
         return prod(self.shape)
 
     def __repr__(self) -> str:
@@ -76,6 +77,7 @@ class Graph:
 
     @property
     def roots(self) -> tuple[Node, ...]:
+        """All results, outputs first: what is lowered."""
         return (*self.outputs.values(), *self.states.values())
 
 
@@ -96,6 +98,7 @@ def leaf(form: Form, name: str, dtype: DType, shape: Shape) -> Node:
 
 
 def variable(of: Variable) -> Node:
+    """The value of a program's variable in an iteration, as an int32 of shape ()."""
     return _node(Form.VARIABLE, DType.INT32, (), arg=of)
 
 
@@ -110,6 +113,7 @@ def data(dtype: DType, shape: Shape, elements: bytes) -> Node:
 
 
 def counter(shape: Shape, axis: int) -> Node:
+    """An int32 of this shape: each element is its own index along the axis."""
     return _node(Form.COUNTER, DType.INT32, shape, arg=axis)
 
 

@@ -50,6 +50,7 @@ def inside(position: Node, extent: int) -> list[Node]:
 
 
 def both(*conditions: Node | None) -> Node | None:
+    """The conjunction of conditions, None where there is none: no condition is one that always holds."""
     known = [condition for condition in conditions if condition is not None]
     return conjunction(*known) if known else None
 

@@ -55,22 +55,27 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
+        """Extents of the axes; all are known when the graph is written."""
         return self.node.shape
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements, one of the format's."""
         return self.node.dtype
 
     @property
     def ndim(self) -> int:
+        """How many axes there are."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """How many elements there are."""
         return self.node.elements
 
     @property
     def T(self) -> "Tensor":  # noqa: N802
+        """The tensor with its axes in reverse order."""
         return self.transpose()
 
     def __repr__(self) -> str:
@@ -133,6 +138,7 @@ class Tensor:
         return Tensor(moves.gather(self.node, node_of(indices), moves.axis_of(axis, self.ndim)))
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tensor":
+        """The same elements in row-major order in another shape; one extent may be -1."""
         return Tensor(moves.reshape(self.node, _spread(shape)))
 
     def transpose(self, *axes: int | Sequence[int]) -> "Tensor":
@@ -140,12 +146,14 @@ class Tensor:
         return Tensor(moves.permute(self.node, _spread(axes) or range(self.ndim)[::-1]))
 
     def swapaxes(self, a: int, b: int) -> "Tensor":
+        """Two axes in each other's place."""
         order = list(range(self.ndim))
         a, b = moves.axis_of(a, self.ndim), moves.axis_of(b, self.ndim)
         order[a], order[b] = b, a
         return Tensor(moves.permute(self.node, order))
 
     def broadcast_to(self, shape: Sequence[int]) -> "Tensor":
+        """The tensor repeated to a shape, by NumPy's rules."""
         return Tensor(moves.broadcast(self.node, tuple(shape)))
 
     def pad(self, widths: Sequence[tuple[int, int]], value: float = 0) -> "Tensor":
@@ -179,6 +187,7 @@ class Tensor:
         return Tensor(number(unwrapped(value), self.dtype, self.shape))
 
     def flip(self, axis: Axes = None) -> "Tensor":
+        """The elements in reverse order along some axes; by default along all."""
         return Tensor(node(Form.FLIP, self.node, arg=moves.axes_of(axis, self.ndim)))
 
     def windows(self, size: int, stride: int = 1, axis: int = -1) -> "Tensor":
@@ -205,24 +214,32 @@ class Tensor:
         return Tensor(of.total(Op.REDUCE_ADD, self.node, axis, keepdims))
 
     def prod(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """The product along axes, in row-major order; half types in float32, rounded once, and narrow integers in 32
+        bits."""
         return Tensor(of.total(Op.REDUCE_MUL, self.node, axis, keepdims))
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """The largest element along axes; NaN where there is one, and −0 is below 0."""
         return Tensor(of.reduced(Op.REDUCE_MAX, self.node, axis, keepdims))
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """The smallest element along axes; NaN where there is one, and −0 is below 0."""
         return Tensor(of.reduced(Op.REDUCE_MIN, self.node, axis, keepdims))
 
     def any(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """Whether an element along axes is not zero."""
         return self.astype(bool).max(axis, keepdims)
 
     def all(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """Whether no element along axes is zero."""
         return self.astype(bool).min(axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """The sum along axes times 1/n, a float. Raises CaptureError for no elements."""
         return Tensor(of.mean(self.node, axis, keepdims))
 
     def var(self, axis: Axes = None, keepdims: bool = False) -> "Tensor":
+        """The mean square of the distance from the mean along axes: divided by n, not by n − 1."""
         centred = self - self.mean(axis, keepdims=True)
         return (centred * centred).mean(axis, keepdims)
 
@@ -245,9 +262,11 @@ class Tensor:
         return extent - where(is_best, fromend, 0).max(axis, keepdims)
 
     def sqrt(self) -> "Tensor":
+        """The square root, correctly rounded; NaN of what is negative."""
         return Tensor(of.unary(Op.SQRT, self.node))
 
     def reciprocal(self) -> "Tensor":
+        """One over each element, correctly rounded."""
         return Tensor(of.unary(Op.RECIPROCAL, self.node))
 
     def rsqrt(self) -> "Tensor":
@@ -255,12 +274,15 @@ class Tensor:
         return self.sqrt().reciprocal()
 
     def floor(self) -> "Tensor":
+        """The largest whole number that is not above each element, in the same type."""
         return Tensor(of.floor(self.node))
 
     def ceil(self) -> "Tensor":
+        """The smallest whole number that is not below each element, in the same type."""
         return -Tensor(of.floor((-self).node)) if self.dtype.is_float else self
 
     def trunc(self) -> "Tensor":
+        """Each element without its fraction, in the same type."""
         return Tensor(of.unary(Op.TRUNC, self.node)) if self.dtype.is_float else self
 
     exp, exp2, expm1 = _function("exp"), _function("exp2"), _function("expm1")
@@ -273,20 +295,25 @@ class Tensor:
     silu, mish, gelu, gelu_tanh = _function("silu"), _function("mish"), _function("gelu"), _function("gelu_tanh")
 
     def relu(self) -> "Tensor":
+        """Each element, or 0 where it is negative; NaN stays."""
         return maximum(self, 0)
 
     def clip(self, low: Operand, high: Operand) -> "Tensor":
+        """Each element moved into low…high; `high` where low is above it."""
         return minimum(maximum(self, low), high)
 
     def softmax(self, axis: int = -1) -> "Tensor":
+        """Powers of e that add up to 1 along an axis; the maximum is subtracted first, so that none overflows."""
         power = (self - self.max(axis, keepdims=True)).exp()
         return power / power.sum(axis, keepdims=True)
 
     def log_softmax(self, axis: int = -1) -> "Tensor":
+        """The logarithm of `softmax`, from the sum of powers: it does not go through numbers that underflow."""
         below = self - self.max(axis, keepdims=True)
         return below - below.exp().sum(axis, keepdims=True).log()
 
     def layernorm(self, axis: Axes = -1, eps: float = 1e-5) -> "Tensor":
+        """Each element less the mean, over √(variance + eps), along axes; without scale and bias."""
         centred = self - self.mean(axis, keepdims=True)
         return centred / ((centred * centred).mean(axis, keepdims=True) + eps).sqrt()
 
@@ -302,6 +329,7 @@ def node_of(value: Operand) -> Node:
 
 
 def matmul(a: Operand, b: Operand) -> Tensor:
+    """NumPy's `a @ b`: rows times columns over the last two axes, broadcast over those before."""
     return Tensor(of.matmul(node_of(a), node_of(b)))
 
 
@@ -316,6 +344,7 @@ def minimum(a: Operand, b: Operand) -> Tensor:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Tensor:
+    """`a` where the condition holds, else `b`, broadcast to one shape."""
     return Tensor(of.choice(node_of(condition), *_two(a, b)))
 
 

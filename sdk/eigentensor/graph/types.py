@@ -54,6 +54,7 @@ def promoted(a: DType, b: DType) -> DType:
 
 
 def name(dtype: DType) -> str:
+    """The type's name as users write it, float32 say."""
     return dtype.name.lower()
 
 

@@ -50,6 +50,7 @@ def _neutral(op: Op, dtype: DType) -> int | None:
 
 @rule(*_NEUTRAL, Op.DIV, Op.MAX, Op.MIN)
 def neutral_operand(n: Node) -> Node | None:
+    """x + 0, x · 1 and their like are x, for every bit of x: of floats only with the zero that keeps −0."""
     neutral = _neutral(n.op, n.dtype)  # type: ignore[arg-type]
     if neutral is None:
         return None
@@ -69,6 +70,7 @@ def product_with_zero(n: Node) -> Node | None:
 
 @rule(Op.MUL)
 def negative_of_negative(n: Node) -> Node | None:
+    """−(−x) is x: of floats each changes the sign alone, and integers wrap back."""
     minus = _pattern(n.dtype, -1) if n.dtype.is_float else -1
     x, factor = n.src
     is_twice = x.op is Op.MUL and _constant(factor) == minus and _constant(x.src[1]) == minus
@@ -94,21 +96,25 @@ def negated_comparison(n: Node) -> Node | None:
 
 @rule(*_SAME)
 def same_operands(n: Node) -> Node | None:
+    """The larger of x and x, and their like, is x."""
     return n.src[0] if n.src[0] is n.src[1] else None
 
 
 @rule(Op.WHERE)
 def choice_of_same(n: Node) -> Node | None:
+    """x, whatever the condition says."""
     return n.src[1] if n.src[1] is n.src[2] else None
 
 
 @rule(Op.WHERE)
 def choice_by_constant(n: Node) -> Node | None:
+    """The branch that a condition known now takes."""
     return n.src[1 if n.src[0].arg else 2] if n.src[0].op is Op.CONST else None
 
 
 @rule(Op.CAST, Op.BITCAST)
 def cast_to_own_type(n: Node) -> Node | None:
+    """Gone: no bit changes."""
     return n.src[0] if n.dtype is n.src[0].dtype else None
 
 
@@ -138,6 +144,7 @@ def bits_there_and_back(n: Node) -> Node | None:
 
 @rule(Op.REDUCE_MAX, Op.REDUCE_MIN)
 def extreme_of_constant(n: Node) -> Node | None:
+    """The largest of equal elements is one of them, if there are any."""
     (x,) = n.src
     return constant(n.dtype, x.arg, n.shape) if x.op is Op.CONST and x.elements else None
 
