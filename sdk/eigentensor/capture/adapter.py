@@ -82,6 +82,10 @@ class Recording:
         return targets | {self.relocation.origins[u] for u in targets if u in self.relocation.origins}
 
     def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
+        """The calls that tinygrad would make, recorded: kernel, buffers and the line of the assignment.
+
+        tinygrad's JIT calls it.
+        """
         for call in linear.src:
             buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
             line = next((found for b in buffers[:1] if (found := self.assigned.get(b))), "")

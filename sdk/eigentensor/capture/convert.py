@@ -157,12 +157,14 @@ class Conversion:
         return constant(dtype, 0) if u.is_invalid else self(u, dtype)
 
     def axis(self, u: Any) -> Axis:
+        """The loop of a tinygrad RANGE, with its largest extent if that depends on variables."""
         extent = u.src[0]
         largest = extent.val if extent.op is Ops.CONST else extent.vmax
         return Axis(u.arg[0], int(largest), u.arg[-1].name == "REDUCE")
 
     @staticmethod
     def variable(u: Any) -> Named:
+        """A variable of tinygrad's, with its bounds."""
         return Named(u.expr, Bounds(int(u.vmin), int(u.vmax)))
 
     def _load(self, u: Any) -> Node:

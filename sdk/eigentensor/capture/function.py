@@ -107,6 +107,10 @@ def placeholder(name: str, tensor: Tensor) -> Tensor:
 
 
 def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """What the user's function gives for arguments by name.
+
+    Raises CaptureError, with the user's line, for whatever goes wrong in it.
+    """
     parameters = inspect.signature(function).parameters.values()
     positional = [arguments[p.name] for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in arguments]
     names = {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}
@@ -125,6 +129,10 @@ def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 
 def inputs_of(function: Callable[..., Any], examples: Sequence[Any] | Mapping[str, Any]) -> dict[str, Tensor]:
+    """Example inputs by the names of the function's parameters, as tensors.
+
+    Raises CaptureError if there are more than parameters.
+    """
     if not isinstance(examples, Mapping):
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
         if len(names) < len(examples):

@@ -36,6 +36,7 @@ class Outside:
 
     @property
     def buffer(self) -> Buffer:
+        """The program's record of it: only a constant carries its elements."""
         data = self.data or b"" if self.role is Role.CONSTANT else b""
         return Buffer(self.role, self.dtype, self.shape, self.name, data)
 

@@ -53,6 +53,7 @@ def shifted(x: Node, axis: int, extent: int, start: Node) -> Node:
 
 
 def negative(x: Node) -> Node:
+    """0 − x, which for an index is −x."""
     return node(Op.SUB, constant(DType.INT32, 0, x.shape), x)
 
 
@@ -62,6 +63,7 @@ def below(shape: Shape, axis: int, bound: Node) -> Node:
 
 
 def zeros(like: Node) -> Node:
+    """Zeros of another node's type and shape."""
     return constant(like.dtype, 0, like.shape)
 
 

@@ -36,6 +36,7 @@ def spread(tensor: Tensor, ndim: int, axis: int) -> Tensor:
 
 @operator("Div", since=7)
 def div(x: Tensor, y: Tensor) -> Tensor:
+    """ONNX Div: floats divided as the format does; integers towards zero."""
     return quotient(x, y) if dtypes.is_float(x.dtype) else x.div(y, rounding_mode="trunc")
 
 
@@ -57,6 +58,7 @@ def power(x: Tensor, y: Tensor, *, node: Node) -> Tensor:
 
 @operator("Mod")
 def mod(x: Tensor, y: Tensor, fmod: int = 0) -> Tensor:
+    """ONNX Mod: with `fmod` the remainder has the dividend's sign, else the divisor's; of floats it is exact."""
     if not dtypes.is_float(x.dtype):
         return x.fmod(y) if fmod else x % y
     a, b = broadcast(x.cast(dtypes.float32), y.cast(dtypes.float32))
@@ -104,6 +106,7 @@ def sign(x: Tensor) -> Tensor:
 
 @operator("BitShift")
 def bit_shift(x: Tensor, y: Tensor, *, direction: str, node: Node) -> Tensor:
+    """ONNX BitShift of unsigned integers."""
     if direction not in ("LEFT", "RIGHT"):
         raise refuse(node, f"the direction {direction!r}")
     return x << y if direction == "LEFT" else x >> y
@@ -119,11 +122,13 @@ def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002
 
 @operator("ai.onnx.ml.Binarizer")
 def binarizer(x: Tensor, threshold: float = 0.0) -> Tensor:
+    """ONNX ML Binarizer: 1 above the threshold, else 0."""
     return (x > threshold).cast(x.dtype)
 
 
 @operator("Shrink")
 def shrink(x: Tensor, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    """ONNX Shrink: 0 within ±`lambd`, else moved towards 0 by `bias`; in float32."""
     wide = x.cast(dtypes.float32)
     return (wide < -lambd).where(wide + bias, (wide > lambd).where(wide - bias, 0)).cast(x.dtype)
 
@@ -141,6 +146,7 @@ def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0,
     transA: int = 0, transB: int = 0,  # noqa: N803
 ) -> Tensor:  # fmt: skip
+    """ONNX Gemm: α·A·B + β·C, either transposed first; each scaled product is in A's type."""
     product = matmul(a.T if transA else a, b.T if transB else b)
     product = product if alpha == 1 else (product * alpha).cast(a.dtype)
     return product if c is None else product + (c if beta == 1 else (c * beta).cast(a.dtype))
@@ -296,6 +302,8 @@ def layer_normalization(
     x: Tensor, scale: Tensor, bias: Tensor | None = None, axis: int = -1, epsilon: float = 1e-5, stash_type: Any = None,
     *, node: Node,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """ONNX LayerNormalization over the axes from `axis` on: the result, mean and 1/√(variance + ε), in float32
+    inside."""
     normal, mean, factor = _normalised(x, list(range(place(axis, x.ndim, node), x.ndim)), epsilon)
     result = normal.cast(x.dtype) * scale
     return (result if bias is None else result + bias).cast(x.dtype), mean, factor
@@ -305,6 +313,7 @@ def layer_normalization(
 def rms_normalization(
     x: Tensor, scale: Tensor, axis: int = -1, epsilon: float = 1e-5, stash_type: Any = None, *, node: Node
 ) -> Tensor:
+    """ONNX RMSNormalization: x/√(mean x² + ε) over the axes from `axis` on, times the scale; in float32 inside."""
     wide, axes = x.cast(dtypes.float32), list(range(place(axis, x.ndim, node), x.ndim))
     factor = (wide.square().mean(axes, keepdim=True) + epsilon).rsqrt()
     return ((wide * factor).cast(x.dtype) * scale).cast(x.dtype)
@@ -331,6 +340,7 @@ def group_normalization(
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(x: Tensor, axes: Sequence[int] = (0, 2, 3), *, node: Node) -> Tensor:
+    """ONNX MeanVarianceNormalization: (x − mean)/(√variance + 1e-9) over these axes."""
     over = places(axes, x.ndim, node)
     mean = x.mean(over, keepdim=True)
     return (x - mean) / ((x - mean).square().mean(over, keepdim=True).sqrt() + 1e-9)
@@ -338,6 +348,7 @@ def mean_variance_normalization(x: Tensor, axes: Sequence[int] = (0, 2, 3), *, n
 
 @operator("LpNormalization")
 def lp_normalization(x: Tensor, axis: int = -1, p: int = 2, *, node: Node) -> Tensor:
+    """ONNX LpNormalization: x over its 1- or 2-norm along an axis; 0 where the norm is 0."""
     over = place(axis, x.ndim, node)
     if p not in (1, 2):
         raise refuse(node, f"p = {p}")
@@ -350,6 +361,7 @@ def batch_normalization(
     x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float = 1e-5,
     momentum: float = 0.9, training_mode: int = 0, spatial: int = 1, *, node: Node,
 ) -> Any:  # fmt: skip
+    """ONNX BatchNormalization along axis 1; in training with the batch's statistics, and the running ones after it."""
     if not spatial or (node.opset < 14 and sum(map(bool, node.outputs)) > 1):
         raise refuse(node, "statistics of other places or in training", "export it with opset 14 or newer")
     axes = [i for i in range(x.ndim) if i != 1]
@@ -378,6 +390,7 @@ def dropout(x: Tensor, ratio: Any = None, training_mode: Any = False, seed: int 
 
 @operator("HannWindow", "HammingWindow", "BlackmanWindow", numbers=(0,))
 def window(size: Any, output_datatype: Any = dtypes.float32, periodic: int = 1, *, node: Node) -> Tensor:
+    """ONNX HannWindow, HammingWindow, BlackmanWindow: a₀ − a₁·cos + a₂·cos of the double angle."""
     a = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0), "BlackmanWindow": (0.42, 0.5, 0.08)}
     first, second, third = a[node.operator]
     steps = number(size) if periodic else number(size) - 1
@@ -389,6 +402,7 @@ def window(size: Any, output_datatype: Any = dtypes.float32, periodic: int = 1, 
 
 @operator("Range", numbers=(0, 1, 2), since=11)
 def range_(start: Any, limit: Any, delta: Any, *, stash_type: Any = None, node: Node, types: list[Any]) -> Tensor:
+    """ONNX Range of numbers that the model fixes: start + n·delta, computed in float32 or int64 and cast."""
     first, last, step = map(number, (start, limit, delta))
     if step == 0:
         raise refuse(node, "a step of 0", "check it with onnx.checker")

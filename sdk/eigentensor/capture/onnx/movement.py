@@ -24,6 +24,7 @@ def constant(
     value: Tensor | None = None, value_float: float | None = None, value_int: int | None = None,
     value_floats: Sequence[float] | None = None, value_ints: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
+    """ONNX Constant, whichever attribute holds its value."""
     if value is not None:
         return value
     if value_float is not None:
@@ -37,12 +38,14 @@ def constant(
 
 @operator("ConstantOfShape", numbers=(0,))
 def constant_of_shape(shape: Sequence[int], value: Tensor | None = None) -> Tensor:
+    """ONNX ConstantOfShape: one value everywhere, float32 zeros by default."""
     value = Tensor(0.0, dtype=dtypes.float32) if value is None else value
     return value.reshape(()).expand(tuple(shape))
 
 
 @operator("Cast", "CastLike", since=6)
 def cast(x: Tensor, target: Tensor | None = None, to: Any = None, saturate: int = 1, *, node: Node) -> Tensor:
+    """ONNX Cast, CastLike: as the format casts; `saturate` concerns types that it lacks."""
     if target is None and to is None:
         raise refuse(node, "it says no type", "check it with onnx.checker")
     return x.cast(to if target is None else target.dtype)
@@ -50,6 +53,7 @@ def cast(x: Tensor, target: Tensor | None = None, to: Any = None, saturate: int 
 
 @operator("BitCast")
 def bit_cast(x: Tensor, *, to: Any, node: Node) -> Tensor:
+    """ONNX BitCast between types of one width."""
     if dtypes.bool in (x.dtype, to) or x.dtype.itemsize != to.itemsize:
         raise refuse(node, f"from {element_name(x.dtype)} to {element_name(to)}")
     return x.bitcast(to)
@@ -57,6 +61,7 @@ def bit_cast(x: Tensor, *, to: Any, node: Node) -> Tensor:
 
 @operator("EyeLike")
 def eye_like(x: Tensor, dtype: Any = None, k: int = 0) -> Tensor:
+    """ONNX EyeLike: ones on the k-th diagonal."""
     rows, columns = x.shape
     k = max(-rows, min(k, columns))
     return (Tensor.arange(rows).reshape(rows, 1) + k == Tensor.arange(columns)).cast(dtype or x.dtype)
@@ -64,22 +69,26 @@ def eye_like(x: Tensor, dtype: Any = None, k: int = 0) -> Tensor:
 
 @operator("Shape")
 def shape(x: Tensor, start: int = 0, end: int | None = None) -> Tensor:
+    """ONNX Shape: a constant, since every shape is known."""
     return Tensor(list(x.shape[start:end]), dtype=dtypes.int64)
 
 
 @operator("Size")
 def size(x: Tensor) -> Tensor:
+    """ONNX Size: a constant, since every shape is known."""
     return Tensor(x.numel(), dtype=dtypes.int64)
 
 
 @operator("Flatten")
 def flatten(x: Tensor, axis: int = 1, *, node: Node) -> Tensor:
+    """ONNX Flatten: two axes, the product of those before `axis` and of the rest."""
     first = axis if axis == x.ndim else place(axis, max(x.ndim, 1), node)
     return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
 
 
 @operator("Squeeze", numbers=(1,))
 def squeeze(x: Tensor, axes: Sequence[int] | None = None, *, node: Node) -> Tensor:
+    """ONNX Squeeze: without these axes of extent 1; by default without all such."""
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else places(_list(axes), x.ndim, node)
     if any(x.shape[i] != 1 for i in gone):
         raise refuse(node, f"axes {gone} of the shape {x.shape}", "check it with onnx.checker")
@@ -88,6 +97,7 @@ def squeeze(x: Tensor, axes: Sequence[int] | None = None, *, node: Node) -> Tens
 
 @operator("Unsqueeze", numbers=(1,))
 def unsqueeze(x: Tensor, axes: Sequence[int], *, node: Node) -> Tensor:
+    """ONNX Unsqueeze: new axes of extent 1, numbered as in the result."""
     new = places(_list(axes), x.ndim + len(_list(axes)), node)
     old = iter(x.shape)
     return x.reshape(tuple(1 if i in new else next(old) for i in range(x.ndim + len(new))))
@@ -99,6 +109,7 @@ def _list(axes: Any) -> list[int]:
 
 @operator("Concat", since=4)
 def concat(*parts: Tensor, axis: int, node: Node) -> Tensor:
+    """ONNX Concat: parts one after the other along an axis."""
     return Tensor.cat(*parts, dim=place(axis, parts[0].ndim, node))
 
 
@@ -121,6 +132,7 @@ def pad(
     x: Tensor, pads: Sequence[int], constant_value: Any = None, axes: Sequence[int] | None = None,
     mode: str = "constant", value: float = 0.0, *, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX Pad: a constant, the edge, a reflection or the other end around; only constant pads may be negative."""
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
     over = [place(axis, x.ndim, node) for axis in (range(x.ndim) if axes is None else axes)]
     if mode not in modes or len(pads) != 2 * len(over) or (mode != "constant" and min(pads, default=0) < 0):
@@ -136,12 +148,14 @@ def pad(
 
 @operator("Trilu", numbers=(1,))
 def trilu(x: Tensor, k: Any = 0, upper: int = 1) -> Tensor:
+    """ONNX Trilu: zeros below (or above) the k-th diagonal."""
     diagonal = max(-x.shape[-2], min(number(k), x.shape[-1]))
     return x.triu(diagonal) if upper else x.tril(diagonal)
 
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """ONNX SpaceToDepth: squares of `blocksize` become channels."""
     order = "(h1 w1 c)" if mode == "DCR" else "(c h1 w1)"
     return x.rearrange(f"b c (h h1) (w w1) -> b {order} h w", h1=blocksize, w1=blocksize)
 
@@ -158,18 +172,21 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, axis: int = -1, *, node
 
 @operator("TopK", numbers=(1,), since=10)
 def top_k(x: Tensor, k: Any, axis: int = -1, largest: int = 1, sorted: int = 1, *, node: Node) -> tuple[Tensor, Tensor]:  # noqa: A002
+    """ONNX TopK: the k largest (or smallest) along an axis, always sorted, and their indices in int64."""
     values, indices = x.topk(number(k), place(axis, x.ndim, node), bool(largest))
     return values, indices.cast(dtypes.int64)
 
 
 @operator("Compress", numbers=(1,))
 def compress(x: Tensor, condition: Sequence[bool], axis: int | None = None, *, node: Node) -> Tensor:
+    """ONNX Compress by a condition that the model fixes; without an axis over all elements."""
     x, over = (x.flatten(), 0) if axis is None else (x, place(axis, x.ndim, node))
     return _taken(x, [i for i, holds in enumerate(condition) if holds], over, node)
 
 
 @operator("Gather")
 def gather(x: Tensor, indices: Any, axis: int = 0, *, node: Node) -> Tensor:
+    """ONNX Gather: indices of the model are slices, those of data read a table; negative ones count from the end."""
     over = place(axis, x.ndim, node)
     if isinstance(indices, Tensor):
         return x[(slice(None),) * over + (indices,)]
@@ -191,11 +208,13 @@ def _taken(x: Tensor, indices: Sequence[int], axis: int, node: Node) -> Tensor:
 
 @operator("ai.onnx.ml.ArrayFeatureExtractor")
 def extract_features(x: Tensor, indices: Tensor) -> Tensor:
+    """ONNX ML ArrayFeatureExtractor: columns by index."""
     return x[..., indices.flatten()]
 
 
 @operator("GatherElements")
 def gather_elements(x: Tensor, indices: Tensor, axis: int = 0, *, node: Node) -> Tensor:
+    """ONNX GatherElements: an element for each index, along one axis."""
     over = place(axis, x.ndim, node)
     return x.gather(over, _from_zero(indices, x.shape[over]))
 
@@ -204,6 +223,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0, *, node: Node) ->
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "none", *, node: Node
 ) -> Tensor:
+    """ONNX ScatterElements: updates put, added, multiplied or compared at indices along one axis."""
     over = place(axis, x.ndim, node)
     return _scattered(x, over, _from_zero(indices, x.shape[over]), updates, reduction, node)
 

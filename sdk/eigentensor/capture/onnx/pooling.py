@@ -24,6 +24,7 @@ class Slide(NamedTuple):
 
     @property
     def span(self) -> int:
+        """How many elements a window covers, from its first to its last."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
@@ -84,6 +85,7 @@ def average_pool(
     x: Tensor, *, kernel_shape: Sequence[int], auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Any = None, pads: Any = None, strides: Any = None, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX AveragePool: sums of windows over how many elements they have, with or without the padding."""
     along = slides(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, node)
     total = windows(x, along, 0).sum(tuple(range(-len(along), 0)))
     for i, slide in enumerate(along):
@@ -105,6 +107,7 @@ def lp_pool(
     x: Tensor, *, kernel_shape: Sequence[int], p: float = 2, auto_pad: str = "NOTSET", ceil_mode: int = 0,
     dilations: Any = None, pads: Any = None, strides: Any = None, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX LpPool: the p-norm of each window. Raises CaptureError for p below 1."""
     along = slides(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, node)
     if p < 1:
         raise refuse(node, f"p = {p}")
@@ -119,6 +122,7 @@ def max_pool(
     x: Tensor, *, kernel_shape: Sequence[int], auto_pad: str = "NOTSET", ceil_mode: int = 0, storage_order: int = 0,
     dilations: Any = None, pads: Any = None, strides: Any = None, node: Node,
 ) -> Any:  # fmt: skip
+    """ONNX MaxPool, with the flat indices of the maxima if they are asked for."""
     along = slides(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, node)
     below = windows(x, along, x.dtype.min).flatten(-len(along))
     largest = below.max(-1)
@@ -167,6 +171,7 @@ def conv(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET", dilations: Any = None,
     group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX Conv over any number of axes, in groups; half types are summed in float32."""
     kernel = weight.shape[2:]
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
         raise refuse(node, f"a kernel of {tuple(kernel_shape)} with the weight {weight.shape}", "check the model")
@@ -185,6 +190,7 @@ def conv_transpose(
     group: int = 1, kernel_shape: Any = None, pads: Any = None, output_shape: Any = None, output_padding: Any = None,
     strides: Any = None, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX ConvTranspose: each element spread over a window of the result; `output_shape` sets the padding."""
     n, kernel = x.ndim - 2, weight.shape[2:]
     strides, dilations = (tuple(v or (1,) * n) for v in (strides, dilations))
     added, pads = tuple(output_padding or (0,) * n), tuple(pads or (0,) * (2 * n))
@@ -235,6 +241,7 @@ def quantised_conv(
     y_zero: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET", dilations: Any = None, group: int = 1,
     kernel_shape: Any = None, pads: Any = None, strides: Any = None, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX QLinearConv: exact integer sums, scaled in float32, rounded to even and saturated."""
     total = conv(
         centred(x, x_zero), centred(weight, w_zero), bias, auto_pad=auto_pad, dilations=dilations, group=group,
         kernel_shape=kernel_shape, pads=pads, strides=strides, node=node,
@@ -252,6 +259,7 @@ def saturated(rounded: Tensor, zero_point: Tensor) -> Tensor:
 
 @operator("MatMulInteger")
 def matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
+    """ONNX MatMulInteger: int32 sums of products less the zero points, exact while they do not wrap."""
     return _of_rows(a, a_zero) @ centred(b, b_zero, -1)
 
 
@@ -264,6 +272,7 @@ def quantised_matmul(
     a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor, y_scale: Tensor,
     y_zero: Tensor, *, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX QLinearMatMul: exact integer sums, scaled in float32, rounded to even and saturated."""
     if y_zero.numel() != 1 or y_scale.numel() != 1:
         raise refuse(node, "an output of several scales")
     total = (_of_rows(a, a_zero) @ centred(b, b_zero, -1)).cast(dtypes.float32)
@@ -277,6 +286,8 @@ def quantize(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1, block_size: int = 0,
     output_dtype: Any = None, saturate: int = 1, precision: Any = None, *, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX QuantizeLinear: x over its scale, rounded to even, plus the zero point, saturated; by tensor, axis or
+    block."""
     target = (output_dtype or dtypes.uint8) if zero_point is None else zero_point.dtype
     zero_point = Tensor(0, dtype=target) if zero_point is None else zero_point
     wide = (x.cast(dtypes.float32), scale.cast(dtypes.float32))
@@ -294,6 +305,7 @@ def dequantize(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1, block_size: int = 0,
     output_dtype: Any = None, *, node: Node,
 ) -> Tensor:  # fmt: skip
+    """ONNX DequantizeLinear: (x − zero point)·scale, by tensor, axis or block."""
     steps = x.cast(dtypes.int32)
     if zero_point is not None:
         steps = steps - _of_blocks(zero_point.cast(dtypes.int32), x, axis, block_size, node)
@@ -316,6 +328,7 @@ def _of_blocks(values: Tensor, x: Tensor, axis: int, block_size: int, node: Node
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """ONNX DynamicQuantizeLinear to uint8: the result, its scale and its zero point; 0 is always exact."""
     low, high = x.min().minimum(0), x.max().maximum(0)
     scale = quotient((low == high).where(1.0, high - low), Tensor(255.0, dtype=x.dtype))
     zero_point = quotient(-low, scale).maximum(0).minimum(255).round().cast(dtypes.uint8)

@@ -28,6 +28,7 @@ class Operator(NamedTuple):
     since: int = 1
 
     def asks_for(self, name: str) -> bool:
+        """Whether the function takes something by this name: a node, say, or an attribute of the model."""
         return name in inspect.signature(self.compute).parameters
 
 

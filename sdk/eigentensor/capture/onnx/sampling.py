@@ -20,6 +20,7 @@ MOST = 1 << 16  #: extents of what is resized
 
 @operator("Upsample", numbers=(1,), since=7)
 def upsample(x: Tensor, scales: Sequence[float], mode: str = "nearest", *, node: Node) -> Tensor:
+    """ONNX Upsample, which Resize took the place of: the same with scales."""
     return resize(x, None, scales, mode=mode, node=node)
 
 
