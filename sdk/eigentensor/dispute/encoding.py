@@ -25,6 +25,7 @@ def kernel_hash(kernel: Kernel) -> bytes:
 
 
 def call_bytes(proof: CallProof) -> bytes:
+    """Bytes of a proof about a call: its kernel, paths of call and body, each variable's record, its path in the trace."""
     parts = [kernel_bytes(proof.kernel), *proof.call.path, *proof.body.path]
     for variable in proof.variables:
         record = variable.record
@@ -44,6 +45,7 @@ def witness_bytes(witness: Witness) -> bytes:
 
 
 def collect_bytes(proof: CollectProof) -> bytes:
+    """Bytes of a proof about all results: header, records, siblings, and each result's root with its place."""
     parts = [proof.header, *(_sized(record) for record in proof.records), *proof.siblings]
     for root, place in zip(proof.roots, proof.places, strict=True):
         parts += [root, *place.path]
@@ -51,6 +53,7 @@ def collect_bytes(proof: CollectProof) -> bytes:
 
 
 def result_bytes(proof: ResultProof) -> bytes:
+    """Bytes of a proof about one result: header, its record, its root and where that stands in the trace."""
     return b"".join((proof.header, *_record(proof.record), proof.root, *proof.place.path))
 
 

@@ -34,6 +34,7 @@ class Shown:
 
     @property
     def elements(self) -> range:
+        """The numbers of the elements whose bytes the leaf holds."""
         return elements_of(self.position)
 
     @property

@@ -16,10 +16,15 @@ Shown = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 
 
 def ask_outputs(position: Position, move: AskOutputs) -> Position:
+    """The position after the challenger asks how the results make the outputs root."""
     return replace(position, phase=Phase.OUTPUTS)
 
 
 def show_outputs(position: Position, move: ShowOutputs) -> Position:
+    """The position after the executor shows the leaves of outputs and states.
+
+    Raises IllegalMove unless they give its root.
+    """
     check_claim(position, move.claim)
     if merkle.outputs_root(*(bindings_of(leaves) for leaves in (move.outputs, move.states))) != move.claim.outputs:
         raise IllegalMove("these results do not give the outputs root")
@@ -27,6 +32,10 @@ def show_outputs(position: Position, move: ShowOutputs) -> Position:
 
 
 def judge_result(position: Position, move: JudgeResult) -> Outcome:
+    """The outcome of one shown result against the call that wrote it.
+
+    Raises IllegalMove if what is shown is of another place.
+    """
     check_claim(position, move.claim)
     results, kind, leaf = implied(move.proof, move.claim)
     if move.proof.record.opening.number != _first_result(move.proof.header) + move.shown.index:

@@ -28,6 +28,10 @@ def descend_levels(level: int) -> int:
 
 
 def publish(position: Position, move: Publish) -> Position:
+    """The position after the executor publishes the trace of its claim.
+
+    Raises IllegalMove if program, outputs and trace disagree.
+    """
     claim = move.claim
     if merkle.program_root_of(move.header, move.records_root) != claim.program:
         raise IllegalMove("the records are not those of the task's program")
@@ -42,12 +46,17 @@ def publish(position: Position, move: Publish) -> Position:
 
 
 def descend(position: Position, move: Descend) -> Position:
+    """The position after the executor opens levels below the current node.
+
+    Raises IllegalMove unless they lead to it.
+    """
     check_node(position, _opened(position, move.levels, move.children).root)
     phase = Phase.CALL if position.phase is Phase.TRACE else Phase.NODE
     return replace(position, phase=phase, opened=move.levels)
 
 
 def pick_node(position: Position, move: PickNode) -> Position:
+    """The position after the challenger picks one of the nodes that were opened; a call is picked by `PickCall`."""
     picked = below(position, move.descent, position.opened)
     if position.phase is not Phase.CALL:
         return picked
@@ -57,6 +66,7 @@ def pick_node(position: Position, move: PickNode) -> Position:
 
 
 def check_node(position: Position, root: bytes) -> None:
+    """Raises IllegalMove unless the position's node commits to a root: a tensor's, with dtype and elements."""
     given = merkle.tensor_root_of(DType(position.dtype), position.elements, root) if position.rooted else root
     if given != position.node:
         raise IllegalMove("what is shown does not lead to the node")
@@ -106,4 +116,5 @@ def _leaves(position: Position) -> int:
 
 
 def depth_of(dtype: DType, elements: int) -> int:
+    """Levels of the tree over a tensor's leaves of 1,024 bytes: 0 for a single leaf."""
     return (-(-elements * dtype.size // LEAF) - 1).bit_length()
