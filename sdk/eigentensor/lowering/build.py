@@ -105,6 +105,7 @@ def live(kernels: Sequence[Kernel], wanted: set[Array]) -> list[Kernel]:
 
 
 def size(array: Array) -> int:
+    """Bytes of an array."""
     return array.elements * array.dtype.size
 
 

@@ -55,6 +55,7 @@ def fresh_array(dtype: DType, elements: int) -> Array:
 
 
 def index(value: int) -> Node:
+    """A constant of an index expression."""
     return const(DType.INDEX, value)
 
 
@@ -80,14 +81,17 @@ def flat(axes: tuple[Axis, ...]) -> Node:
 
 
 def less(a: Node, b: Node) -> Node:
+    """a < b of indices: what guards are made of."""
     return binary(Op.CMPLT, a, b)
 
 
 def where(condition: Node, yes: Node, no: Node) -> Node:
+    """A choice between two expressions of one type."""
     return node(Op.WHERE, yes.dtype, condition, yes, no)
 
 
 def bitcast(dtype: DType, value: Node) -> Node:
+    """The bits of a value as another type of its width; itself if that is its type."""
     return value if value.dtype is dtype else node(Op.BITCAST, dtype, value)
 
 

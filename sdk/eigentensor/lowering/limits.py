@@ -17,6 +17,7 @@ PARTS = 32  #: into how many kernels one of tinygrad's is cut at most, at each l
 
 
 def lowered(kernel: Kernel) -> Lowered:
+    """The canonical body of a kernel, of which the last few are remembered."""
     return _lowered(kernel.value, kernel.axes)
 
 

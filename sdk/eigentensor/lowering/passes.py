@@ -101,10 +101,12 @@ def unnest(kernel: Kernel) -> list[Kernel]:
 
 
 def replace(kernel: Kernel, old: Node, new: Node) -> Kernel:
+    """A kernel with one expression in place of another, wherever it stands."""
     return Kernel(kernel.result, kernel.axes, rewrite(kernel.value, lambda n: new if n is old else n), kernel.origin)
 
 
 def conjuncts(condition: Node) -> set[Node]:
+    """The conditions that a conjunction is made of; a single one is itself."""
     if condition.op is Op.AND and condition.dtype is DType.BOOL:
         return conjuncts(condition.src[0]) | conjuncts(condition.src[1])
     return {condition}

@@ -21,30 +21,37 @@ def whole(value: int) -> Node:
 
 
 def add(a: Node, b: Node) -> Node:
+    """a + b, rounded once."""
     return binary(Op.ADD, a, b)
 
 
 def subtract(a: Node, b: Node) -> Node:
+    """a − b, rounded once."""
     return binary(Op.SUB, a, b)
 
 
 def multiply(a: Node, b: Node) -> Node:
+    """a · b, rounded once: never one rounding with an addition."""
     return binary(Op.MUL, a, b)
 
 
 def divide(a: Node, b: Node) -> Node:
+    """a / b, correctly rounded."""
     return binary(Op.DIV, a, b)
 
 
 def reciprocal(a: Node) -> Node:
+    """1 / a, correctly rounded."""
     return node(Op.RECIPROCAL, a.dtype, a)
 
 
 def root(a: Node) -> Node:
+    """√a, correctly rounded."""
     return node(Op.SQRT, a.dtype, a)
 
 
 def negative(a: Node) -> Node:
+    """−a: the product with −1, which changes the sign of zeros, too."""
     return binary(Op.MUL, a, real(-1))
 
 
@@ -67,42 +74,52 @@ def fast_two_sum(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def smaller(a: Node, b: Node) -> Node:
+    """The smaller one; NaN if one is."""
     return binary(Op.MIN, a, b)
 
 
 def less(a: Node, b: Node) -> Node:
+    """Whether a < b; false of NaN."""
     return binary(Op.CMPLT, a, b)
 
 
 def equal(a: Node, b: Node) -> Node:
+    """Whether a = b: −0 is 0, NaN is nothing."""
     return binary(Op.CMPEQ, a, b)
 
 
 def both(a: Node, b: Node) -> Node:
+    """Whether two bools hold; of integers the common bits."""
     return binary(Op.AND, a, b)
 
 
 def either(a: Node, b: Node) -> Node:
+    """Whether one of two bools holds; of integers the bits of either."""
     return binary(Op.OR, a, b)
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:
+    """a where the condition holds, else b."""
     return node(Op.WHERE, a.dtype, condition, a, b)
 
 
 def cast(a: Node, dtype: DType) -> Node:
+    """a in another type: floats to integers saturate."""
     return node(Op.CAST, dtype, a)
 
 
 def bitcast(a: Node, dtype: DType) -> Node:
+    """The bits of a as another type of its width."""
     return node(Op.BITCAST, dtype, a)
 
 
 def shift_left(a: Node, distance: int) -> Node:
+    """Bits moved up by a constant number; those that leave the type are lost."""
     return binary(Op.SHL, a, const(a.dtype, distance))
 
 
 def shift_right(a: Node, distance: int) -> Node:
+    """Bits moved down by a constant number; a signed type repeats its sign."""
     return binary(Op.SHR, a, const(a.dtype, distance))
 
 
@@ -115,6 +132,7 @@ def polynomial(x: Node, *coefficients: float) -> Node:
 
 
 def magnitude(x: Node) -> Node:
+    """|x| of a float32, by its bits: −0 becomes 0."""
     return bitcast(binary(Op.AND, bitcast(x, DType.INT32), whole(0x7FFFFFFF)), DType.FLOAT32)
 
 
