@@ -79,6 +79,7 @@ class Prover:
         return None
 
     def first_outside(self) -> tuple[int, Interval] | None:
+        """The first LOAD that may leave its parameter, with what is known of its element; None if all are proven."""
         for n, i in enumerate(self.instructions):
             if i.op is Op.LOAD and not self.empty[i.b]:
                 inside = (0, self.body.parameters[i.a].elements - 1)

@@ -228,6 +228,7 @@ def _read_buffer(reader: _Reader, _: _Bodies) -> Buffer:
 
 
 def body_record(b: Body) -> bytes:
+    """The bytes of a body's record, without the length before it."""
     counts = (len(b.parameters), len(b.variables), len(b.output_ranges), len(b.reduce_ranges), b.reductions, 0)
     return b"".join(
         (

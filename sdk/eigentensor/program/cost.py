@@ -75,6 +75,7 @@ class Needs:
 
 
 def needs_of(program: Program, repeat: int) -> Needs:
+    """What an order takes that repeats an admitted program so often."""
     written = sum(_bytes(program.bodies[call.body].parameters[0]) for call in program.calls)
     return Needs(work(program) * repeat, costs(program).all_bytes, game_work(program), written * repeat)
 

@@ -125,14 +125,17 @@ def factors(reduce: Node) -> tuple[Node, ...]:
 
 
 def load(array: Array, element: Node, guard: Node | None = None) -> Node:
+    """An element of an array; +0 where a guard is false."""
     return node(Op.LOAD, array.dtype, *((element,) if guard is None else (element, guard)), arg=array)
 
 
 def binary(op: Op, a: Node, b: Node) -> Node:
+    """An operation on two expressions of one type, which it results in; comparisons in bool."""
     return node(op, DType.BOOL if op in COMPARISONS else a.dtype, a, b)
 
 
 def conjunction(*conditions: Node) -> Node:
+    """All conditions at once, joined from the first on; at least one."""
     return fold(lambda a, b: binary(Op.AND, a, b), conditions)
 
 

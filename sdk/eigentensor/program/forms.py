@@ -43,14 +43,17 @@ class Form(NamedTuple, Generic[A]):
         return Form(self.constant + factor * other.constant, kept)
 
     def times(self, factor: int) -> "Form[A]":
+        """factor · self"""
         if not factor:
             return Form(0)
         return Form(self.constant * factor, tuple((atom, c * factor) for atom, c in self.terms))
 
     def coefficient(self, atom: A) -> int:
+        """How often an atom is in the sum; 0 if it is not."""
         return dict(self.terms).get(atom, 0)
 
     def without(self, *atoms: A) -> "Form[A]":
+        """The sum of all other terms."""
         return Form(self.constant, tuple(term for term in self.terms if term[0] not in atoms))
 
     def split(self, divisor: int) -> tuple["Form[A]", "Form[A]"]:

@@ -24,6 +24,7 @@ def whole(dtype: DType) -> Interval:
 
 
 def union(a: Interval, b: Interval) -> Interval:
+    """The smallest interval around both, with what lies between them."""
     return min(a[0], b[0]), max(a[1], b[1])
 
 
@@ -33,6 +34,7 @@ def common(a: Interval, b: Interval) -> Interval:
 
 
 def within(a: Interval, b: Interval) -> bool:
+    """Whether all of `a` is in `b`."""
     return b[0] <= a[0] and a[1] <= b[1]
 
 

@@ -20,6 +20,7 @@ class Instruction(NamedTuple):
 
     @property
     def immediate(self) -> int:
+        """The 32 bits of a CONST, as an unsigned number."""
         return self.b | self.c << 16
 
     @property
@@ -76,6 +77,7 @@ class Body:
 
     @property
     def reductions(self) -> int:
+        """How many reductions there are: reduce ranges name all of them, from 0 on."""
         return 1 + max((r.reduction for r in self.reduce_ranges), default=-1)
 
 
@@ -119,6 +121,7 @@ class Buffer(NamedTuple):
 
     @property
     def elements(self) -> int:
+        """How many elements it has: the product of its extents, one without axes."""
         return prod(self.shape)
 
 
@@ -155,8 +158,10 @@ class Program:
 
     @cached_property
     def outputs(self) -> dict[str, Result]:
+        """The results that are outputs, by name."""
         return {r.name: r for r in self.results if r.kind is Kind.OUTPUT}
 
     @cached_property
     def new_states(self) -> dict[str, Result]:
+        """The results that are the states of the next iteration, by name."""
         return {r.name: r for r in self.results if r.kind is Kind.STATE}
