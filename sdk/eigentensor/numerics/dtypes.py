@@ -32,6 +32,7 @@ class DType(IntEnum):
 
     @property
     def is_float(self) -> bool:
+        """Whether it is float16, bfloat16 or float32."""
         return self in FLOATS
 
     @property
@@ -41,6 +42,7 @@ class DType(IntEnum):
 
     @property
     def is_signed(self) -> bool:
+        """Whether it is one of the integers in two's complement; `index`, which has no width, is not."""
         return DType.INT8 <= self <= DType.INT64
 
 

@@ -25,6 +25,7 @@ class Real(NamedTuple):
 
     @property
     def value(self) -> Fraction:
+        """The rational number; only of what is finite."""
         assert self.size is not None
         return -self.size if self.negative else self.size
 
@@ -65,6 +66,8 @@ def integer(dtype: DType, pattern: int) -> int:
 
 
 def cast(source: DType, target: DType, pattern: int) -> int:
+    """The pattern of a value in another type: floats to integers truncate and saturate (NaN is 0), integers wrap,
+    floats round to nearest even; to bool, everything but zero is true."""
     if source.is_float:
         number = real(source, pattern)
         if target.is_float:
@@ -79,6 +82,7 @@ def cast(source: DType, target: DType, pattern: int) -> int:
 
 
 def bitcast(source: DType, target: DType, pattern: int) -> int:
+    """The same bits in another type, but that a NaN, before or after, is the canonical one."""
     for dtype in (source, target):
         if dtype.is_float and real(dtype, pattern) is None:
             pattern = CANONICAL_NAN[dtype]

@@ -85,31 +85,37 @@ def _extremum(a: Float32, b: Float32, larger: bool) -> Float32:
 
 @_in_float32
 def add(a: Float32, b: Float32) -> Float32:
+    """a + b in float32, rounded to nearest even."""
     return np.asarray(a + b)
 
 
 @_in_float32
 def subtract(a: Float32, b: Float32) -> Float32:
+    """a − b in float32, rounded to nearest even."""
     return np.asarray(a - b)
 
 
 @_in_float32
 def multiply(a: Float32, b: Float32) -> Float32:
+    """a · b in float32, rounded to nearest even."""
     return np.asarray(a * b)
 
 
 @_in_float32
 def divide(a: Float32, b: Float32) -> Float32:
+    """a / b in float32, correctly rounded; x / 0 is an infinity, 0 / 0 NaN."""
     return np.asarray(a / b)
 
 
 @_in_float32
 def square_root(a: Float32) -> Float32:
+    """√a in float32, correctly rounded; NaN below −0."""
     return np.asarray(np.sqrt(a))
 
 
 @_in_float32
 def reciprocal(a: Float32) -> Float32:
+    """1 / a in float32, correctly rounded."""
     return np.asarray(np.float32(1) / a)
 
 

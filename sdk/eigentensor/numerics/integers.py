@@ -12,16 +12,19 @@ Values = NDArray[Any]
 
 @np.errstate(all="ignore")
 def add(dtype: DType, a: Values, b: Values) -> Values:
+    """The sum modulo 2^bits, as the type wraps."""
     return np.asarray(np.add(a, b))
 
 
 @np.errstate(all="ignore")
 def subtract(dtype: DType, a: Values, b: Values) -> Values:
+    """The difference modulo 2^bits, as the type wraps."""
     return np.asarray(np.subtract(a, b))
 
 
 @np.errstate(all="ignore")
 def multiply(dtype: DType, a: Values, b: Values) -> Values:
+    """The product modulo 2^bits, as the type wraps."""
     return np.asarray(np.multiply(a, b))
 
 
