@@ -33,26 +33,32 @@ def value_of(n: Node) -> float | None:
 
 
 def is_number(n: Node, value: float) -> bool:
+    """Whether all elements are this constant."""
     return value_of(n) == value
 
 
 def function(name: str, x: Node) -> Node:
+    """A function of `lowering.functions`, by name, of each element."""
     return node(Form.FUNCTION, x, arg=name)
 
 
 def add(a: Node, b: Node | float) -> Node:
+    """a + b; a number takes a's type and shape."""
     return node(Op.ADD, a, b if isinstance(b, Node) else number(a, b))
 
 
 def multiply(a: Node, b: Node | float) -> Node:
+    """a · b; a number takes a's type and shape."""
     return node(Op.MUL, a, b if isinstance(b, Node) else number(a, b))
 
 
 def negative(x: Node) -> Node:
+    """−x, as the product with −1 that other rules look for."""
     return multiply(x, -1)
 
 
 def magnitude(x: Node) -> Node:
+    """|x| as the larger of x and −x."""
     return node(Op.MAX, x, negative(x))
 
 

@@ -50,6 +50,7 @@ class Cost:
 
     @property
     def seconds(self) -> float:
+        """Seconds of one run: all calls, and what goes to the device and back."""
         return sum(call.seconds for call in self.calls) + self.transfers
 
     @property

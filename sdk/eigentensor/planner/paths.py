@@ -27,6 +27,7 @@ class Path:
 
     @classmethod
     def of(cls, graph: Graph) -> "Path":
+        """The path of no step, where a search begins."""
         return cls(graph, (), _key(graph.roots, ()))
 
 

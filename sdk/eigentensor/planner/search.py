@@ -54,6 +54,7 @@ class Search:
 
     @cached_property
     def exact(self) -> Sequence[Values]:
+        """What the graph means on the sample, in float64: what paths are held to."""
         return oracle(self.graph, self.sample.tensors, self.sample.variables)
 
     def run(self, tell: Tell = lambda *_: None) -> None:
@@ -185,6 +186,7 @@ class Search:
 
 
 def exceeded(tolerance: float, errors: Sequence[float]) -> ToleranceExceeded:
+    """The error of a search none of whose paths is within the tolerance, with the least error that it met."""
     least = min(errors, default=float("inf"))
     return ToleranceExceeded(
         f"no path is within {tolerance:g} of the exact result: the best errs by {least:.1e}",

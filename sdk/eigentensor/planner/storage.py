@@ -55,6 +55,7 @@ def _factor_in(half: DType) -> Callable[[Node], Iterator[Node]]:
 
 
 def half_name(name: str, half: DType) -> str:
+    """The name of a weight's copy in a half type."""
     return f"{name}.{half.name.lower()}"
 
 
