@@ -70,6 +70,7 @@ class Flat:
 
     @cached_property
     def leaves(self) -> Hashes:
+        """The tree of the tensor's leaf hashes; kept, since several moves open it."""
         return Hashes(tuple(merkle.leaf_hashes(self._data)))
 
     @cached_property
@@ -122,6 +123,7 @@ class Execution:
 
     @cached_property
     def trace(self) -> Hashes:
+        """The tree whose leaves are the tensor roots of all executed calls and then the outputs root."""
         return Hashes((*self.calls, self.outputs))
 
     @cached_property

@@ -14,12 +14,15 @@ class Nodes(Protocol):
     """A tree of which what is asked for is known; the leaves stand at level 0, the root at level `depth`."""
 
     @property
-    def depth(self) -> int: ...
+    def depth(self) -> int:
+        """Levels between a leaf and the root."""
 
-    def node(self, level: int, index: int) -> bytes: ...
+    def node(self, level: int, index: int) -> bytes:
+        """The hash of a node: at level 0 a leaf's, at level `depth` the root, numbered from the left."""
 
     @property
     def root(self) -> bytes:
+        """The root, before a length is bound to it."""
         return self.node(self.depth, 0)
 
     def opening(self, index: int) -> Opening:
