@@ -44,6 +44,7 @@ class Expectation:
                 yield own, count - own, p * _binomial(own, count, rho)
 
     def drawn(self, value: float = 1.0) -> float:
+        """What a value comes to that is due only if the task is drawn; without one, how likely that is."""
         return self.x.rate * value
 
     def mean(self, *, own: bool) -> float:

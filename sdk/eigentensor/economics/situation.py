@@ -55,6 +55,7 @@ class Situation:
 
     @property
     def amounts(self) -> Amounts:
+        """What the market fixes for this order, by the formulas of `terms`, which round as the contract does."""
         p, price, rate = self.parameters, wei(self.price), wei(self.rate)
         fee = terms.check_fee_bound(p, price) if self.check_fee is None else wei(self.check_fee)
         locked = self.stake
@@ -72,4 +73,5 @@ class Situation:
 
 
 def wei(amount: float) -> int:
+    """Tokens, or a rate, in units of 10⁻¹⁸, as contracts count."""
     return round(amount * WAD)

@@ -44,6 +44,7 @@ class Choice:
 
     @property
     def overhead(self) -> float:
+        """What security costs a task in tokens, beside its price."""
         return self.checks + self.lock
 
 
@@ -125,6 +126,7 @@ class Windows:
 
     @property
     def fits(self) -> bool:
+        """Whether EigenLayer's delay and the chain's memory of block hashes bear these windows."""
         return self.lifetime <= self.delay and self.parameters.record <= HISTORY
 
 

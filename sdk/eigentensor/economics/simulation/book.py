@@ -27,10 +27,13 @@ class Book:
         self.paid[receiver] += moved
 
     def spend(self, party: str, amount: Amounts | float, where: Mask | Amounts) -> None:
+        """What a party loses beside the market, in tokens; `where` as in `move`."""
         self.private[party] -= amount * where
 
     def gain(self, party: str, amount: Amounts | float, where: Mask | Amounts) -> None:
+        """What a party gets beside the market, in tokens; `where` as in `move`."""
         self.private[party] += amount * where
 
     def payoff(self, party: str) -> Amounts:
+        """Tokens that a party ends up with, an element a task."""
         return self.paid[party] + self.private[party]

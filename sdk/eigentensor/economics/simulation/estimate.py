@@ -23,10 +23,12 @@ class Mean:
 
     @property
     def low(self) -> float:
+        """The lower end of the 99 % interval."""
         return self.value - Z99 * self.error
 
     @property
     def high(self) -> float:
+        """The upper end of the 99 % interval."""
         return self.value + Z99 * self.error
 
 
@@ -56,5 +58,6 @@ def estimate(x: Situation, agent: Agent, *, tasks: int = 100_000, seed: int = 0)
 
 
 def mean_of(values: Amounts) -> Mean:
+    """The mean of an element a task, with its standard error; one task alone has an infinite one."""
     error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else float("inf")
     return Mean(float(values.mean()), error)
