@@ -22,9 +22,12 @@ class Cache:
         self.folder = folder
 
     def path(self, key: str) -> Path:
+        """Where the code of a key lies; 256 folders, so that none gets long."""
         return self.folder / key[:2] / f"{key}.o"
 
     def get(self, key: str) -> bytes | None:
+        """Object code by key; None if there is none, or if somebody else could have written it, or its digest is
+        wrong."""
         try:
             with self.path(key).open("rb") as file:
                 status = os.fstat(file.fileno())

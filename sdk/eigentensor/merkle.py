@@ -35,6 +35,7 @@ class Opening(NamedTuple):
     path: tuple[bytes, ...]
 
     def root(self, leaf: bytes) -> bytes:
+        """The root that this leaf hash leads to."""
         return climb(leaf, self.number, self.path)
 
 
@@ -77,6 +78,7 @@ class Tree:
         self._rest = bytearray()
 
     def update(self, data: Data) -> None:
+        """Takes the next bytes; how they are cut makes no difference."""
         view = _view(data)
         self.size += len(view)
         start = 0
@@ -97,6 +99,7 @@ class Tree:
         return [*self._pieces, piece_root(self._rest, self.size)] if self.size else []
 
     def root(self) -> bytes:
+        """The root of all bytes so far, without a length bound to it; more may follow."""
         return root_of_pieces(self.pieces())
 
 
@@ -255,6 +258,7 @@ def array_root(dtype: DType, array: Array) -> bytes:
 
 
 def little_endian(dtype: DType, array: Array) -> Array:
+    """The elements as the format stores them, whatever the host's order; bfloat16 by its patterns."""
     return np.asarray(array).astype(_LITTLE[dtype], copy=False)
 
 

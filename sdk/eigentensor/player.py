@@ -202,10 +202,13 @@ class Turns:
 
     @property
     def waiting(self) -> int:
+        """How many wait for their turn."""
         return len(self._waiting)
 
     @contextmanager
     def turn(self, by: int) -> Iterator[None]:
+        """A turn, which nobody else has meanwhile: that with the smallest `by` is next, and of equals the first to
+        come."""
         with self._changed:
             mine = by, next(self._numbers)
             heappush(self._waiting, mine)

@@ -119,6 +119,7 @@ class Evaluation:
                 yield total
 
     def identity(self, number: int) -> Values:
+        """What a reduction starts with, one element of its dtype."""
         reduction = self.body.instructions[number]
         return identity(reduction.op.name.removeprefix("REDUCE_"), reduction.dtype)
 

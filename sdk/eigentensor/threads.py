@@ -14,6 +14,7 @@ LIBC = ctypes.CDLL(None)
 
 @cache
 def pool(threads: int) -> ThreadPoolExecutor:
+    """The process's threads of this number, shared by all who ask for as many; they are never ended."""
     return ThreadPoolExecutor(threads, thread_name_prefix="eigentensor")
 
 
