@@ -25,7 +25,7 @@ def kernel_hash(kernel: Kernel) -> bytes:
 
 
 def call_bytes(proof: CallProof) -> bytes:
-    """Bytes of a proof about a call: its kernel, paths of call and body, each variable's record, its path in the trace."""
+    """Bytes of a proof about a call: kernel, paths of call and body, records of variables, its path in the trace."""
     parts = [kernel_bytes(proof.kernel), *proof.call.path, *proof.body.path]
     for variable in proof.variables:
         record = variable.record
