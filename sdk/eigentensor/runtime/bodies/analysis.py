@@ -42,6 +42,10 @@ class Analysis:
         """The ranges over which a reduction takes its steps, the outermost first."""
         return tuple(self.outputs + i for i, r in enumerate(self.body.reduce_ranges) if r.reduction == reduction)
 
+    def loops_of(self, number: int) -> tuple[int, ...]:
+        """The reduce ranges that a value depends on, the outermost first."""
+        return tuple(sorted(r for r in self.depends[number] if r >= self.outputs))
+
     @cached_property
     def scopes(self) -> tuple[int | None, ...]:
         """The reduction in whose steps each instruction is evaluated, None outside of all."""

@@ -1,5 +1,8 @@
 """One instruction as C: the text of its value from the texts of its operands, with the functions of semantics.h."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from eigentensor.numerics.dtypes import INFINITY, DType
@@ -7,6 +10,7 @@ from eigentensor.numerics.floats import widen
 from eigentensor.numerics.operations import from_pattern
 from eigentensor.program.model import Instruction
 from eigentensor.program.ops import COMPARISONS, Op
+from eigentensor.runtime.bodies.analysis import Analysis
 
 #: What holds a value in a register, and the suffix of the functions that lead it from and to memory.
 REGISTER = {
@@ -30,6 +34,30 @@ STEP = {
     Op.REDUCE_ADD: Op.ADD, Op.REDUCE_MUL: Op.MUL, Op.REDUCE_MAX: Op.MAX, Op.REDUCE_MIN: Op.MIN,
     Op.REDUCE_MULACC: Op.MULACC,
 }  # fmt: skip
+
+
+class Text:
+    """Lines of C, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+
+    def line(self, text: str) -> None:
+        """One line at the depth of the block that it stands in."""
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Braces around what is written inside, after a head such as a for; without a head a scope of its own."""
+        self.line(f"{head} {{".lstrip())
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) + "\n"
 
 
 def register(dtype: DType, vector: bool) -> str:
@@ -58,6 +86,15 @@ def identity(op: Op, dtype: DType) -> str:
         return _float(dtype, INFINITY[dtype] | (lowest << 8 * dtype.size - 1))
     bits = 8 * dtype.size - dtype.is_signed
     return _integer(dtype, (-(1 << bits) if dtype.is_signed else 0) if lowest else (1 << bits) - 1)
+
+
+def applied(analysis: Analysis, instruction: Instruction, a: list[str], vector: bool) -> str:
+    """An instruction of a body on operands, with what is known of their values: `apply` where nothing is."""
+    source = analysis.body.instructions[instruction.values[-1]].dtype
+    bounds = [analysis.intervals[v] for v in instruction.values]
+    natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
+    by_bits = analysis.chooses_zeros
+    return apply(instruction.op, instruction.dtype, source, a, vector, natural=natural, by_bits=by_bits)
 
 
 def apply(
@@ -97,7 +134,7 @@ def rounded(dtype: DType, text: str) -> str:
     return f"round_{MEMORY[dtype]}({text})" if dtype in (DType.FLOAT16, DType.BFLOAT16) else text
 
 
-def convert(dtype: DType, a: str, vector: bool) -> str:
+def _convert(dtype: DType, a: str, vector: bool) -> str:
     if vector:
         return f"__builtin_convertvector({a}, {register(dtype, vector)})"
     return f"({REGISTER[dtype]})({a})"
@@ -105,23 +142,23 @@ def convert(dtype: DType, a: str, vector: bool) -> str:
 
 def _cast(source: DType, target: DType, a: str, vector: bool) -> str:
     if source is DType.BOOL:
-        return a if target is DType.BOOL else convert(target, f"{a} & 1", vector)
+        return a if target is DType.BOOL else _convert(target, f"{a} & 1", vector)
     if target is DType.BOOL:
         return f"ne({a}, ({register(source, vector)})0)"
     if source.is_float:
         return rounded(target, a) if target.is_float else f"f32_to_{REGISTER[target]}({a})"
     if target is DType.BFLOAT16 and source.size > 2:
         wide = DType.INT64 if source.is_signed or source is DType.INDEX else DType.UINT64
-        return f"{REGISTER[wide]}_to_bf16({convert(wide, a, vector)})"
-    return rounded(target, convert(target, a, vector))
+        return f"{REGISTER[wide]}_to_bf16({_convert(wide, a, vector)})"
+    return rounded(target, _convert(target, a, vector))
 
 
 def _bitcast(source: DType, target: DType, a: str, vector: bool) -> str:
     unsigned = {2: DType.UINT8, 3: DType.UINT16, 4: DType.UINT32, 5: DType.UINT64}.get(source, source)
-    bits = f"bits_{MEMORY[source]}({a})" if source.is_float else convert(unsigned, a, vector)
+    bits = f"bits_{MEMORY[source]}({a})" if source.is_float else _convert(unsigned, a, vector)
     if target is DType.FLOAT32:
         return f"as_f32({bits})"
-    return f"from_{MEMORY[target]}({bits})" if target.is_float else convert(target, bits, vector)
+    return f"from_{MEMORY[target]}({bits})" if target.is_float else _convert(target, bits, vector)
 
 
 def _float(dtype: DType, pattern: int) -> str:

@@ -91,7 +91,7 @@ class Rewriting:
             if number in self.forms or number in self.values:
                 continue
             if instruction.dtype is DType.INDEX:
-                self.forms[number] = self.form(instruction)
+                self.forms[number] = self._form(instruction)
             else:
                 self.values[number] = self.put(self.moved(instruction), last=number == len(self.old.instructions) - 1)
 
@@ -154,7 +154,7 @@ class Rewriting:
         self.sums[total] = form
         return total
 
-    def form(self, instruction: Instruction) -> Form[int]:
+    def _form(self, instruction: Instruction) -> Form[int]:
         if instruction.op is Op.CONST:
             return Form(instruction.integer)
         if instruction.op is Op.RANGE:

@@ -6,8 +6,9 @@ from math import prod
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
+from eigentensor.runtime.bodies.expressions import Text
 from eigentensor.runtime.cpu.reduction import Reductions
-from eigentensor.runtime.cpu.tile import Text, Tile
+from eigentensor.runtime.cpu.tile import Tile
 from eigentensor.runtime.cpu.tiling import Tiling
 
 #: Costs, in instructions that work on all lanes: what is done lane by lane, reads of chosen lanes, of turned squares.
@@ -59,7 +60,7 @@ class Choice(Tiling):
         instruction = self.body.instructions[number]
         if instruction.op in REDUCTIONS:
             return prod(self.analysis.extents[r] for r in self.analysis.ranges_of(instruction.c))
-        scope, loops = self.analysis.scopes[number], self.loops_of(number)
+        scope, loops = self.analysis.scopes[number], self.analysis.loops_of(number)
         if scope is None:
             return 1
         return prod(self.analysis.extents[r] for r in self.analysis.ranges_of(scope) if r <= loops[-1])
@@ -85,13 +86,13 @@ class Choice(Tiling):
 
     def _reads_neighbours(self, element: int) -> bool:
         """Whether what one lane reads lies beside what it read before: then the cache has it."""
-        loops = list(self.loops_of(element)) + ([] if self.row is None else [self.row])
+        loops = list(self.analysis.loops_of(element)) + ([] if self.row is None else [self.row])
         return any(self.analysis.strides(r)[element] == 1 for r in loops)
 
     def _distance(self, number: int) -> float:
         """Cost of reading one element for all lanes, step after step of a reduction."""
         instruction = self.body.instructions[number]
-        loops = self.loops_of(instruction.b) if instruction.op is Op.LOAD else ()
+        loops = self.analysis.loops_of(instruction.b) if instruction.op is Op.LOAD else ()
         far = FAR if loops and self.analysis.strides(loops[-1])[instruction.b] not in (0, 1) else 1
         return far * (GUARDED if instruction.op is Op.LOAD and instruction.c != NO_GUARD else 1)
 
@@ -103,7 +104,7 @@ class Choice(Tiling):
             stride = self.strides[instruction.b]
             if stride == 1:
                 return GUARDED if guarded else STREAMED if self.innermost in self.analysis.depends[number] else 1.0
-            loops = self.loops_of(instruction.b)
+            loops = self.analysis.loops_of(instruction.b)
             loops = loops if number in self.below_packed or self._is_step(number) else loops[-1:]
             if (
                 stride is not None

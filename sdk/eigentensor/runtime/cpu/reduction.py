@@ -6,8 +6,8 @@ from math import prod
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Instruction
 from eigentensor.program.ops import NO_GUARD, REDUCTIONS, Op
-from eigentensor.runtime.bodies.expressions import MEMORY, STEP, apply, identity, register
-from eigentensor.runtime.cpu.tile import Text, Tile
+from eigentensor.runtime.bodies.expressions import MEMORY, STEP, Text, apply, identity, register
+from eigentensor.runtime.cpu.tile import Tile
 
 
 class Reductions:
@@ -38,14 +38,14 @@ class Reductions:
         kind = register(reduction.dtype, self.tile.is_vector(number))
         start = f"({kind})({identity(reduction.op, reduction.dtype)})"
         for place, (row, column) in enumerate(self.tile.copies(number)):
-            before = f"from ? keep[{self.slot(place)}] : {start}" if self.schedule.panel else start
+            before = f"from ? keep[{self._slot(place)}] : {start}" if self.schedule.panel else start
             self.text.line(f"{kind} {self.tile.name(number, row, column)} = {before};")
         inside = self.analysis.needed(
             [v for v in reduction.values if self.analysis.scopes[v] is not None], stop=self.packed
         )
-        self.nest(self.analysis.ranges_of(reduction.c), inside, lambda: self.step(number, reduction))
+        self.nest(self.analysis.ranges_of(reduction.c), inside, lambda: self._step(number, reduction))
 
-    def step(self, number: int, reduction: Instruction) -> None:
+    def _step(self, number: int, reduction: Instruction) -> None:
         vector = self.tile.is_vector(number)
         for row, column in self.tile.copies(number):
             terms = [self.tile.value(v, row, column, vector) for v in reduction.values]
@@ -56,7 +56,7 @@ class Reductions:
 
     # Accumulators that wait in memory between panels
 
-    def slot(self, place: int) -> str:
+    def _slot(self, place: int) -> str:
         s = self.schedule
         return f"(t{s.row} - b{s.row}) / {s.rows} * {s.rows * s.columns} + {place}"
 
@@ -68,11 +68,11 @@ class Reductions:
     def save(self) -> None:
         """Accumulators written where the next panel finds them."""
         for place, (row, column) in enumerate(self.tile.copies(self.only)):
-            self.text.line(f"keep[{self.slot(place)}] = {self.tile.name(self.only, row, column)};")
+            self.text.line(f"keep[{self._slot(place)}] = {self.tile.name(self.only, row, column)};")
 
     # Loops
 
-    def bounds(self, loop: int) -> tuple[str, str]:
+    def _bounds(self, loop: int) -> tuple[str, str]:
         if self.schedule.panel and loop == self.analysis.outputs:
             return "from", "to"
         extent = self.body.reduce_ranges[loop - self.analysis.outputs].extent
@@ -81,12 +81,12 @@ class Reductions:
     def nest(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
         """The loops of a reduction, each value in the outermost that it depends on, then `finish` in the innermost."""
         if len(ranges) > 1 and self.is_flat(ranges, inside):
-            self.as_one(ranges, inside, finish)
+            self._as_one(ranges, inside, finish)
             return
         head, *rest = ranges
-        low, high = self.bounds(head)
+        low, high = self._bounds(head)
         if not rest:
-            self.innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
+            self._innermost(f"j{head}", low, high, inside, finish, [n for n in inside if self.is_turnable(n, (head,))])
             return
         with self.text.block(f"for (i64 j{head} = {low}; j{head} < {high}; j{head}++)"):
             for number in inside:
@@ -94,12 +94,12 @@ class Reductions:
                     self.define(number)
             self.nest(tuple(rest), [n for n in inside if self.analysis.depends[n].intersection(rest)], finish)
 
-    def innermost(
+    def _innermost(
         self, counter: str, low: str, high: str, inside: list[int], finish: Callable[[], None], turned: list[int]
     ) -> None:
         if not turned:
             with self.text.block(f"for (i64 {counter} = {low}; {counter} < {high}; {counter}++)"):
-                self.values(inside, finish)
+                self._values(inside, finish)
             return
         with self.text.block(""):
             self.text.line(f"i64 at = {low};")
@@ -110,17 +110,17 @@ class Reductions:
                     for number in sorted(set(elements).intersection(inside)):
                         self.define(number)
                 for number in turned:
-                    self.read_square(number)
+                    self._read_square(number)
                 with self.text.block("for (i64 turn = 0; turn < LANES; turn++)"):
                     self.text.line(f"const i64 {counter} = at + turn;")
                     self.turned = turned
-                    self.values(inside, finish)
+                    self._values(inside, finish)
                     self.turned = []
             with self.text.block(f"for (; at < {high}; at++)"):
                 self.text.line(f"const i64 {counter} = at;")
-                self.values(inside, finish)
+                self._values(inside, finish)
 
-    def values(self, inside: list[int], finish: Callable[[], None]) -> None:
+    def _values(self, inside: list[int], finish: Callable[[], None]) -> None:
         for number in inside:
             if not self.flat or self.body.instructions[number].dtype is not DType.INDEX:
                 self.define(number)
@@ -131,16 +131,16 @@ class Reductions:
         kind = register(self.body.instructions[number].dtype, self.tile.is_vector(number))
         for row, column in self.tile.copies(number):
             name = self.tile.name(number, row, column)
-            self.text.line(f"const {kind} {name} = {self.source(number, row, column)};")
+            self.text.line(f"const {kind} {name} = {self._source(number, row, column)};")
 
-    def source(self, number: int, row: int, column: int) -> str:
+    def _source(self, number: int, row: int, column: int) -> str:
         instruction = self.body.instructions[number]
         if number in self.turned:
             return f"square_{self.tile.name(number, row, column)}[turn]"
         if number in self.packed:
-            return f"{self.packed_at(number)} + {self.place(number, row, column)}]"
+            return f"{self._packed_at(number)} + {self.place(number, row, column)}]"
         if self.flat and instruction.op is Op.LOAD:
-            step = f" + k * {self.flat_stride(number)}"
+            step = f" + k * {self._flat_stride(number)}"
             return self.tile.load(instruction, row, column, self.tile.is_vector(number), step)
         return self.tile.expression(number, row, column)
 
@@ -157,7 +157,7 @@ class Reductions:
         for number in inside:
             instruction = self.body.instructions[number]
             if number in self.packed:
-                if self.pack_ranges(number) != ranges:
+                if self.analysis.loops_of(number) != ranges:
                     return False
             elif instruction.op is Op.LOAD:
                 if instruction.c != NO_GUARD or not self.analysis.is_even(instruction.b, ranges):
@@ -169,24 +169,23 @@ class Reductions:
                 return False
         return True
 
-    def flat_stride(self, number: int) -> int:
-        loops = sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs)
-        stride = self.analysis.strides(loops[-1])[self.body.instructions[number].b]
+    def _flat_stride(self, number: int) -> int:
+        stride = self.analysis.strides(self.analysis.loops_of(number)[-1])[self.body.instructions[number].b]
         assert stride is not None  # `is_flat` has seen it
         return stride
 
-    def as_one(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
+    def _as_one(self, ranges: tuple[int, ...], inside: list[int], finish: Callable[[], None]) -> None:
         with self.text.block(""):
             for loop in ranges:
-                self.text.line(f"const i64 j{loop} = {self.bounds(loop)[0]};")
+                self.text.line(f"const i64 j{loop} = {self._bounds(loop)[0]};")
             for number in inside:
                 if self.body.instructions[number].dtype is DType.INDEX:
                     self.define(number)
-            low, high = self.bounds(ranges[0])
+            low, high = self._bounds(ranges[0])
             count = f"({high} - {low}) * {prod(self.analysis.extents[r] for r in ranges[1:])}"
             turned = [n for n in inside if self.is_turnable(n, ranges)]
             self.flat = ranges
-            self.innermost("k", "0", count, inside, finish, turned)
+            self._innermost("k", "0", count, inside, finish, turned)
             self.flat = ()
 
     # Squares
@@ -200,7 +199,7 @@ class Reductions:
             return False
         return self.analysis.run(instruction.b, ranges) >= self.schedule.lanes
 
-    def read_square(self, number: int) -> None:
+    def _read_square(self, number: int) -> None:
         instruction = self.body.instructions[number]
         kind, stride = register(instruction.dtype, True), self.tile.strides[instruction.b]
         for row, column in self.tile.copies(number):
@@ -211,13 +210,10 @@ class Reductions:
 
     # Packed values
 
-    def pack_ranges(self, number: int) -> tuple[int, ...]:
-        return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
-
-    def packed_at(self, number: int) -> str:
+    def _packed_at(self, number: int) -> str:
         position = "0"
-        for r in (r for r in self.pack_ranges(number) if r not in self.flat):
-            low = self.bounds(r)[0]
+        for r in (r for r in self.analysis.loops_of(number) if r not in self.flat):
+            low = self._bounds(r)[0]
             position = f"({position} * {self.analysis.extents[r]} + j{r}{f' - {low}' if low != '0' else ''})"
         if self.flat:
             position = f"({position} * {prod(self.analysis.extents[r] for r in self.flat)} + k)"
@@ -230,7 +226,7 @@ class Reductions:
     def pack(self, number: int) -> None:
         """An array of all instances of a value in all steps of a panel, and the loops that fill it."""
         kind, panel = register(self.body.instructions[number].dtype, True), self.schedule.panel
-        ranges = self.pack_ranges(number)
+        ranges = self.analysis.loops_of(number)
         extents = [
             min(self.analysis.extents[r], panel if panel and r == self.analysis.outputs else self.analysis.extents[r])
             for r in ranges
@@ -239,7 +235,7 @@ class Reductions:
 
         def keep() -> None:
             for row, column in self.tile.copies(number):
-                place = f"{self.packed_at(number)} + {self.place(number, row, column)}]"
+                place = f"{self._packed_at(number)} + {self.place(number, row, column)}]"
                 self.text.line(f"{place} = {self.tile.name(number, row, column)};")
 
         packed, self.packed = self.packed, frozenset()

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import REDUCTIONS, Op
-from eigentensor.runtime.bodies.expressions import MEMORY, STORED
+from eigentensor.runtime.bodies.expressions import MEMORY, STORED, Text
 from eigentensor.runtime.bodies.part import Part
 from eigentensor.runtime.bodies.rewriting import join
 from eigentensor.runtime.cpu.reduction import Reductions
 from eigentensor.runtime.cpu.schedule import Schedule, apart
-from eigentensor.runtime.cpu.tile import Text, Tile
+from eigentensor.runtime.cpu.tile import Tile
 from eigentensor.runtime.memory.in_place import in_place
 
 UNITS = 64  #: parts of a call that threads share, if its loops have as many

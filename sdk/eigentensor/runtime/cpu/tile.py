@@ -1,38 +1,13 @@
 """The text of every value in a tile of elements: its name, its operands, how it is loaded."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body, Instruction
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.expressions import MEMORY, apply, literal, register
+from eigentensor.runtime.bodies.expressions import MEMORY, applied, literal, register
 from eigentensor.runtime.cpu.schedule import Schedule
-
-
-class Text:
-    """Lines of C, indented."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.depth = 0
-
-    def line(self, text: str) -> None:
-        """One line at the depth of the block that it stands in."""
-        self.lines.append("  " * self.depth + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """Braces around what is written inside, after a head such as a for; without a head a scope of its own."""
-        self.line(f"{head} {{".lstrip())
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.line("}")
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines) + "\n"
 
 
 class Tile:
@@ -89,18 +64,7 @@ class Tile:
         if instruction.op is Op.LOAD:
             return self.load(instruction, row, column, vector)
         operands = [self.value(v, row, column, vector) for v in instruction.values]
-        source = self.body.instructions[instruction.values[-1]].dtype
-        bounds = [self.analysis.intervals[v] for v in instruction.values]
-        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
-        return apply(
-            instruction.op,
-            instruction.dtype,
-            source,
-            operands,
-            vector,
-            natural=natural,
-            by_bits=self.analysis.chooses_zeros,
-        )
+        return applied(self.analysis, instruction, operands, vector)
 
     def counter(self, loop: int, row: int, column: int) -> str:
         """What an instance of a loop's RANGE counts; in the vectorised loop the number of the first lane."""

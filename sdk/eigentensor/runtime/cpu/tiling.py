@@ -110,14 +110,11 @@ class Tiling:
             or scope not in self._inner_reductions
         ):
             return False
-        extents = (self.body.reduce_ranges[r - self.analysis.outputs].extent for r in self.loops_of(number))
+        extents = (self.body.reduce_ranges[r - self.analysis.outputs].extent for r in self.analysis.loops_of(number))
         return all(self.analysis.constant(extent) is not None for extent in extents)
 
     def _copies(self, number: int) -> int:
         return self.columns * (self.rows if self.row in self.analysis.depends[number] else 1)
-
-    def loops_of(self, number: int) -> tuple[int, ...]:
-        return tuple(sorted(r for r in self.analysis.depends[number] if r >= self.analysis.outputs))
 
     @cached_property
     def _inner_reductions(self) -> frozenset[int]:
@@ -145,7 +142,7 @@ class Tiling:
             self.body.reductions == 1
             and self.inner is None
             and bool(self.packable)
-            and all(self.loops_of(i)[0] == outermost for i in self.packable)
+            and all(self.analysis.loops_of(i)[0] == outermost for i in self.packable)
             and self.analysis.constant(self.body.reduce_ranges[0].extent) is not None
         )
 

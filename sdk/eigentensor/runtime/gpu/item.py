@@ -1,7 +1,6 @@
 """What a work item computes: where its tile lies, and the text of every value in it."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 
@@ -9,31 +8,19 @@ from eigentensor.numerics.dtypes import DType
 from eigentensor.program.model import Body
 from eigentensor.program.ops import NO_GUARD, Op
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.bodies.expressions import MEMORY, apply, literal, register
+from eigentensor.runtime.bodies.expressions import MEMORY, Text, applied, literal, register
 from eigentensor.runtime.gpu.grid import Grid, groups
 
 
-class Item:
+class Item(Text):
     """A body under a grid: a tile with an instance of a value wherever it varies, named by row and column."""
 
     def __init__(self, body: Body, grid: Grid) -> None:
+        super().__init__()
         self.body = body
         self.grid = grid
         self.analysis = Analysis(body)
-        self.lines: list[str] = []
-        self.depth = 0
         self.alone = ""  #: the suffix of all that varies, while there is one instance
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        self.line(head + " {")
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.line("}")
 
     @cached_property
     def index(self) -> str:
@@ -114,12 +101,9 @@ class Item:
         """One for each instance of a value in a tile."""
         sides = [side for side in "rc" if self.analysis.depends[number].intersection(self.axes(side))]
         if self.alone:
-            return [self.alone if sides or self.inside(number) else ""]
+            return [self.alone if sides or self.analysis.loops_of(number) else ""]
         counts = [[f"{side}{n}" for n in range(self.count(side))] for side in sides]
         return [a + b for a in (counts[0] if counts else [""]) for b in (counts[1] if len(counts) > 1 else [""])]
-
-    def inside(self, number: int) -> bool:
-        return any(r >= self.analysis.outputs for r in self.analysis.depends[number])
 
     def value(self, number: int, suffix: str) -> str:
         """The instance of a value that an instance with this suffix uses."""
@@ -146,18 +130,7 @@ class Item:
         if instruction.op is Op.LOAD:
             guard = f", {operands[1]}" if instruction.c != NO_GUARD else ""
             return f"load_{MEMORY[instruction.dtype]}(p{instruction.a}, {operands[0]}{guard})"
-        source = self.body.instructions[instruction.values[-1]].dtype
-        bounds = [self.analysis.intervals[v] for v in instruction.values]
-        natural = len(bounds) == 2 and bounds[0][0] >= 0 and bounds[1][0] > 0
-        return apply(
-            instruction.op,
-            instruction.dtype,
-            source,
-            operands,
-            False,
-            natural=natural,
-            by_bits=self.analysis.chooses_zeros,
-        )
+        return applied(self.analysis, instruction, operands, False)
 
 
 def _parts(suffix: str) -> tuple[str, ...]:

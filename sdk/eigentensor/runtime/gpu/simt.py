@@ -39,7 +39,7 @@ class _Writer(Item):
                     elif instruction.op is not Op.CONST:
                         self.define(number)
             self.store()
-        return f'#include "semantics.h"\ntypedef {self.index} ix;\n' + "\n".join(self.lines) + "\n"
+        return f'#include "semantics.h"\ntypedef {self.index} ix;\n' + str(self)
 
     # Reductions
 
