@@ -1,5 +1,6 @@
-"""The moves of a game: `function` and `arguments()` are what the contract takes after the game and the position."""
+"""The moves of a game, as their players send them and `rules` apply them."""
 
+from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
@@ -31,8 +32,29 @@ class Entry:
     path: tuple[bytes, ...]
 
 
+class _Sent(ABC):
+    """A move as a message: the contract's function of `DisputeGame` that takes it."""
+
+    __slots__ = ()
+    function: ClassVar[str]
+
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """What the function takes after the game and the position, in ABI types: structs are tuples, proofs bytes."""
+
+
+class _Published(_Sent):
+    """An executor's move, which makes known what its challenger goes on from."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def published(self) -> bytes:
+        """The data of the contract's `Moved` event: `Published` reads it again."""
+
+
 @dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(_Published):
     """`order` is the order as the contract takes it; `claim` is what it, the market and the trace give together.
 
     `children` are nodes of the trace, as of a `Descend`; `path` are the siblings left of the outputs root on its way to
@@ -55,7 +77,9 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class PickCall:
+class PickCall(_Sent):
+    """The call whose result is rejected; with a path in `descent` it goes on below the root as `PickNode` does."""
+
     function: ClassVar = "pickCall"
     claim: Claim
     proof: CallProof
@@ -67,7 +91,9 @@ class PickCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(_Sent):
+    """The end: whether the outputs root is what the call roots imply."""
+
     function: ClassVar = "collect"
     claim: Claim
     proof: CollectProof
@@ -77,7 +103,7 @@ class Collect:
 
 
 @dataclass(frozen=True, slots=True)
-class AskOutputs:
+class AskOutputs(_Sent):
     """`Collect` bit by bit, where its proof fits no transaction."""
 
     function: ClassVar = "askOutputs"
@@ -87,7 +113,7 @@ class AskOutputs:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowOutputs:
+class ShowOutputs(_Published):
     """The leaves of the trees over outputs and states by name."""
 
     function: ClassVar = "showOutputs"
@@ -103,7 +129,7 @@ class ShowOutputs:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeResult:
+class JudgeResult(_Sent):
     """A leaf as it was shown, by the number of the result; `other` is the bindings root of the other kind."""
 
     function: ClassVar = "judgeResult"
@@ -117,7 +143,7 @@ class JudgeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeCall:
+class JudgeCall(_Sent):
     """`PickCall` down to a leaf, which the challenger knows, and `Verdict` on an element without reductions, in one."""
 
     function: ClassVar = "judgeCall"
@@ -134,7 +160,7 @@ class JudgeCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Descend:
+class Descend(_Published):
     """The nodes `levels` below the current one, without those that stand for padding alone."""
 
     function: ClassVar = "descend"
@@ -149,7 +175,9 @@ class Descend:
 
 
 @dataclass(frozen=True, slots=True)
-class PickNode:
+class PickNode(_Sent):
+    """An opened node that is rejected, or one further down if the challenger knows the way."""
+
     function: ClassVar = "pickNode"
     descent: Descent
 
@@ -158,7 +186,7 @@ class PickNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowLeaf:
+class ShowLeaf(_Published):
     """`results` are those of the reductions of each element in the leaf, packed, element by element."""
 
     function: ClassVar = "showLeaf"
@@ -173,7 +201,7 @@ class ShowLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class PickReduction:
+class PickReduction(_Sent):
     """A reduction with its kernel; or FINAL, without."""
 
     function: ClassVar = "pickReduction"
@@ -186,7 +214,7 @@ class PickReduction:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimBorders:
+class ClaimBorders(_Published):
     """`values` are accumulators, packed."""
 
     function: ClassVar = "claimBorders"
@@ -200,7 +228,9 @@ class ClaimBorders:
 
 
 @dataclass(frozen=True, slots=True)
-class PickSpan:
+class PickSpan(_Sent):
+    """A span whose end is rejected, by number; `values` are all borders that the executor claimed, packed."""
+
     function: ClassVar = "pickSpan"
     span: int
     values: bytes
@@ -210,7 +240,7 @@ class PickSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(_Sent):
     """`results` are those claimed for the element's reductions, packed."""
 
     function: ClassVar = "verdict"
@@ -223,7 +253,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeFinal:
+class JudgeFinal(_Sent):
     """`PickReduction` of the final expression and `Verdict` in one."""
 
     function: ClassVar = "judgeFinal"
@@ -236,7 +266,7 @@ class JudgeFinal:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeSpan:
+class JudgeSpan(_Sent):
     """`PickSpan` of one step and `Verdict` in one."""
 
     function: ClassVar = "judgeSpan"

@@ -63,13 +63,13 @@ def is_moved(n: Node) -> bool:
     return n.op in TERM_MOVES or is_single(n)
 
 
-def head(n: Node) -> Node:
+def _head(n: Node) -> Node:
     while is_moved(n):
         n = n.src[0]
     return n
 
 
 def _is_another_term(n: Node, changed: Node) -> bool:
-    old, new = head(n), head(changed)
+    old, new = _head(n), _head(changed)
     products = (Op.MUL, Form.FUNCTION)
     return new is not old and (new.op in products or (old.op in products and new.op is Op.CONST))
