@@ -148,33 +148,33 @@ class _Play:
             self._gas("executor", GAS_CHALLENGE + GAS_DEFEND, revealed)
             self.book.move("executor", "burned", m.B - m.W, revealed & ~verdict)
             self.book.move("executor", "burned", m.B, verdict)
-        told = own * (itself & (seen | (agent.convicts is SelfConviction.ALWAYS)))
+        reports = own * (itself & (seen | (agent.convicts is SelfConviction.ALWAYS)))
         self._gas("executor", GAS_CHALLENGE, itself)
         self._gas("verifiers", GAS_CHALLENGE, seen & ~itself)
         self._gas("challengers", GAS_CHALLENGE, looked & ~seen & (agent.convicts is not SelfConviction.ALWAYS))
-        self._verdict(verdict, itself, told, differing * verdict)
+        self._verdict(verdict, itself, reports, differing * verdict)
         return np.asarray(verdict)
 
     def _verdict(self, verdict: Mask, itself: Mask, own: Amounts, strangers: Amounts) -> None:
         """Stake and collateral of a convicted executor; `own` and `strangers` are the answers that differ."""
         m, move = self.x.amounts, self.book.move
-        told, half = own + strangers, (1 - BURNED) * m.s
+        reports, half = own + strangers, (1 - BURNED) * m.s
         by_seat, by_watcher = verdict & ~itself & (strangers > 0), verdict & ~itself & (strangers == 0)
-        move("executor", "verifiers", half, _parts(strangers, told))
-        move("executor", "challengers", half, by_watcher & (told == 0))
+        move("executor", "verifiers", half, _parts(strangers, reports))
+        move("executor", "challengers", half, by_watcher & (reports == 0))
         move("executor", "verifiers", m.v, strangers)
         move("executor", "verifiers", m.W, by_seat)
         move("executor", "challengers", m.W, by_watcher)
-        move("executor", "burned", BURNED * m.s + m.K - m.W - m.v * told, verdict)
+        move("executor", "burned", BURNED * m.s + m.K - m.W - m.v * reports, verdict)
 
     def _silence(self, silent: Mask, own: Amounts, strangers: Amounts) -> None:
         """Drawn and not revealed. Nobody answered: W is the caller's of `slash`, an account of the executor."""
         m, move = self.x.amounts, self.book.move
-        told, half = (own + strangers) * silent, (1 - BURNED) * m.s
-        move("executor", "verifiers", half + m.W, _parts(strangers * silent, told))
+        answers, half = (own + strangers) * silent, (1 - BURNED) * m.s
+        move("executor", "verifiers", half + m.W, _parts(strangers * silent, answers))
         move("executor", "verifiers", m.v, strangers * silent)
-        move("executor", "burned", half, silent & (told == 0))
-        move("executor", "burned", BURNED * m.s + m.K - m.W - m.v * told, silent)
+        move("executor", "burned", half, silent & (answers == 0))
+        move("executor", "burned", BURNED * m.s + m.K - m.W - m.v * answers, silent)
 
     def _grief(self, revealed: Mask) -> None:
         """Challenges of a right result, which the executor wins all."""

@@ -23,7 +23,7 @@ KEPT = BufferSpec(nolru=True)
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Errors of CUDA, and of its absence, as ours."""
     try:
         yield
@@ -53,12 +53,12 @@ class Cuda:
     alignment = 256
 
     def __init__(self) -> None:
-        with told():
+        with translated():
             self.device: Any = Device["CUDA"]
 
     def attribute(self, what: int) -> int:
         """A number that the driver says about the device, by its CU_DEVICE_ATTRIBUTE."""
-        with told():
+        with translated():
             return int(
                 init_c_var(
                     ctypes.c_int,
@@ -68,7 +68,7 @@ class Cuda:
 
     def allocate(self, size: int) -> "_Bytes":
         """So many bytes of device memory. Raises LimitError if there are no more."""
-        with told():
+        with translated():
             return _Bytes(self.device.allocator, max(size, 16))
 
     def part(self, buffer: "_Bytes", start: int, size: int) -> "_Part":
@@ -110,12 +110,12 @@ class Cuda:
 
     def wait(self) -> None:
         """Returns when the device has done everything."""
-        with told():
+        with translated():
             self.device.synchronize()
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        with told():
+        with translated():
             check(cuda.cuCtxSetCurrent(self.device.context))
             yield
 

@@ -29,7 +29,7 @@ KEPT = BufferSpec(nolru=True)
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Errors of OpenCL, and of its absence, as ours."""
     try:
         yield
@@ -51,7 +51,7 @@ def queue() -> "OpenCL":
 def toolchain() -> Gridded:
     """The compiler of the OpenCL device. Raises ExecutionError if there is none, or none with exact arithmetic."""
     check_release()
-    with told():
+    with translated():
         here = queue()
         lacking = [name for name, bit in NEEDED.items() if not here.number(cl.CL_DEVICE_SINGLE_FP_CONFIG) & bit]
         is_processor = here.number(cl.CL_DEVICE_TYPE) & cl.CL_DEVICE_TYPE_CPU
@@ -72,7 +72,7 @@ class OpenCL:
     def __init__(self) -> None:
         # PoCL would else compile again for every number of groups, when a kernel is launched
         os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
-        with told():
+        with translated():
             self.device: Any = Device["CL"]
         self.name = f"{self.device.device_name} {self.device.driver_version}"
         self.alignment = self.number(cl.CL_DEVICE_MEM_BASE_ADDR_ALIGN) // 8
@@ -85,7 +85,7 @@ class OpenCL:
 
     def build(self, text: str) -> bytes:
         """The device's binary of a text; with options that tinygrad's own compiler does not give."""
-        with told():
+        with translated():
             source = ctypes.create_string_buffer(text.encode())
             strings = (ctypes.POINTER(ctypes.c_char) * 1)(ctypes.cast(source, ctypes.POINTER(ctypes.c_char)))
             status = ctypes.c_int32()
@@ -103,7 +103,7 @@ class OpenCL:
 
     def kernel(self, code: bytes, name: str = NAME) -> Any:
         """The program of a binary that `build` made, ready for launches."""
-        with told():
+        with translated():
             size, bytes_ = (ctypes.c_size_t * 1)(len(code)), ctypes.create_string_buffer(code, len(code))
             binary = (ctypes.POINTER(ctypes.c_ubyte) * 1)(ctypes.cast(bytes_, ctypes.POINTER(ctypes.c_ubyte)))
             each, status = ctypes.c_int32(), ctypes.c_int32()
@@ -125,7 +125,7 @@ class OpenCL:
 
         Raises LimitError if there are no more.
         """
-        with told():
+        with translated():
             size = max(size, 16)
             allocator = self.device.allocator
             opaque = allocator.alloc(size, KEPT)
@@ -133,7 +133,7 @@ class OpenCL:
 
     def part(self, buffer: "_Owned", start: int, size: int) -> "_Owned":
         """A sub-buffer; `start` is a multiple of `alignment`."""
-        with told():
+        with translated():
             region, status = cl.cl_buffer_region(start, size), ctypes.c_int32()
             kind = cl.CL_BUFFER_CREATE_TYPE_REGION
             made = cl.clCreateSubBuffer(buffer.opaque, cl.CL_MEM_READ_WRITE, kind, ctypes.byref(region), status)
@@ -141,7 +141,7 @@ class OpenCL:
 
     def write(self, buffer: "_Owned", array: NDArray[Any]) -> None:
         """A copy to the device, which has arrived when this returns."""
-        with told():
+        with translated():
             place = ctypes.cast(array.ctypes.data, ctypes.c_void_p)
             # blocking: the array is the caller's, and may change as soon as this returns
             check(
@@ -150,13 +150,13 @@ class OpenCL:
 
     def read(self, buffer: "_Owned", array: NDArray[Any]) -> None:
         """A copy to the host, after all that was launched before."""
-        with told():
+        with translated():
             place = ctypes.cast(array.ctypes.data, ctypes.c_void_p)
             check(cl.clEnqueueReadBuffer(self.device.queue, buffer.opaque, True, 0, array.nbytes, place, 0, None, None))
 
     def copy(self, target: "_Owned", source: "_Owned", size: int) -> None:
         """A copy on the device; it is not waited for."""
-        with told():
+        with translated():
             check(cl.clEnqueueCopyBuffer(self.device.queue, source.opaque, target.opaque, 0, 0, size, 0, None, None))
 
     def launcher(self, launches: Sequence[Launch]) -> Callable[[], None]:
@@ -164,7 +164,7 @@ class OpenCL:
         ready = [self._ready(launch) for launch in launches]
 
         def launch() -> None:
-            with told():
+            with translated():
                 for kernel, size, items in ready:
                     check(
                         cl.clEnqueueNDRangeKernel(self.device.queue, kernel.opaque, 1, None, size, items, 0, None, None)
@@ -173,7 +173,7 @@ class OpenCL:
         return launch
 
     def _ready(self, launch: Launch) -> tuple["_Owned", Any, Any]:
-        with told():
+        with translated():
             status = ctypes.c_int32()
             made = checked(cl.clCreateKernel(launch.kernel.opaque, launch.kernel.name.encode(), status), status)
             kernel = _Owned(made, cl.clReleaseKernel)
@@ -185,7 +185,7 @@ class OpenCL:
 
     def wait(self) -> None:
         """Returns when the device has done everything."""
-        with told():
+        with translated():
             check(cl.clFinish(self.device.queue))
 
 
