@@ -262,9 +262,9 @@ def refusing(what: str) -> Iterator[None]:
     except (EigenTensorError, MemoryError):
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        message = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         fix = "write it with other Tensor methods, or capture its parts apart"
-        raise CaptureError(f"{what}: {said}", fix=fix, line=raised_at(error) or user_line()) from error
+        raise CaptureError(f"{what}: {message}", fix=fix, line=raised_at(error) or user_line()) from error
 
 
 def origin(u: Any) -> str:

@@ -42,8 +42,8 @@ def _gguf(path: Path) -> dict[str, Tensor]:
     except CaptureError:
         raise
     except Exception as error:
-        said = str(error).partition("\n")[0][:200]
+        message = str(error).partition("\n")[0][:200]
         raise TensorFileError(
-            f"{path.name} is not a GGUF file that can be read: {said}", fix="Fetch it again."
+            f"{path.name} is not a GGUF file that can be read: {message}", fix="Fetch it again."
         ) from None
     return dict(tensors)

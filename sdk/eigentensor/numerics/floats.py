@@ -31,8 +31,8 @@ def deviations() -> tuple[str, ...]:
         np.uint32,
     )
     operand, result, *ties = (a.view(np.float32) + b.view(np.float32)).view(np.uint32) == sums
-    said = ("takes subnormal operands for zero", "flushes subnormal results to zero", "does not round to nearest even")
-    return tuple(text for text, right in zip(said, (operand, result, all(ties)), strict=True) if not right)
+    lacks = ("takes subnormal operands for zero", "flushes subnormal results to zero", "does not round to nearest even")
+    return tuple(text for text, right in zip(lacks, (operand, result, all(ties)), strict=True) if not right)
 
 
 def patterns(dtype: DType, a: Values) -> Values:

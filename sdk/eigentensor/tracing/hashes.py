@@ -121,8 +121,8 @@ class Claimed(Nodes):
 
     def node(self, level: int, index: int) -> bytes:
         """As it is claimed, as far as it is."""
-        said = (opened.node(level, index) for opened in reversed(self.opened) if opened.covers(level, index))
-        return next(said, None) or self.own.node(level, index)
+        claimed = (opened.node(level, index) for opened in reversed(self.opened) if opened.covers(level, index))
+        return next(claimed, None) or self.own.node(level, index)
 
 
 def padding(level: int) -> bytes:

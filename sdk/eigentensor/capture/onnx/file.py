@@ -157,18 +157,18 @@ class _Reader:
         return Held(element, shape, (flat != 0 if element == "bool" else flat).reshape(shape))
 
     def _external(self, tensor: Fields, shape: tuple[int, ...], element: str) -> NDArray[Any]:
-        said = {_text(entry, 1): _text(entry, 2) for entry in _messages(tensor, 13, {1, 2})}
-        location = said.get("location", "")
+        entries = {_text(entry, 1): _text(entry, 2) for entry in _messages(tensor, 13, {1, 2})}
+        location = entries.get("location", "")
         place = (self.folder / location).resolve()
         if not place.is_relative_to(self.folder) or not place.is_file():
             raise CaptureError(
                 f"external data {location!r} are not in the model's folder", fix="copy the file beside the model"
             )
-        offset = int(said.get("offset", "0"))
+        offset = int(entries.get("offset", "0"))
         if offset < 0 or offset > place.stat().st_size:
             raise Malformed(f"external data begin at {offset} of {location!r}")
         count = prod(shape)
-        if int(said.get("length", str(count * stored(element).itemsize))) != count * stored(element).itemsize:
+        if int(entries.get("length", str(count * stored(element).itemsize))) != count * stored(element).itemsize:
             raise Malformed(f"external data of {location!r} are not those of a tensor of the shape {shape}")
         return np.fromfile(place, stored(element), count, offset=offset)
 
@@ -295,10 +295,10 @@ def fixed(declared: Mapping[str, Declared], shapes: Mapping[str, Shape]) -> dict
     if unknown := sorted(shapes.keys() - declared.keys()):
         there = ", ".join(declared) or "none"
         raise CaptureError(f"the model has no input {unknown[0]!r}", fix=f"its inputs are: {there}")
-    found = {name: _fixed(name, said, shapes.get(name)) for name, said in declared.items()}
+    found = {name: _fixed(name, declaration, shapes.get(name)) for name, declaration in declared.items()}
     numbers: dict[str, int] = {}
-    for name, said in declared.items():
-        for symbol, extent in zip(said.shape or (), found[name], strict=False):
+    for name, declaration in declared.items():
+        for symbol, extent in zip(declaration.shape or (), found[name], strict=False):
             if isinstance(symbol, str) and numbers.setdefault(symbol, extent) != extent:
                 what = f"the shape of {name!r} has {extent} for {symbol!r}, another input's {numbers[symbol]}"
                 raise CaptureError(what, fix="give one number for each symbol")

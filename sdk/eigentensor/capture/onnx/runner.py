@@ -38,8 +38,8 @@ def in_one_line(what: str) -> Iterator[None]:
     except (CaptureError, JitError):
         raise
     except Exception as error:
-        said = str(error).partition("\n")[0][:200]
-        raise CaptureError(f"{what}: {type(error).__name__}: {said}", fix="check it with onnx.checker") from error
+        message = str(error).partition("\n")[0][:200]
+        raise CaptureError(f"{what}: {type(error).__name__}: {message}", fix="check it with onnx.checker") from error
 
 
 class Elements:

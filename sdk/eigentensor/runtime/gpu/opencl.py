@@ -92,8 +92,8 @@ class OpenCL:
             program = checked(cl.clCreateProgramWithSource(self.device.context, 1, strings, None, status), status)
             try:
                 self._build(program)
-                size, said = ctypes.c_size_t(), ctypes.sizeof(ctypes.c_size_t)
-                check(cl.clGetProgramInfo(program, cl.CL_PROGRAM_BINARY_SIZES, said, ctypes.byref(size), None))
+                size, length = ctypes.c_size_t(), ctypes.sizeof(ctypes.c_size_t)
+                check(cl.clGetProgramInfo(program, cl.CL_PROGRAM_BINARY_SIZES, length, ctypes.byref(size), None))
                 binary = ctypes.create_string_buffer(size.value)
                 places = (ctypes.c_void_p * 1)(ctypes.addressof(binary))
                 check(cl.clGetProgramInfo(program, cl.CL_PROGRAM_BINARIES, ctypes.sizeof(places), places, None))
@@ -114,10 +114,10 @@ class OpenCL:
 
     def _build(self, program: Any) -> None:
         if cl.clBuildProgram(program, 1, self.device.cl_dev, OPTIONS, BP_CB(), None):
-            said, log = ctypes.c_size_t(), cl.CL_PROGRAM_BUILD_LOG
-            cl.clGetProgramBuildInfo(program, self.device.cl_dev, log, 0, None, said)
-            text = ctypes.create_string_buffer(said.value)
-            cl.clGetProgramBuildInfo(program, self.device.cl_dev, log, said.value, text, None)
+            length, log = ctypes.c_size_t(), cl.CL_PROGRAM_BUILD_LOG
+            cl.clGetProgramBuildInfo(program, self.device.cl_dev, log, 0, None, length)
+            text = ctypes.create_string_buffer(length.value)
+            cl.clGetProgramBuildInfo(program, self.device.cl_dev, log, length.value, text, None)
             raise ExecutionError(f"the OpenCL compiler failed: {text.value.decode(errors='replace')[-2000:]}")
 
     def allocate(self, size: int) -> "_Owned":

@@ -99,8 +99,8 @@ def run(front: Sequence[str], seconds: float, command: Sequence[str], text: byte
                 _end(process)
         out.seek(0)
         err.seek(0)
-        said = err.read(MESSAGE).decode(errors="replace")
-        return Ended(code, out.read(OUTPUT + 1), "".join(c for c in said if c.isprintable() or c == "\n"))
+        errors = err.read(MESSAGE).decode(errors="replace")
+        return Ended(code, out.read(OUTPUT + 1), "".join(c for c in errors if c.isprintable() or c == "\n"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

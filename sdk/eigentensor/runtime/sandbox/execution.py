@@ -187,8 +187,8 @@ def _check(ended: Ended) -> None:
     """Nothing if a child ended well, else the error that it reports, or that says how it ended."""
     if ended.code == FAILED:
         try:
-            said = json.loads(ended.errors.splitlines()[-1])
-            kind, what, fix = str(said["error"]), str(said["what"]), str(said["fix"])
+            report = json.loads(ended.errors.splitlines()[-1])
+            kind, what, fix = str(report["error"]), str(report["what"]), str(report["fix"])
         except (ValueError, LookupError, TypeError):
             raise failure(ended, "the program") from None
         raise getattr(errors, kind)(what, fix=fix) if kind in REPORTED else ExecutionError(f"{kind}: {what}", fix=fix)
