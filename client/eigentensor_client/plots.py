@@ -11,7 +11,7 @@ from eigentensor.economics import WAD
 from eigentensor.economics.agents import BRIBING, COLLUDING, CORNERED, HONEST, LAZY, Agent
 from eigentensor.economics.bounds import break_even, break_even_fraud
 from eigentensor.economics.expected import Expectation, expected
-from eigentensor.economics.simulation.book import Amounts
+from eigentensor.economics.simulation.ledger import Amounts
 from eigentensor.economics.situation import GAS_CHALLENGE, Situation
 from eigentensor.economics.tuning import Lock, needed_stake
 from eigentensor.errors import ConfigError

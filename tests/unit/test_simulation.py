@@ -62,8 +62,8 @@ def test_the_closed_form_lies_within_the_interval(agent: Agent) -> None:
 def test_what_one_loses_another_gets_in_every_task(agent: Agent) -> None:
     for x in random_situations(4, seed=11):
         outcome = play(x, agent, 2_000, np.random.default_rng(3))
-        assert np.allclose(sum(outcome.book.paid.values()), 0)
-        assert (outcome.book.paid["burned"] >= 0).all()
+        assert np.allclose(sum(outcome.ledger.paid.values()), 0)
+        assert (outcome.ledger.paid["burned"] >= 0).all()
         ends = outcome.final.astype(int) + outcome.failed + outcome.convicted
         assert (ends == 1).all(), "every task reaches exactly one end"
 
@@ -72,7 +72,7 @@ def test_a_client_never_pays_more_than_its_escrow_and_nothing_where_it_gets_noth
     for agent in (*CHEATS, MIXTURE, WITHHOLDING, FREE_OPTION, HONEST):
         for x in random_situations(4, seed=5):
             outcome = play(x, agent, 2_000, np.random.default_rng(4))
-            paid, m = -outcome.book.paid["client"], x.amounts
+            paid, m = -outcome.ledger.paid["client"], x.amounts
             assert (paid <= m.P + x.verifiers * m.v + 1e-9).all()
             assert (paid[~outcome.final] == 0).all()
             assert np.allclose(paid[outcome.final & ~outcome.drawn], m.P)
@@ -83,10 +83,10 @@ def test_a_convicted_liar_loses_stake_and_collateral_and_of_both_at_least_what_i
     m = x.amounts
     for agent in CHEATS:
         outcome = play(x, agent, 4_000, np.random.default_rng(1))
-        lost = -outcome.book.paid["executor"][outcome.convicted]
+        lost = -outcome.ledger.paid["executor"][outcome.convicted]
         assert lost.size
         assert (lost >= BURNED * m.s + m.K - m.W - x.verifiers * m.v - 1e-9).all()
-        assert (outcome.book.paid["burned"][outcome.convicted] >= BURNED * m.s + m.W - 1e-9).all()
+        assert (outcome.ledger.paid["burned"][outcome.convicted] >= BURNED * m.s + m.W - 1e-9).all()
 
 
 def test_a_right_result_is_never_convicted_if_it_is_revealed() -> None:
@@ -156,7 +156,7 @@ ENDS: dict[str, tuple[Agent, dict[str, float], Callable[[Amounts], dict[str, flo
 def test_every_end_pays_as_the_table_of_the_contracts_says(end: str) -> None:
     agent, changed, shares = ENDS[end]
     x = replace(ORDINARY, verifiers=2, **changed)  # type: ignore[arg-type]
-    paid = play(x, agent, 3, np.random.default_rng(0)).book.paid
+    paid = play(x, agent, 3, np.random.default_rng(0)).ledger.paid
     wanted = dict.fromkeys(paid, 0.0) | shares(x.amounts)
     for account, amount in wanted.items():
         assert paid[account] == pytest.approx(amount), account

@@ -6,8 +6,8 @@ from math import sqrt
 import numpy as np
 
 from eigentensor.economics.agents import Agent
-from eigentensor.economics.simulation.book import BURNED, PARTIES, Amounts
 from eigentensor.economics.simulation.events import play
+from eigentensor.economics.simulation.ledger import BURNED, PARTIES, Amounts
 from eigentensor.economics.situation import Situation
 
 #: Standard errors to each side: 99 % of a normal distribution.
@@ -51,8 +51,8 @@ class Estimate:
 def estimate(x: Situation, agent: Agent, *, tasks: int = 100_000, seed: int = 0) -> Estimate:
     """The same numbers for the same arguments, everywhere."""
     outcome = play(x, agent, tasks, np.random.default_rng(seed))
-    payoffs = {party: mean_of(outcome.book.payoff(party)) for party in PARTIES}
-    payoffs[BURNED] = mean_of(outcome.book.paid[BURNED])
+    payoffs = {party: mean_of(outcome.ledger.payoff(party)) for party in PARTIES}
+    payoffs[BURNED] = mean_of(outcome.ledger.paid[BURNED])
     happened = ("drawn", "final", "failed", "convicted", "wrong")
     return Estimate(agent, tasks, seed, payoffs, {name: float(getattr(outcome, name).mean()) for name in happened})
 

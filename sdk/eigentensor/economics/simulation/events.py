@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eigentensor.economics.agents import Agent, Reveals, SelfConviction
-from eigentensor.economics.simulation.book import Amounts, Book, Mask
+from eigentensor.economics.simulation.ledger import Amounts, Ledger, Mask
 from eigentensor.economics.situation import (
     BURNED,
     CANDIDATES,
@@ -27,7 +27,7 @@ from eigentensor.economics.situation import (
 class Outcome:
     """How tasks went, an element a task."""
 
-    book: Book
+    ledger: Ledger
     drawn: Mask
     final: Mask
     failed: Mask
@@ -46,10 +46,10 @@ class _Play:
     agent: Agent
     tasks: int
     rng: np.random.Generator
-    book: Book = field(init=False)
+    ledger: Ledger = field(init=False)
 
     def run(self) -> Outcome:
-        self.book = Book(self.tasks)
+        self.ledger = Ledger(self.tasks)
         committed = self._commit()
         drawn = committed & self._happens(self.x.rate)
         own, strangers = self._answer(drawn)
@@ -60,16 +60,16 @@ class _Play:
         verdict = self._challenge(revealed, own, differing)
         final = revealed & ~verdict
         self._silence(silent, own, strangers)
-        self.book.move("executor", "burned", self.x.amounts.h, failed)
+        self.ledger.move("executor", "burned", self.x.amounts.h, failed)
         self._final(final, own, agreeing)
         wrong = final & (not self.agent.works)
-        return Outcome(self.book, drawn, final, failed, silent | verdict, wrong)
+        return Outcome(self.ledger, drawn, final, failed, silent | verdict, wrong)
 
     def _happens(self, probability: float) -> Mask:
         return self.rng.random(self.tasks) < probability
 
     def _gas(self, party: str, gas: int, where: Mask | Amounts) -> None:
-        self.book.spend(party, gas * self.x.gas_price, where)
+        self.ledger.spend(party, gas * self.x.gas_price, where)
 
     def _commit(self) -> Mask:
         """Who walks away does so before it has worked, for whatever is better than the price and the penalty."""
@@ -79,8 +79,8 @@ class _Play:
         cost = x.cost if self.agent.works else x.shortcut * x.cost
         better = outside - m.h > m.P - cost - GAS_COMMIT * x.gas_price
         walked = better & self.agent.walks
-        self.book.gain("executor", outside, walked)
-        self.book.spend("executor", cost, ~walked)
+        self.ledger.gain("executor", outside, walked)
+        self.ledger.spend("executor", cost, ~walked)
         self._gas("executor", GAS_COMMIT, ~walked)
         return np.asarray(~walked)
 
@@ -96,7 +96,7 @@ class _Play:
         self._gas("executor", GAS_ANSWER, own.astype(float))
         self._gas("verifiers", GAS_ANSWER, strangers.astype(float))
         if not (self.agent.guesses or self.agent.sells):
-            self.book.spend("verifiers", x.cost, strangers.astype(float))
+            self.ledger.spend("verifiers", x.cost, strangers.astype(float))
         return own.astype(float), strangers.astype(float)
 
     def _opinions(self, strangers: Amounts) -> tuple[Amounts, Amounts]:
@@ -104,20 +104,20 @@ class _Play:
         agent, x, m = self.agent, self.x, self.x.amounts
         none = np.zeros(self.tasks)
         if agent.guesses:
-            self.book.move("verifiers", "executor", m.W, strangers)
-            self.book.move("verifiers", "burned", m.B - m.W, strangers)
+            self.ledger.move("verifiers", "executor", m.W, strangers)
+            self.ledger.move("verifiers", "burned", m.B - m.W, strangers)
             return none, none
         if agent.sells:
-            self.book.move("verifiers", "executor", x.cost, strangers)
-            self.book.move("executor", "verifiers", m.W / 2, strangers > 0)
-            self.book.move("executor", "burned", m.W / 2, strangers > 0)
+            self.ledger.move("verifiers", "executor", x.cost, strangers)
+            self.ledger.move("executor", "verifiers", m.W / 2, strangers > 0)
+            self.ledger.move("executor", "burned", m.W / 2, strangers > 0)
         if agent.works:
             return strangers, none
         if not agent.bribes:
             return none, strangers
         price = strangers * bribe(x)
         bribed = (strangers > 0) & (price < worth_of_bribes(x))
-        self.book.move("executor", "verifiers", price, bribed)
+        self.ledger.move("executor", "verifiers", price, bribed)
         return strangers * bribed, strangers * ~bribed
 
     def _reveal(self, committed: Mask, strangers: Amounts) -> Mask:
@@ -132,7 +132,7 @@ class _Play:
         """Every game about a revealed result; says where it was convicted."""
         agent, m = self.agent, self.x.amounts
         looked = revealed & self._happens(self.x.watch)
-        self.book.spend("challengers", self.x.cost, looked)
+        self.ledger.spend("challengers", self.x.cost, looked)
         if agent.works:
             self._grief(revealed)
             return np.zeros(self.tasks, bool)
@@ -146,8 +146,8 @@ class _Play:
         verdict = caught | itself
         if agent.buys:
             self._gas("executor", GAS_CHALLENGE + GAS_DEFEND, revealed)
-            self.book.move("executor", "burned", m.B - m.W, revealed & ~verdict)
-            self.book.move("executor", "burned", m.B, verdict)
+            self.ledger.move("executor", "burned", m.B - m.W, revealed & ~verdict)
+            self.ledger.move("executor", "burned", m.B, verdict)
         reports = own * (itself & (seen | (agent.convicts is SelfConviction.ALWAYS)))
         self._gas("executor", GAS_CHALLENGE, itself)
         self._gas("verifiers", GAS_CHALLENGE, seen & ~itself)
@@ -157,7 +157,7 @@ class _Play:
 
     def _verdict(self, verdict: Mask, itself: Mask, own: Amounts, strangers: Amounts) -> None:
         """Stake and collateral of a convicted executor; `own` and `strangers` are the answers that differ."""
-        m, move = self.x.amounts, self.book.move
+        m, move = self.x.amounts, self.ledger.move
         reports, half = own + strangers, (1 - BURNED) * m.s
         by_seat, by_watcher = verdict & ~itself & (strangers > 0), verdict & ~itself & (strangers == 0)
         move("executor", "verifiers", half, _parts(strangers, reports))
@@ -169,7 +169,7 @@ class _Play:
 
     def _silence(self, silent: Mask, own: Amounts, strangers: Amounts) -> None:
         """Drawn and not revealed. Nobody answered: W is the caller's of `slash`, an account of the executor."""
-        m, move = self.x.amounts, self.book.move
+        m, move = self.x.amounts, self.ledger.move
         answers, half = (own + strangers) * silent, (1 - BURNED) * m.s
         move("executor", "verifiers", half + m.W, _parts(strangers * silent, answers))
         move("executor", "verifiers", m.v, strangers * silent)
@@ -180,21 +180,21 @@ class _Play:
         """Challenges of a right result, which the executor wins all."""
         m, many = self.x.amounts, revealed * np.float64(self.agent.griefs)
         by = "client" if self.agent.party == "client" else "challengers"
-        self.book.move(by, "executor", m.W, many)
-        self.book.move(by, "burned", m.B - m.W, many)
+        self.ledger.move(by, "executor", m.W, many)
+        self.ledger.move(by, "burned", m.B - m.W, many)
         self._gas(by, GAS_CHALLENGE, many)
         self._gas("executor", GAS_DEFEND, many)
-        self.book.spend("executor", self.x.cost, many)
+        self.ledger.spend("executor", self.x.cost, many)
 
     def _final(self, final: Mask, own: Amounts, agreeing: Amounts) -> None:
-        m, move = self.x.amounts, self.book.move
+        m, move = self.x.amounts, self.ledger.move
         move("client", "executor", m.P, final)
         move("client", "executor", m.v, own * final)
         move("client", "verifiers", m.v, agreeing * final)
         if self.agent.works:
-            self.book.gain("client", self.x.benefit, final)
+            self.ledger.gain("client", self.x.benefit, final)
         else:
-            self.book.gain("executor", self.x.gain, final)
+            self.ledger.gain("executor", self.x.gain, final)
 
 
 def bribe(x: Situation) -> float:

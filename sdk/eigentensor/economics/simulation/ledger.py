@@ -12,7 +12,7 @@ PARTIES = ("client", "executor", "verifiers", "challengers")
 BURNED = "burned"
 
 
-class Book:
+class Ledger:
     """`paid` is what the market and EigenLayer moved; `private` what a party spent on computing and gas, or got out of
     a result. Both in tokens, an element a task."""
 
