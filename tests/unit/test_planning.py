@@ -152,7 +152,7 @@ def test_nothing_is_measured_twice_and_what_was_measured_before_an_interruption_
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Planner(graph, first, most=3).plan(tell=interrupt)
+        Planner(graph, first, most=3).plan(progress=interrupt)
     plan = Planner(graph, second, most=3).plan()
     again = Planner(graph, third, most=3).plan()
     assert (first.bodies_measured, third.bodies_measured) == (1, 0)

@@ -68,7 +68,7 @@ def optimise(
         planner = Planner(graph, meter, tolerance=tolerance, tensors=read_inputs(inputs), most=paths)
         try:
             with screen.work() as bar:
-                plan = planner.plan(everything=everything, tell=bar)
+                plan = planner.plan(everything=everything, progress=bar)
         except KeyboardInterrupt:
             screen.say("interrupted: what was measured is kept, call it again to go on")
             raise typer.Exit(130) from None

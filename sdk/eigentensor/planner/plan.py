@@ -15,7 +15,8 @@ from eigentensor.planner.blocks import Block, assembled, blocks, collapsed
 from eigentensor.planner.measure import Cost, Meter
 from eigentensor.planner.oracle import evaluated, oracle
 from eigentensor.planner.sample import Sample, Values, sample_of
-from eigentensor.planner.search import PATHS, Candidate, Search, Tell, exceeded
+from eigentensor.planner.search import PATHS, Candidate, Search, exceeded
+from eigentensor.runtime.tuning.tuner import Progress
 
 TOLERANCE = 1e-5
 ATTEMPTS = 8  #: choices for the blocks that are checked as a whole
@@ -70,21 +71,21 @@ class Planner:
         self.graph, self.meter, self.tolerance, self.most = graph, meter, tolerance, most
         self.sample = sample_of(graph, tensors)
 
-    def plan(self, *, everything: bool = False, tell: Tell = lambda *_: None) -> Plan:
+    def plan(self, *, everything: bool = False, progress: Progress = lambda *_: None) -> Plan:
         """The fastest program within the tolerance. With `everything` all paths are measured and executed.
 
         May be interrupted: what was measured is kept. Raises ToleranceExceeded, or CaptureError for a graph that no
         program can be made of.
         """
         start = time.perf_counter()
-        searches = self.searches(everything=everything, tell=tell)
+        searches = self.searches(everything=everything, progress=progress)
         between = time.perf_counter()
-        tell("checking the whole", 0, 1)
+        progress("checking the whole", 0, 1)
         given = self._whole(self.graph)
         parts, chosen = self._chosen(searches, given)
         return Plan(parts, chosen, given, between - start, time.perf_counter() - between)
 
-    def searches(self, *, everything: bool = False, tell: Tell = lambda *_: None) -> list[tuple[Block, Search]]:
+    def searches(self, *, everything: bool = False, progress: Progress = lambda *_: None) -> list[tuple[Block, Search]]:
         """The blocks with their paths, measured where it matters: what is called planning."""
         found = blocks(self.graph)
         samples = self._samples(found)
@@ -92,7 +93,7 @@ class Planner:
         for number, (block, sample) in enumerate(zip(found, samples, strict=True)):
 
             def say(text: str, done: float, total: float, number: int = number) -> None:
-                tell(f"block {number + 1} of {len(found)}: {text}", done, total)
+                progress(f"block {number + 1} of {len(found)}: {text}", done, total)
 
             search = Search(block.graph, self.meter, sample, self.tolerance, most=self.most)
             (search.run_all if everything else search.run)(say)

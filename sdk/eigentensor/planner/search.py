@@ -1,6 +1,6 @@
 """Which path to take: estimated first, measured where it matters, held to the oracle before it is taken."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,7 @@ from eigentensor.planner.oracle import oracle
 from eigentensor.planner.paths import Path, neighbours, paths
 from eigentensor.planner.sample import Sample, Values
 from eigentensor.planner.storage import LOSSY
+from eigentensor.runtime.tuning.tuner import Progress
 
 PATHS = 96  #: programs that are looked at
 FINALISTS = 9  #: of them, those whose bodies are measured where no time is known
@@ -22,8 +23,6 @@ WORTH = 1.003  #: times faster that a path must be for each of its rules
 HOPE = 1.5  #: An estimate that is so many times the best measured time is not worth measuring.
 CLOSE = 1.1  #: What promises no more than so many times the best is measured at the end, as far as finalists double.
 HOPELESS = 4  #: times the tolerance: nothing follows from a path that errs more because it rounds
-#: Told what is done now, and how far it is.
-Tell = Callable[[str, float, float], None]
 
 
 @dataclass(eq=False)
@@ -57,23 +56,23 @@ class Search:
         """What the graph means on the sample, in float64: what paths are held to."""
         return oracle(self.graph, self.sample.tensors, self.sample.variables)
 
-    def run(self, tell: Tell = lambda *_: None) -> None:
+    def run(self, progress: Progress = lambda *_: None) -> None:
         """Makes candidates in rounds, and measures the best of each: first of one rule, then from what is cheapest."""
-        self._begin(tell)
+        self._begin(progress)
         first = list(self._open)
         for number in range(1, ROUNDS + 1):
-            self._explore(self.most * number // ROUNDS, first if number == 1 else self._open, tell)
-            self._settle(FINALISTS * number // ROUNDS, HOPE, tell)
-        self._settle(2 * FINALISTS, CLOSE, tell)
+            self._explore(self.most * number // ROUNDS, first if number == 1 else self._open, progress)
+            self._settle(FINALISTS * number // ROUNDS, HOPE, progress)
+        self._settle(2 * FINALISTS, CLOSE, progress)
 
-    def run_all(self, tell: Tell = lambda *_: None) -> None:
+    def run_all(self, progress: Progress = lambda *_: None) -> None:
         """Does the same, adds the first paths by the number of rules, and measures and executes every one."""
-        self.run(tell)
+        self.run(progress)
         self._hopeless.clear()
         for path in paths(self.graph, self.most):
             self._add(path)
         for number, candidate in enumerate(self.candidates):
-            tell(f"path {number + 1} of {len(self.candidates)}", number, len(self.candidates))
+            progress(f"path {number + 1} of {len(self.candidates)}", number, len(self.candidates))
             self.measure(candidate)
             self.is_exact(candidate)
 
@@ -120,16 +119,16 @@ class Search:
         if not found:
             raise exceeded(self.tolerance, [c.error for c in self.candidates if c.error is not None])
 
-    def _begin(self, tell: Tell) -> None:
+    def _begin(self, progress: Progress) -> None:
         first = self._add(Path.of(self.graph))
         if first is None:
             lower(self.graph, fingerprint=False)  # says why
             return
-        tell("the graph as it is", 0, self.most)
+        progress("the graph as it is", 0, self.most)
         self.measure(first)
         self.is_exact(first)
 
-    def _explore(self, most: int, begun: list[Begun], tell: Tell) -> None:
+    def _explore(self, most: int, begun: list[Begun], progress: Progress) -> None:
         """Makes candidates until there are so many: from the cheapest of those begun, one rule further."""
         while len(self.candidates) < most and begun:
             entry = min(begun, key=lambda entry: entry[0].cost.seconds)
@@ -138,9 +137,9 @@ class Search:
             if path is None:
                 begun.remove(entry)
             elif self._add(path) is not None:
-                tell("looking at paths", len(self.candidates), self.most)
+                progress("looking at paths", len(self.candidates), self.most)
 
-    def _settle(self, most: int, hope: float, tell: Tell) -> None:
+    def _settle(self, most: int, hope: float, progress: Progress) -> None:
         """Measures candidates, the most promising first, until so many were measured or no other promises more."""
         while self._measured < most:
             known = [c.cost.seconds for c in self.candidates if c.cost.measured and not c.verdict]
@@ -150,7 +149,7 @@ class Search:
             best = min(unknown, key=lambda c: c.cost.seconds)
             if best.cost.seconds > hope * min(known, default=float("inf")):
                 return
-            tell("measuring paths", len(self.candidates), self.most)
+            progress("measuring paths", len(self.candidates), self.most)
             if self._may_go_on(best) and self.is_exact(best):
                 self._measured += 1
                 self.measure(best)

@@ -18,8 +18,8 @@ from eigentensor.runtime.tuning.measure import Arena, Contender
 GROUP = 8  #: schedules that are compiled and then race together
 FIRST = 3  #: rounds in which every body is timed before any is tuned
 
-#: Told what is done now, and how far it is: seconds of all seconds.
-Tell = Callable[[str, float, float], None]
+#: Hears what is done now, and how far it is of how much: seconds here, paths in the planner.
+Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Tuner(Generic[S]):
         self.calls = Counter(call.body for call in program.calls)
         self.numbers = [n for n, body in enumerate(program.bodies) if body.parameters[0].elements]
 
-    def run(self, seconds: float, tell: Tell = lambda *_: None) -> None:
+    def run(self, seconds: float, progress: Progress = lambda *_: None) -> None:
         """Measures for so long, or until everything is measured. May be interrupted, and run again later."""
         start = time.monotonic()
         end = start + seconds
         for place, number in enumerate(self.numbers, 1):
-            tell(f"body {number}: as it is, {place} of {len(self.numbers)}", time.monotonic() - start, seconds)
+            progress(f"body {number}: as it is, {place} of {len(self.numbers)}", time.monotonic() - start, seconds)
             body = self.program.bodies[number]
             if not self._known(body):
                 arena = Arena(body, self.toolchain, self.cache)
@@ -72,7 +72,7 @@ class Tuner(Generic[S]):
             share = (end - now) * left[number] / sum(left.values())
             del left[number]
             for done, all_of_them in self._tune(self.program.bodies[number], now + share):
-                tell(f"body {number}: {done} of {all_of_them} schedules", time.monotonic() - start, seconds)
+                progress(f"body {number}: {done} of {all_of_them} schedules", time.monotonic() - start, seconds)
 
     def lines(self) -> list[Line]:
         """What the database knows of the program's bodies, those first that take longest."""
