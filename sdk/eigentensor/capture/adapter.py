@@ -55,7 +55,7 @@ def _quotient(a: float, b: float) -> float:
 python_alu.setdefault(Ops.FDIV, _quotient)  # tinygrad computes what is constant, and does not know this one
 
 
-class Step(NamedTuple):
+class RecordedCall(NamedTuple):
     """Something that tinygrad would have run: a kernel (SINK) or a copy, and the buffers that it names, target first.
 
     `line` is that of the last assignment to the target, or empty.
@@ -67,18 +67,18 @@ class Step(NamedTuple):
 
 
 class Recording:
-    """What tinygrad would have run: `steps` over buffers of one device, and what these stand for: `relocation`."""
+    """What tinygrad would have run: `calls` over buffers of one device, and what these stand for: `relocation`."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.calls: list[RecordedCall] = []
         self.relocation = Relocation()
         self.assigned: dict[Any, str] = {}
         self.stood_in: dict[Any, Any] = {}
         self.maps: list[dict[Any, Any]] = []  # buffers by what they hold, as tinygrad tells all tensors
 
     def written(self) -> set[Any]:
-        """The buffers that steps write; where another one stands for a buffer, both."""
-        targets = {storage_of(step.buffers[0]) for step in self.steps if step.buffers}
+        """The buffers that calls write; where another one stands for a buffer, both."""
+        targets = {storage_of(call.buffers[0]) for call in self.calls if call.buffers}
         return targets | {self.relocation.origins[u] for u in targets if u in self.relocation.origins}
 
     def add_linear(self, linear: Any, _values: dict[str, int]) -> None:
@@ -89,7 +89,7 @@ class Recording:
         for call in linear.src:
             buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
             line = next((found for b in buffers[:1] if (found := self.assigned.get(b))), "")
-            self.steps.append(Step(call.src[0], buffers, line))
+            self.calls.append(RecordedCall(call.src[0], buffers, line))
 
     def map(self, original: Any) -> Any:
         """_apply_map_to_tensors, noted."""
@@ -135,7 +135,7 @@ class Recording:
 
 @contextmanager
 def recording() -> Iterator[Recording]:
-    """Within it tinygrad records steps instead of running them; random numbers start anew from the user's seed.
+    """Within it tinygrad records calls instead of running them; random numbers start anew from the user's seed.
 
     All tensors are on one device then: neither the default device nor where data lie decides anything. Afterwards all
     that existed before are what they were. One thread at a time: tinygrad's state is global.

@@ -82,8 +82,8 @@ def compiled(
     schedule = Schedule(recording.relocation.origins)
     moved = recording.relocation.moved
     named = {schedule.external(moved.get(buffer, buffer)): part for buffer, part in outside.items()}
-    for step in recording.steps:
-        schedule.add(step)
+    for call in recording.calls:
+        schedule.add(call)
     arrays = {key: (_result(schedule, clone, key[1]), clone.shape) for key, clone in results.items()}
     parts = named | _unnamed(schedule, {part.name for part in named.values()})
     externals = {array: part.buffer for array, part in parts.items()}

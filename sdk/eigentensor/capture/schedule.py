@@ -1,4 +1,4 @@
-"""Recorded steps → kernels in single assignment: a buffer that is written again becomes a new array."""
+"""Recorded calls → kernels in single assignment: a buffer that is written again becomes a new array."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from tinygrad.codegen.simplify import pm_load_collapse
 from tinygrad.schedule.rangeify import pm_mops
 from tinygrad.uop.ops import Ops, graph_rewrite
 
-from eigentensor.capture.adapter import Step, Window, known, window
+from eigentensor.capture.adapter import RecordedCall, Window, known, window
 from eigentensor.capture.convert import Conversion, Source, dtype_of, split_gate
 from eigentensor.capture.store import Store, stored
 from eigentensor.errors import CaptureError
@@ -42,23 +42,23 @@ class Schedule:
             self.data[self.external(buffer)] = content
         return self.current.get(buffer)
 
-    def add(self, step: Step) -> None:
-        """Take up the next step."""
-        if step.ast.op is Ops.COPY:
-            target, source = map(window, step.buffers)
+    def add(self, call: RecordedCall) -> None:
+        """Takes up the next call."""
+        if call.ast.op is Ops.COPY:
+            target, source = map(window, call.buffers)
             array = self.read(source.buffer)
             if array is None or source.offset or target.offset:
                 raise CaptureError("a part of a tensor is copied", fix="copy the whole tensor")
             self._write(target.buffer, array)
-        elif step.ast.op is Ops.SINK and len(step.ast.src) == 1:
-            self._kernel(step)
+        elif call.ast.op is Ops.SINK and len(call.ast.src) == 1:
+            self._kernel(call)
         else:
             raise CaptureError("a custom kernel cannot be in a program", fix="use Tensor methods only")
 
-    def _kernel(self, step: Step) -> None:
-        ast = graph_rewrite(graph_rewrite(step.ast, pm_mops, bottom_up=True), pm_load_collapse)
-        with located(step.line):
-            self._converted(ast.src[0], [window(b) for b in step.buffers], step.line)
+    def _kernel(self, call: RecordedCall) -> None:
+        ast = graph_rewrite(graph_rewrite(call.ast, pm_mops, bottom_up=True), pm_load_collapse)
+        with located(call.line):
+            self._converted(ast.src[0], [window(b) for b in call.buffers], call.line)
 
     def _converted(self, end: Any, windows: Sequence[Window], where: str) -> None:
         store, ranges = (end.src[0], end.src[1:]) if end.op is Ops.END else (end, ())

@@ -24,7 +24,7 @@ HALVES, WIDE = frozenset({DType.FLOAT16, DType.BFLOAT16}), frozenset({DType.INT6
 RECORD_LEVELS = 24
 
 
-class Step(NamedTuple):
+class StepCost(NamedTuple):
     """One verdict at worst: over a step of `reduction`, or over the final expression (None)."""
 
     reduction: int | None
@@ -40,7 +40,7 @@ class BodyCost:
     `work` are the same in ordinary instructions.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepCost, ...]
     evaluations: int
     work: int
 
@@ -175,14 +175,14 @@ def _weight(body: Body, i: Instruction, chosen: list[bool]) -> int:
     return ROOT if i.op is Op.SQRT else 1
 
 
-def _judge(body: Body, reduction: int | None, roots: tuple[int, ...]) -> Step:
+def _judge(body: Body, reduction: int | None, roots: tuple[int, ...]) -> StepCost:
     numbers = cone(body, roots)
     instructions = len(numbers) + (reduction is not None)
     loaded = [body.parameters[body.instructions[n].a] for n in numbers if body.instructions[n].op is Op.LOAD]
     witness = record_bytes(body) + 32 * RECORD_LEVELS + 2048
     witness += sum(LEAF + 32 * depth(parameter.elements, parameter.dtype.size) for parameter in loaded)
     gas = 100_000 + 40 * witness + 2_500 * instructions + 15_000 * len(loaded)
-    return Step(reduction, instructions, witness, gas)
+    return StepCost(reduction, instructions, witness, gas)
 
 
 def _bytes(parameter: Parameter) -> int:

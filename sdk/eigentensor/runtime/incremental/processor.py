@@ -39,17 +39,17 @@ class Processor:
         self.clock = time.thread_time if threads == 1 else time.perf_counter
         self.codes: dict[Body, _Code] = {}
         self.least: dict[Body, float] = {}
-        self.ready: dict[tuple[Body, tuple[int, ...]], _Steps] = {}
+        self.ready: dict[tuple[Body, tuple[int, ...]], _Table] = {}
         self.room = empty(np.uint8, 0)
         self._compile(program.bodies, cache)
-        first, run = len(program.buffers), list[_Step]()
+        first, run = len(program.buffers), list[_Call]()
         self.rows: list[int | None] = []  #: of each call in the table; None if it writes no element
         for number, (body, arguments, variables) in enumerate(program.calls):
             code = self.codes.get(program.bodies[body])
             self.rows.append(None if code is None else len(run))
             if code is not None:
-                run.append(_Step(code, tuple(buffers[b] for b in (first + number, *arguments)), variables))
-        self.steps = _Steps(run, self.driver, threads)
+                run.append(_Call(code, tuple(buffers[b] for b in (first + number, *arguments)), variables))
+        self.table = _Table(run, self.driver, threads)
 
     def seconds(self, body: Body) -> float | None:
         """The least time that a call of a body took alone; None if none was timed."""
@@ -58,7 +58,7 @@ class Processor:
     def calls(self, numbers: Sequence[int], values: Sequence[int]) -> None:
         """Runs calls by number, in order, with the values of all of the program's variables."""
         rows = [row for number in numbers if (row := self.rows[number]) is not None]
-        self.steps.run(values, rows, SHARED_RUN)
+        self.table.run(values, rows, SHARED_RUN)
 
     def alone(self, numbers: Iterable[int], values: Sequence[int]) -> None:
         """The same one by one: so that they are timed."""
@@ -76,10 +76,10 @@ class Processor:
             if body not in self.codes:
                 self._compile([body], self.cache)
             output = self._room(STORAGE[body.parameters[0].dtype], result.shape)
-            step = _Step(self.codes[body], (output, *inputs), tuple(range(len(values))))
-            part = self.ready[key] = _Steps([step], self.driver, self.threads)
+            call = _Call(self.codes[body], (output, *inputs), tuple(range(len(values))))
+            part = self.ready[key] = _Table([call], self.driver, self.threads)
         self._time(body, partial(part.run, values, [0], SHARED_CALL))
-        return part.steps[0].arrays[0]
+        return part.calls[0].arrays[0]
 
     def copy(self, array: Values) -> Values:
         """An array in memory that the next part or copy overwrites."""
@@ -124,7 +124,7 @@ class _Code(NamedTuple):
     evaluations: int
 
 
-class _Step(NamedTuple):
+class _Call(NamedTuple):
     """A call on arrays, the first of which it writes, with these of the values of variables."""
 
     code: _Code
@@ -132,16 +132,16 @@ class _Step(NamedTuple):
     variables: tuple[int, ...]
 
 
-class _Steps:
+class _Table:
     """A table for the driver."""
 
-    def __init__(self, steps: Sequence[_Step], driver: Driver, threads: int) -> None:
-        self.steps, self.driver, self.threads = steps, driver, threads
-        self.pointers = np.array([address(array) for step in steps for array in step.arrays], np.uint64)
-        self.variables = [v for step in steps for v in step.variables]
-        self.values, self.table = np.zeros(len(self.variables), np.int64), np.zeros(len(steps), STEP)
+    def __init__(self, calls: Sequence[_Call], driver: Driver, threads: int) -> None:
+        self.calls, self.driver, self.threads = calls, driver, threads
+        self.pointers = np.array([address(array) for call in calls for array in call.arrays], np.uint64)
+        self.variables = [v for call in calls for v in call.variables]
+        self.values, self.table = np.zeros(len(self.variables), np.int64), np.zeros(len(calls), STEP)
         pointer, value = address(self.pointers), address(self.values)
-        for row, (code, arrays, variables) in zip(self.table, steps, strict=True):
+        for row, (code, arrays, variables) in zip(self.table, calls, strict=True):
             row["kernel"], row["buffers"], row["variables"] = code.kernel.address, pointer, value
             row["units"] = code.units
             row["grain"] = max(1, code.units // (4 * threads)) if code.evaluations > SHARED_CALL else code.units
@@ -151,5 +151,5 @@ class _Steps:
     def run(self, values: Sequence[int], rows: Sequence[int], shared: int) -> None:
         """Some of the calls, in order; with helpers if they evaluate more instructions than `shared`."""
         self.values[:] = [values[v] for v in self.variables]
-        work = sum(self.steps[row].code.evaluations for row in rows)
+        work = sum(self.calls[row].code.evaluations for row in rows)
         self.driver.run(self.table[rows], self.threads if work > shared else 1)
