@@ -17,7 +17,7 @@ from eigentensor.runtime.cpu.choice import candidates
 from eigentensor.runtime.cpu.schedule import apart
 from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.in_place import in_place
-from eigentensor.runtime.memory.plan import Plan, memories, next_turn, plan
+from eigentensor.runtime.memory.plan import MemoryPlan, memories, next_turn, plan
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
 
@@ -130,7 +130,7 @@ def count(program: Program) -> int:
     return len(program.buffers) + len(program.calls)
 
 
-def span(program: Program, layout: Plan, turn: int, buffer: int) -> tuple[int, int, int]:
+def span(program: Program, layout: MemoryPlan, turn: int, buffer: int) -> tuple[int, int, int]:
     """The memory of a buffer, and where in it the buffer begins and ends."""
     size, start, memory = program.parameter(buffer), 0, memories(program, layout, turn)[buffer]
     if len(program.buffers) <= buffer and layout.own[buffer - len(program.buffers)] is None:

@@ -56,12 +56,12 @@ def test_what_was_measured_is_kept_and_tuning_goes_on_where_it_ended(cache: Cach
         (line,) = tuner.lines()
         assert (line.calls, line.shape, line.tried) == (1, "37×45", 1)
         assert line.heuristic == line.best > 0
-        first = database.times(here.place, program().bodies[0])
+        first = database.times(here.platform, program().bodies[0])
         tuner.run(60)
         (line,) = tuner.lines()
         assert line.tried == line.possible == len(here.candidates(program().bodies[0])) > 1
         assert line.ratio >= 1
-        assert first[0] in database.times(here.place, program().bodies[0])
+        assert first[0] in database.times(here.platform, program().bodies[0])
         before, told = database.count(), []
         tuner.run(60, lambda text, *_: told.append(text))
         assert database.count() == before
@@ -74,7 +74,7 @@ def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_wi
     usual, *others = here.candidates(body)
     times = [Time(str(usual), 2e-6, 9, True), Time(str(others[-1]), 1e-6, 9, False)]
     with Database(default_path()) as database:
-        database.record(here.place, body, times)
+        database.record(here.platform, body, times)
     assert here.schedule(body) == others[-1] != usual
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
     assert CompiledGraph(of, cache=cache).run({"x": X}).outputs["output"].tobytes() == expected
@@ -122,7 +122,7 @@ def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: 
         tuner = Tuner(of, here, cache, database)
         tuner.run(60)
         assert [line.tried for line in tuner.lines()] == [len(here.candidates(body)) for body in of.bodies]
-        assert database.places().keys() == {here.place}
+        assert database.platforms().keys() == {here.platform}
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
     given = CompiledGraph(of, device=device, cache=cache).run({"x": X}).outputs["output"]
     assert given.tobytes() == expected

@@ -189,7 +189,7 @@ def test_what_is_chosen_for_a_block_goes_to_all_its_places() -> None:
 
 
 def test_transfers_and_errors_are_rows(tmp_path: Path) -> None:
-    here = toolchain.local().place
+    here = toolchain.local().platform
     with Database(tmp_path / "times.sqlite") as database:
         assert database.transfer(here, "out", 4096) is None
         database.record_transfer(here, "out", 4096, 1e-6, 5)

@@ -97,19 +97,19 @@ def test_bodies_that_differ_in_extents_alone_have_one_structure_also_where_exten
 
 def test_times_come_back_the_fastest_first_and_only_where_they_hold(database: Database) -> None:
     body = product(8, 9, 10)
-    database.record(HERE.place, body, times(2e-6, 1e-6))
-    assert [t.seconds for t in database.times(HERE.place, body)] == [1e-6, 2e-6]
-    assert database.times(HERE.place, body)[1] == Time(str(USUAL), 2e-6, 9, True)
-    assert database.times(THERE.place, body) == database.times(HERE.place, product(8, 9, 11)) == []
+    database.record(HERE.platform, body, times(2e-6, 1e-6))
+    assert [t.seconds for t in database.times(HERE.platform, body)] == [1e-6, 2e-6]
+    assert database.times(HERE.platform, body)[1] == Time(str(USUAL), 2e-6, 9, True)
+    assert database.times(THERE.platform, body) == database.times(HERE.platform, product(8, 9, 11)) == []
     assert database.count() == 2
-    assert database.places() == {HERE.place: 1}
+    assert database.platforms() == {HERE.platform: 1}
 
 
 def test_a_new_time_replaces_the_old_one(database: Database) -> None:
     body = product(8, 9, 10)
     for seconds in (1e-6, 3e-6):
-        database.record(HERE.place, body, times(2e-6, seconds))
-    assert [t.seconds for t in database.times(HERE.place, body)] == [2e-6, 3e-6]
+        database.record(HERE.platform, body, times(2e-6, seconds))
+    assert [t.seconds for t in database.times(HERE.platform, body)] == [2e-6, 3e-6]
 
 
 def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_many_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         with Database(tmp_path / "times.sqlite") as own:
             for inner in range(2, 12):
                 body = product(rows, 9, inner)
-                own.record(HERE.place, body, times(2e-6, 1e-6))
+                own.record(HERE.platform, body, times(2e-6, 1e-6))
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(write, range(2, 8)))
     with Database(tmp_path / "times.sqlite") as database:
         assert database.count() == 6 * 10 * 2
-        assert len(database.measured(HERE.place, structure(product(8, 9, 10)))) == 60
+        assert len(database.measured(HERE.platform, structure(product(8, 9, 10)))) == 60
 
 
 def test_a_database_of_a_later_version_is_refused_and_named(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_file_that_is_no_database_is_refused_for_tuning_and_ignored_for_runnin
 def test_a_database_that_others_could_write_is_passed_over(tmp_path: Path) -> None:
     body, path = product(8, 9, 10), tmp_path / "times.sqlite"
     with Database(path) as database:
-        database.record(HERE.place, body, times(2e-6, 1e-6))
+        database.record(HERE.platform, body, times(2e-6, 1e-6))
     assert path.stat().st_mode & 0o077 == 0
     path.chmod(0o620)
     assert tuned(path, HERE, body) is None
@@ -163,9 +163,9 @@ def test_running_makes_no_database(tmp_path: Path) -> None:
 
 def test_the_best_measured_schedule_is_chosen_unless_it_gains_next_to_nothing(database: Database) -> None:
     fast, same, slow = product(8, 9, 10), product(8, 9, 11), product(8, 9, 12)
-    database.record(HERE.place, fast, times(2e-6, 1e-6))
-    database.record(HERE.place, same, times(2e-6, 1.99e-6))
-    database.record(HERE.place, slow, times(2e-6, 3e-6))
+    database.record(HERE.platform, fast, times(2e-6, 1e-6))
+    database.record(HERE.platform, same, times(2e-6, 1.99e-6))
+    database.record(HERE.platform, slow, times(2e-6, 3e-6))
     assert decide(database, HERE, fast) == OTHER
     assert decide(database, HERE, same) is None
     assert decide(database, HERE, slow) is None
@@ -182,7 +182,7 @@ def learn(database: Database) -> None:
     for rows, columns in [(40, 48), (64, 96), (80, 33), (128, 64), (50, 200), (33, 70), (90, 90), (70, 150)]:
         body = product(rows, columns, 32)
         known = [Time(str(s), law(body, s), 9, not n) for n, s in enumerate(possible(body)[::3])]
-        database.record(HERE.place, body, known)
+        database.record(HERE.platform, body, known)
 
 
 def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_estimate_is_kept(
@@ -192,13 +192,13 @@ def test_a_shape_that_was_not_measured_is_estimated_from_its_neighbours_and_the_
     body = product(77, 110, 32)
     chosen = decide(database, HERE, body) or possible(body)[0]
     assert law(body, chosen) == min(law(body, s) for s in possible(body))
-    (kept,) = database.times(HERE.place, body)
+    (kept,) = database.times(HERE.platform, body)
     assert kept.samples == 0
     assert (decide(database, HERE, body) or possible(body)[0]) == chosen
     count = database.count()
     near = product(76, 110, 32)
-    database.record(HERE.place, near, times(2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
-    assert database.times(HERE.place, body) == []
+    database.record(HERE.platform, near, times(2e-6, 1e-6))  # whatever is measured of a structure ends its estimates
+    assert database.times(HERE.platform, body) == []
     assert database.count() == count + 2
 
 
@@ -206,7 +206,7 @@ def test_estimates_of_unseen_shapes_follow_the_law(database: Database) -> None:
     learn(database)
     body = product(100, 120, 32)
     schedules = possible(body)
-    logs, deviation = log_seconds(HERE, body, schedules, database.measured(HERE.place, structure(body)))
+    logs, deviation = log_seconds(HERE, body, schedules, database.measured(HERE.platform, structure(body)))
     errors = np.abs(logs - [log(law(body, s)) for s in schedules])
     assert np.median(errors) < 0.1 and errors.max() < 0.5
     assert deviation < 0.2

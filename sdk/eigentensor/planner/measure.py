@@ -93,7 +93,7 @@ class Meter:
         arena = Arena(body, self.toolchain, self.cache)
         arena.race([], rounds=ROUNDS)
         found = Time(str(self.toolchain.heuristic(body)), arena.seconds, len(arena.samples), True)
-        self.database.record(self.toolchain.place, body, [found])
+        self.database.record(self.toolchain.platform, body, [found])
         self._known = {b: known for b, known in self._known.items() if known[1]}
         for name in ("_general", "_rows"):
             self.__dict__.pop(name, None)
@@ -124,14 +124,14 @@ class Meter:
     def _look_up(self, body: Body) -> tuple[float, bool]:
         if not body.parameters[0].elements:
             return 0.0, True
-        known = [t for t in self.database.times(self.toolchain.place, body) if t.samples]
+        known = [t for t in self.database.times(self.toolchain.platform, body) if t.samples]
         if known:
             usual = next((t.seconds for t in known if t.heuristic), known[0].seconds)
             return (known[0].seconds if known[0].seconds <= GAIN * usual else usual), True
         return float(np.exp(self._estimated_log(body))), False
 
     def _estimated_log(self, body: Body) -> float:
-        alike = self.database.measured(self.toolchain.place, structure(body))
+        alike = self.database.measured(self.toolchain.platform, structure(body))
         if sum(len(times) for _, times in alike) >= LEAST:
             return float(log_seconds(self.toolchain, body, [self.toolchain.heuristic(body)], alike)[0][0])
         if body not in self._features:
@@ -156,7 +156,7 @@ class Meter:
     @cached_property
     def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Features of measured bodies under their usual schedules, and the seconds that they took."""
-        known = self.database.measured(self.toolchain.place)[:MODELLED]
+        known = self.database.measured(self.toolchain.platform)[:MODELLED]
         usual = [(body, t) for body, times in known for t in times if t.heuristic]
         rows = [self.toolchain.features(body, [self.toolchain.parse(t.schedule)])[0] for body, t in usual]
         return np.array(rows), np.array([t.seconds for _, t in usual])
@@ -173,10 +173,10 @@ class Meter:
         if not size:
             return 0.0
         row = max(LEAST_BYTES, 1 << (size - 1).bit_length())
-        known = self.database.transfer(self.toolchain.place, direction, row)
+        known = self.database.transfer(self.toolchain.platform, direction, row)
         if known is None:
             known = self._timed_transfer(direction, row)
-            self.database.record_transfer(self.toolchain.place, direction, row, known, ROUNDS)
+            self.database.record_transfer(self.toolchain.platform, direction, row, known, ROUNDS)
         return known * min(1.0, max(size, LEAST_BYTES) / row)
 
     def _timed_transfer(self, direction: str, size: int) -> float:

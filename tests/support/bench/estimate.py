@@ -102,21 +102,21 @@ def bodies() -> Iterator[Body]:
 def measure(database: Database) -> list[tuple[Body, list[Time]]]:
     """Times of every body, with the heuristic's schedule first."""
     here, cache, random = toolchain.local(), Cache(default_folder()), Random(2)
-    for place, count in database.places().items():
+    for platform, count in database.platforms().items():
         if count >= ENOUGH:
-            return database.measured(place)
+            return database.measured(platform)
     for number, body in enumerate(bodies()):
-        if not database.times(here.place, body):
+        if not database.times(here.platform, body):
             usual, *others = here.candidates(body)
             arena = Arena(body, here, cache)
             contenders = arena.contend(random.sample(others, min(OTHERS, len(others))))
             arena.race(contenders, rounds=ROUNDS, eliminate=False)
             times = [Time(str(c.schedule), c.ratio * arena.seconds, len(c.ratios), False) for c in contenders]
             times.append(Time(str(usual), arena.seconds, len(arena.samples), True))
-            database.record(here.place, body, times)
+            database.record(here.platform, body, times)
         if number % 50 == 49:
             sys.stderr.write(f"{number + 1} bodies are measured\n")
-    return database.measured(here.place)
+    return database.measured(here.platform)
 
 
 def nearest(body: Body, schedule: Schedule, known: list[tuple[Body, list[Time]]]) -> tuple[float, float]:

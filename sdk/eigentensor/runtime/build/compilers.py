@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eigentensor.errors import ExecutionError
 from eigentensor.program.model import Body
-from eigentensor.runtime.build.database import Place, default_path
+from eigentensor.runtime.build.database import Platform, default_path
 from eigentensor.runtime.build.decide import S, tuned
 from eigentensor.runtime.build.names import body_name
 
@@ -103,9 +103,9 @@ class Build(ABC, Generic[S]):
         """What the time of each schedule depends on, a row of numbers."""
 
     @property
-    def place(self) -> Place:
+    def platform(self) -> Platform:
         """Where times of this build hold: a change of compiler, device or generator makes them those of another."""
-        return Place(self.device, self.version)
+        return Platform(self.device, self.version)
 
     def tuned(self, body: Body) -> S | None:
         """A schedule that is known to be better than the heuristic's, if there is one."""

@@ -42,7 +42,7 @@ COMMIT;
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Platform:
     """Where a time holds: tinygrad's name of the device, and all that its object code depends on besides the body."""
 
     device: str
@@ -100,11 +100,13 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def record(self, place: Place, body: Body, times: Sequence[Time]) -> None:
+    def record(self, platform: Platform, body: Body, times: Sequence[Time]) -> None:
         """Writes times of a body in place of earlier ones; estimates for its structure are dropped."""
         key, kind, now = body_name(body), structure(body), time.time()
         extents = json.dumps(Analysis(body).extents)
-        rows = [(key, place.device, place.build, t.schedule, t.heuristic, t.seconds, t.samples, now) for t in times]
+        rows = [
+            (key, platform.device, platform.build, t.schedule, t.heuristic, t.seconds, t.samples, now) for t in times
+        ]
         run = self._connection.execute
         with closing(self._connection.cursor()) as cursor:
             run("BEGIN IMMEDIATE")
@@ -114,7 +116,7 @@ class Database:
                     run(
                         "DELETE FROM times WHERE samples = 0 AND device = ? AND build = ?"
                         " AND body IN (SELECT name FROM bodies WHERE structure = ?)",
-                        (place.device, place.build, kind),
+                        (platform.device, platform.build, kind),
                     )
                 cursor.executemany("REPLACE INTO times VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             except BaseException:
@@ -122,22 +124,22 @@ class Database:
                 raise
             run("COMMIT")
 
-    def times(self, place: Place, body: Body) -> list[Time]:
+    def times(self, platform: Platform, body: Body) -> list[Time]:
         """What is known of a body, measured before estimated, the fastest first."""
         rows = self._connection.execute(
             "SELECT schedule, seconds, samples, heuristic FROM times WHERE body = ? AND device = ? AND build = ?"
             " ORDER BY samples = 0, seconds, schedule",
-            (body_name(body), place.device, place.build),
+            (body_name(body), platform.device, platform.build),
         )
         return [Time(schedule, seconds, samples, bool(heuristic)) for schedule, seconds, samples, heuristic in rows]
 
-    def measured(self, place: Place, kind: str | None = None) -> list[tuple[Body, list[Time]]]:
+    def measured(self, platform: Platform, kind: str | None = None) -> list[tuple[Body, list[Time]]]:
         """The measured bodies, of a structure if one is given, with their times."""
         rows = self._connection.execute(
             "SELECT name, record, schedule, seconds, samples, heuristic FROM times JOIN bodies ON body = name"
             " WHERE structure = COALESCE(?, structure) AND device = ? AND build = ? AND samples > 0"
             " ORDER BY name, heuristic DESC, schedule",
-            (kind, place.device, place.build),
+            (kind, platform.device, platform.build),
         )
         found: dict[str, tuple[Body, list[Time]]] = {}
         for key, record, schedule, seconds, samples, heuristic in rows:
@@ -146,16 +148,16 @@ class Database:
             found[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
         return list(found.values())
 
-    def record_transfer(self, place: Place, direction: str, size: int, seconds: float, samples: int) -> None:
+    def record_transfer(self, platform: Platform, direction: str, size: int, seconds: float, samples: int) -> None:
         """What it took to move so many bytes `in` to the device or `out` of it."""
-        row = (place.device, place.build, direction, size, seconds, samples, time.time())
+        row = (platform.device, platform.build, direction, size, seconds, samples, time.time())
         self._connection.execute("REPLACE INTO transfers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    def transfer(self, place: Place, direction: str, size: int) -> float | None:
+    def transfer(self, platform: Platform, direction: str, size: int) -> float | None:
         """Seconds that a transfer of `size` bytes in a direction took; None if it was not measured."""
         row = self._connection.execute(
             "SELECT seconds FROM transfers WHERE device = ? AND build = ? AND direction = ? AND bytes = ?",
-            (place.device, place.build, direction, size),
+            (platform.device, platform.build, direction, size),
         ).fetchone()
         return None if row is None else float(row[0])
 
@@ -171,13 +173,13 @@ class Database:
         ).fetchone()
         return None if row is None else float(row[0])
 
-    def places(self) -> dict[Place, int]:
+    def platforms(self) -> dict[Platform, int]:
         """Where something was measured, with the number of bodies; most first."""
         rows = self._connection.execute(
             "SELECT device, build, COUNT(DISTINCT body) AS bodies FROM times WHERE samples > 0"
             " GROUP BY device, build ORDER BY bodies DESC"
         )
-        return {Place(device, build): bodies for device, build, bodies in rows}
+        return {Platform(device, build): bodies for device, build, bodies in rows}
 
     def count(self) -> int:
         """How many measurements there are, of all devices and builds."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eigentensor.errors import ConfigError
 from eigentensor.program.model import Body
 from eigentensor.runtime.bodies.analysis import Analysis
-from eigentensor.runtime.build.database import Database, Place, Time
+from eigentensor.runtime.build.database import Database, Platform, Time
 from eigentensor.runtime.build.model import LEAST, Vector, fit
 from eigentensor.runtime.build.names import structure
 
@@ -27,7 +27,7 @@ class Choices(Protocol[S]):
     """The schedules of a device, as `compilers.Build` knows them."""
 
     @property
-    def place(self) -> Place:
+    def platform(self) -> Platform:
         """Where measured times hold."""
 
     def candidates(self, body: Body) -> list[S]:
@@ -58,13 +58,13 @@ def decide(database: Database, build: Choices[S], body: Body) -> S | None:
 
     An estimate is kept in the database until something of the structure is measured.
     """
-    known = database.times(build.place, body)
+    known = database.times(build.platform, body)
     if not known:
-        neighbours = database.measured(build.place, structure(body))
+        neighbours = database.measured(build.platform, structure(body))
         if sum(len(times) for _, times in neighbours) < LEAST:
             return None
         known = [estimate(build, body, neighbours)]
-        database.record(build.place, body, known)
+        database.record(build.platform, body, known)
     best = known[0]
     ours = next((time.seconds for time in known if time.heuristic), None)
     if best.heuristic or (ours is not None and best.seconds > GAIN * ours):

@@ -16,7 +16,7 @@ HOST = "CPU"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MemoryPlan:
     """Where each call's result lies: at a byte offset of one piece of memory of some size, or in memory of its own.
 
     Results of the program have memory of their own, also of what is written over to become them: `own` is the buffer of
@@ -40,7 +40,7 @@ class Plan:
         return part or program.bodies[program.calls[call].body]
 
 
-def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) -> Plan:
+def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) -> MemoryPlan:
     """Results share bytes if one is read for the last time before the other is written.
 
     An append is written over what it appends to, if nobody reads that later. With `over`, any call writes over what it
@@ -72,7 +72,7 @@ def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) ->
     swapped = {r for s, r in fed.items() if not uses.may_lie_under(begun[r], s)}
     carried = set(fed.values()) - swapped
     later = {begun[r]: part for s, r in fed.items() if r in carried and (part := uses.part(begun[r], s))}
-    return Plan(tuple(offsets), space.size, tuple(own), appends, later, frozenset(carried), frozenset(swapped))
+    return MemoryPlan(tuple(offsets), space.size, tuple(own), appends, later, frozenset(carried), frozenset(swapped))
 
 
 class _Uses:
@@ -111,7 +111,7 @@ class _Uses:
         return all(n in self.over[body] for n, argument in enumerate(arguments, 1) if argument == buffer)
 
 
-def memories(program: Program, plan: Plan, turn: int) -> list[int]:
+def memories(program: Program, plan: MemoryPlan, turn: int) -> list[int]:
     """The memory of each buffer in an iteration, by number: its own, or that of a result of the program.
 
     `turn` is 0 for the first iteration, which reads states as they are given, then 1 and 2 by turns: in odd ones, what
@@ -130,7 +130,7 @@ def memories(program: Program, plan: Plan, turn: int) -> list[int]:
     return found
 
 
-def next_turn(plan: Plan, turn: int) -> int:
+def next_turn(plan: MemoryPlan, turn: int) -> int:
     """The turn of the next iteration: 0 where no state moves, else 1, or 1 and 2 alternating where memories are
     swapped."""
     if not (plan.carried or plan.swapped):

@@ -90,7 +90,7 @@ class Tuner(Generic[S]):
         return sorted(lines, key=lambda line: -line.calls * line.heuristic)
 
     def _known(self, body: Body) -> dict[str, Time]:
-        times = self.database.times(self.toolchain.place, body)
+        times = self.database.times(self.toolchain.platform, body)
         return {t.schedule: t for t in times if t.samples}
 
     def _tune(self, body: Body, deadline: float) -> Iterator[tuple[int, int]]:
@@ -115,7 +115,7 @@ class Tuner(Generic[S]):
             usual = Time(text, arena.seconds, len(arena.samples), True)
         times = [Time(str(c.schedule), c.ratio * usual.seconds, len(c.ratios), False) for c in contenders]
         times.append(usual)
-        self.database.record(self.toolchain.place, arena.body, times)
+        self.database.record(self.toolchain.platform, arena.body, times)
 
 
 def shape(body: Body) -> str:
