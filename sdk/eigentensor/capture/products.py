@@ -43,10 +43,10 @@ def quotient(u: Any, is_one: IsOne) -> Any:
     if all(divisor is None for divisor in divisors):
         return None
     pairs = zip(factors, divisors, strict=True)
-    return _product(tree, (_Part(f) if d is None else _Part(None, (d,)) for f, d in pairs)).value
+    return _product(tree, (_Fraction(f) if d is None else _Fraction(None, (d,)) for f, d in pairs)).value
 
 
-class _Part(NamedTuple):
+class _Fraction(NamedTuple):
     """What is left of a factor: a numerator, which may be missing, and what it is still to be divided by."""
 
     numerator: Any
@@ -83,30 +83,30 @@ def _leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def _product(tree: Any, parts: Iterator[_Part]) -> _Part:
+def _product(tree: Any, parts: Iterator[_Fraction]) -> _Fraction:
     """The product with these parts in place of its factors."""
     if not isinstance(tree, tuple):
         return next(parts)
     a, b = (_product(branch, parts) for branch in tree)
     if a.numerator is None or b.numerator is None:
         first, second = (b, a) if a.numerator is None else (a, b)
-        return _Part(first.numerator, (*first.divisors, *second.divisors))
-    return _Part(a.value * b.value)
+        return _Fraction(first.numerator, (*first.divisors, *second.divisors))
+    return _Fraction(a.value * b.value)
 
 
 def _replaced(tree: Any, by: dict[Any, Any], dropped: Iterable[Any]) -> Any:
     """The product with one factor replaced once, and others left out once."""
     left = Counter(dropped)
 
-    def parts() -> Iterator[_Part]:
+    def parts() -> Iterator[_Fraction]:
         for f in _leaves(tree):
             if f in by:
-                yield _Part(by.pop(f))
+                yield _Fraction(by.pop(f))
             elif left[f]:
                 left[f] -= 1
-                yield _Part(None)
+                yield _Fraction(None)
             else:
-                yield _Part(f)
+                yield _Fraction(f)
 
     return _product(tree, parts()).value
 

@@ -1,7 +1,7 @@
 """Rules of simplification for what depends on places alone: counting, as tinygrad writes a counter, is arithmetic."""
 
+from eigentensor.graph.accesses import operands, own
 from eigentensor.graph.node import Form, Node, constant, counter, node
-from eigentensor.graph.places import operands, own
 from eigentensor.graph.rules import rule
 from eigentensor.graph.schedule import TERM_MOVES
 from eigentensor.lowering.indices import Sum, affine, sum_interval
@@ -30,10 +30,10 @@ def sum_of_padded_constant(n: Node) -> Node | None:
     if value is None or not any(step.op is Form.PAD for step in path) or abs(value) * extent >= EXACT:
         return None
     axes, step = [fresh_axis(e) for e in n.shape], fresh_axis(extent, is_reduce=True)
-    place = own(n, axes)
+    access = own(n, axes)
     for moved in path:
-        (place,) = operands(moved, place, (step,) if moved is n else ())
-    guards = conjuncts(place.guard) if place.guard is not None else set()
+        (access,) = operands(moved, access, (step,) if moved is n else ())
+    guards = conjuncts(access.guard) if access.guard is not None else set()
     count = _count(guards, expression.counter(step), extent)
     if count is None:
         return None

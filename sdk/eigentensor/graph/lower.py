@@ -11,9 +11,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eigentensor.errors import CaptureError
+from eigentensor.graph.accesses import Access, both, element, inside, operands, padding, stand_in
 from eigentensor.graph.node import Form, Graph
 from eigentensor.graph.node import Node as Tensor
-from eigentensor.graph.places import Place, both, element, inside, operands, padding, stand_in
 from eigentensor.graph.schedule import Schedule, is_loaded, schedule
 from eigentensor.lowering import functions
 from eigentensor.lowering.build import Draft, build
@@ -72,45 +72,45 @@ def _data(data: Mapping[str, NDArray[Any]], buffers: Mapping[str, Buffer]) -> di
 
 
 class _Lowering:
-    """Expressions of every node at every place where it is computed; `arrays` hold leaves and kernels' results."""
+    """Expressions of every node for each access that computes it; `arrays` hold leaves and kernels' results."""
 
     def __init__(self, plan: Schedule) -> None:
         self.plan = plan
         stored = [n for n in plan.order if n.op in _ROLES or n in plan.kernels]
         self.leaves = {n: fresh_array(n.dtype, n.elements) for n in stored if n.op in _ROLES}
         self.arrays: dict[Tensor, Array] = self.leaves | {n: fresh_array(n.dtype, n.elements) for n in plan.kernels}
-        self.values: dict[tuple[Tensor, Place], Node] = {}
+        self.values: dict[tuple[Tensor, Access], Node] = {}
 
     def kernels(self) -> list[Kernel]:
         """A kernel for each node that has one, in order of need."""
         made = []
         for n in self.plan.order:
-            for place in self.plan.places[n]:
-                self.values[n, place] = self._computed(n, place)
+            for access in self.plan.accesses[n]:
+                self.values[n, access] = self._computed(n, access)
             if n in self.plan.kernels:
                 axes = self.plan.kernels[n]
-                own = self.values[n, self.plan.places[n][0]]
+                own = self.values[n, self.plan.accesses[n][0]]
                 made.append(Kernel(self.arrays[n], tuple(axis for axis in axes if axis.extent != 1), own))
         return made
 
-    def _value(self, n: Tensor, place: Place) -> Node:
-        if n in self.plan.kernels and is_loaded(n, place):
-            return load(self.arrays[n], element(place.at, n.shape), place.guard)
-        return self.values[n, place]
+    def _value(self, n: Tensor, access: Access) -> Node:
+        if n in self.plan.kernels and is_loaded(n, access):
+            return load(self.arrays[n], element(access.at, n.shape), access.guard)
+        return self.values[n, access]
 
-    def _computed(self, n: Tensor, place: Place) -> Node:
+    def _computed(self, n: Tensor, access: Access) -> Node:
         if not n.elements:
             return const(n.dtype, 0)
         if n.op in _ROLES:
-            return load(self.leaves[n], element(place.at, n.shape), place.guard)
+            return load(self.leaves[n], element(access.at, n.shape), access.guard)
         if n.op is Op.CONST:
             return const(n.dtype, n.arg)
         if n.op is Form.VARIABLE:
             named = Named(n.arg.name, Bounds(n.arg.minimum, n.arg.maximum))
             return cast(DType.INT32, node(Op.VAR, DType.INDEX, arg=named))
         if n.op is Form.COUNTER:
-            return cast(DType.INT32, place.at[n.arg])
-        values = [self._value(s, at) for s, at in zip(n.src, operands(n, place, self.plan.steps[n]), strict=True)]
+            return cast(DType.INT32, access.at[n.arg])
+        values = [self._value(s, at) for s, at in zip(n.src, operands(n, access, self.plan.steps[n]), strict=True)]
         if n.op in REDUCTIONS:
             return self._reduced(n, *values)
         if n.op is Form.FUNCTION:
@@ -119,7 +119,7 @@ class _Lowering:
         if n.op is Form.GATHER:
             return self._gathered(n, *values)
         if n.op is Form.PAD:
-            condition = both(*padding(n, place))
+            condition = both(*padding(n, access))
             return values[0] if condition is None else where(condition, values[0], const(n.dtype, 0))
         return values[0] if isinstance(n.op, Form) else elementwise(n.op, n.dtype, values)
 

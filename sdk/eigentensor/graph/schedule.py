@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from eigentensor.graph.accesses import Access, operands, own
 from eigentensor.graph.node import Form, Node, is_bounded, is_single, walk
-from eigentensor.graph.places import Place, operands, own
 from eigentensor.lowering.kernel import fresh_axis
 from eigentensor.lowering.spans import shape
 from eigentensor.program.expression import Axis
@@ -34,7 +34,7 @@ class Schedule:
 
     order: Sequence[Node]
     kernels: dict[Node, tuple[Axis, ...]]
-    places: dict[Node, list[Place]]
+    accesses: dict[Node, list[Access]]
     steps: dict[Node, tuple[Axis, ...]]
 
 
@@ -57,7 +57,7 @@ def _placed(
     order: Sequence[Node], steps: dict[Node, tuple[Axis, ...]], wanted: set[Node], costs: dict[Node, float]
 ) -> Schedule:
     """The schedule in which the wanted nodes are stored, and others where they cost more to compute again."""
-    found: dict[Node, dict[Place, None]] = {n: {} for n in order}
+    found: dict[Node, dict[Access, None]] = {n: {} for n in order}
     kernels: dict[Node, tuple[Axis, ...]] = {}
     indices = _indices(order)
     for n in reversed(order):
@@ -65,20 +65,20 @@ def _placed(
         if n in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(found[n]), costs)):
             kernels[n] = tuple(fresh_axis(extent) for extent in n.shape)
             found[n] = {own(n, kernels[n]): None} | {p: None for p in found[n] if not is_loaded(n, p)}
-        for place in found[n]:
-            for operand, at in zip(n.src, operands(n, place, steps[n]) if n.src and n.elements else (), strict=False):
+        for access in found[n]:
+            for operand, at in zip(n.src, operands(n, access, steps[n]) if n.src and n.elements else (), strict=False):
                 found[operand][at] = None
-    return Schedule(order, kernels, {n: list(places) for n, places in found.items()}, steps)
+    return Schedule(order, kernels, {n: list(accesses) for n, accesses in found.items()}, steps)
 
 
-def is_loaded(n: Node, place: Place) -> bool:
-    """Whether a node with a kernel is loaded at a place of another one.
+def is_loaded(n: Node, access: Access) -> bool:
+    """Whether a node with a kernel is loaded by another one.
 
     A product that a sum accumulates is computed there, so that it is one with the sum whatever else it is used for;
     so is a function, which may end in a product.
     """
     passes = n.op in (Op.MUL, Form.FUNCTION) or n.op in MOVES or is_single(n)
-    return place.kernel is not n and n.op not in LEAVES and not (place.term and passes)
+    return access.kernel is not n and n.op not in LEAVES and not (access.term and passes)
 
 
 def _steps(n: Node) -> tuple[Axis, ...]:
@@ -87,24 +87,24 @@ def _steps(n: Node) -> tuple[Axis, ...]:
     return tuple(fresh_axis(n.src[0].shape[axis], is_reduce=True) for axis in n.arg) if n.op in REDUCTIONS else ()
 
 
-def _is_stored(n: Node, places: Sequence[Place], costs: dict[Node, float]) -> bool:
+def _is_stored(n: Node, accesses: Sequence[Access], costs: dict[Node, float]) -> bool:
     if n.op in LEAVES or n.op in MOVES or not n.elements:
         return False
-    loading = [place for place in places if is_loaded(n, place)]
+    loading = [access for access in accesses if is_loaded(n, access)]
     if not loading:
         return False
     if n.op in REDUCTIONS and not is_single(n):
-        return len(places) > 1 or not _is_fused(n, places[0])
-    again = sum(place.evaluations for place in loading) / n.elements - 1
+        return len(accesses) > 1 or not _is_fused(n, accesses[0])
+    again = sum(access.evaluations for access in loading) / n.elements - 1
     return again * costs[n] > STORING
 
 
-def _is_fused(n: Node, place: Place) -> bool:
+def _is_fused(n: Node, access: Access) -> bool:
     """Whether a reduction is computed where it is used: once for each element, and cut into spans as it would be."""
     terms = n.src[0].elements // n.elements
     is_cut = n.dtype.is_float and not is_bounded(n)
-    alike = not is_cut or shape(terms, place.evaluations) == shape(terms, n.elements)
-    return place.whole and place.evaluations <= n.elements and alike
+    alike = not is_cut or shape(terms, access.evaluations) == shape(terms, n.elements)
+    return access.whole and access.evaluations <= n.elements and alike
 
 
 def _indices(order: Sequence[Node]) -> set[Node]:

@@ -62,7 +62,7 @@ def claim_of(execution: Execution) -> Claim:
 
 def check_call(proof: CallProof, claim: Claim) -> None:
     """That the kernel is what the claim's program executes there, and the root what its trace has there."""
-    place, kernel = _Place(claim, proof.kernel.header), proof.kernel
+    place, kernel = _Committed(claim, proof.kernel.header), proof.kernel
     _require(0 <= proof.number < place.executed, "the executed call")
     iteration, number = divmod(proof.number, place.calls)
     call = _call(kernel)
@@ -82,7 +82,7 @@ def check_call(proof: CallProof, claim: Claim) -> None:
 
 def check_witness(witness: Witness, claim: Claim) -> None:
     """That every tensor and every leaf is where the claim has it; the kernel is one that `check_call` has passed."""
-    place, call, body = _Place(claim, witness.kernel.header), _call(witness.kernel), _body(witness.kernel)
+    place, call, body = _Committed(claim, witness.kernel.header), _call(witness.kernel), _body(witness.kernel)
     iteration = witness.number // place.calls
     used = [tensor.parameter for tensor in witness.tensors]
     _require(used == sorted(set(used)) and all(0 < p < len(body.parameters) for p in used), "the parameters")
@@ -127,12 +127,15 @@ def evaluate_step(witness: Witness) -> int:
 
 def collected(proof: CollectProof, claim: Claim) -> bytes:
     """The outputs root that follows from the claim's trace."""
-    place = _Place(claim, proof.header)
-    _require(len(proof.records) == place.at.end - place.at.results == len(proof.roots) == len(proof.places), "results")
+    under = _Committed(claim, proof.header)
+    _require(
+        len(proof.records) == under.at.end - under.at.results == len(proof.roots) == len(proof.places),
+        "results",
+    )
     _require(all(len(sibling) == len(merkle.NOTHING) for sibling in proof.siblings), "results")
     level, left = b"".join(merkle.record_hash(record) for record in proof.records), iter(proof.siblings)
-    zero, first = merkle.NOTHING, place.at.results
-    for _ in range((place.at.end - 1).bit_length()):
+    zero, first = merkle.NOTHING, under.at.results
+    for _ in range((under.at.end - 1).bit_length()):
         if first & 1:
             level = next(left, b"") + level
         level, zero, first = merkle.parents(level, zero), merkle.node(zero, zero), first >> 1
@@ -140,24 +143,24 @@ def collected(proof: CollectProof, claim: Claim) -> bytes:
     named: dict[Kind, dict[str, bytes]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
     for data, root, opening in zip(proof.records, proof.roots, proof.places, strict=True):
         result: Result = read_record("result", data)
-        number = place.executed - place.calls + result.buffer - (place.at.bodies - place.at.buffers)
-        place.traced(root, opening, number, f"the result {result.name!r}")
+        number = under.executed - under.calls + result.buffer - (under.at.bodies - under.at.buffers)
+        under.traced(root, opening, number, f"the result {result.name!r}")
         named[result.kind][result.name] = root
     return merkle.outputs_root(*(merkle.bindings_root(named[kind]) for kind in (Kind.OUTPUT, Kind.STATE)))
 
 
 def implied(proof: ResultProof, claim: Claim) -> tuple[int, Kind, bytes]:
     """How many results the program has, of which kind this one is, and its leaf among those by name."""
-    place = _Place(claim, proof.header)
+    under = _Committed(claim, proof.header)
     number = proof.record.opening.number
-    _require(place.at.results <= number < place.at.end, "the result record")
-    result: Result = place.read("result", proof.record, number)
-    written = place.executed - place.calls + result.buffer - (place.at.bodies - place.at.buffers)
-    place.traced(proof.root, proof.place, written, f"the result {result.name!r}")
-    return place.at.end - place.at.results, result.kind, merkle.binding_hash(result.name, proof.root)
+    _require(under.at.results <= number < under.at.end, "the result record")
+    result: Result = under.read("result", proof.record, number)
+    written = under.executed - under.calls + result.buffer - (under.at.bodies - under.at.buffers)
+    under.traced(proof.root, proof.place, written, f"the result {result.name!r}")
+    return under.at.end - under.at.results, result.kind, merkle.binding_hash(result.name, proof.root)
 
 
-class _Place:
+class _Committed:
     """Under a claim: where records and tensors of its program stand."""
 
     def __init__(self, claim: Claim, header: bytes) -> None:

@@ -71,9 +71,9 @@ class Cuda:
         with translated():
             return _Bytes(self.device.allocator, max(size, 16))
 
-    def part(self, buffer: "_Bytes", start: int, size: int) -> "_Part":
+    def part(self, buffer: "_Bytes", start: int, size: int) -> "_View":
         """Some bytes of a buffer, which keep the whole of it."""
-        return _Part(buffer, self.device.allocator._offset(buffer.opaque, size, start))
+        return _View(buffer, self.device.allocator._offset(buffer.opaque, size, start))
 
     def write(self, buffer: Any, array: NDArray[Any]) -> None:
         """A copy to the device; the array may change as soon as this returns."""
@@ -132,7 +132,7 @@ class _Bytes:
             self.allocator.free(self.opaque, self.size, KEPT)
 
 
-class _Part:
+class _View:
     def __init__(self, whole: _Bytes, opaque: Any) -> None:
         self.whole, self.opaque = whole, opaque
 

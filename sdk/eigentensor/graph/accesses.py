@@ -14,8 +14,8 @@ from eigentensor.program.ops import REDUCTIONS, DType, Op
 Index = tuple[Node, ...]
 
 
-class Place(NamedTuple):
-    """A use of a node: an index into it, and the guard under which it counts.
+class Access(NamedTuple):
+    """A use of a node: the index of the element, and the guard under which it counts.
 
     `evaluations` is how often it is used there. `whole`: nothing lies between it and its kernel but arithmetic and
     moves. `term`: it is what a float32 sum adds up, so a product is accumulated with one rounding per step.
@@ -29,9 +29,9 @@ class Place(NamedTuple):
     term: bool = False
 
 
-def own(kernel: Tensor, axes: Sequence[Axis]) -> Place:
-    """The place of a kernel's result itself; there is one axis for each of its extents."""
-    return Place(kernel, tuple(map(counter, axes)), None, kernel.elements)
+def own(kernel: Tensor, axes: Sequence[Axis]) -> Access:
+    """The access to a kernel's result itself; there is one axis for each of its extents."""
+    return Access(kernel, tuple(map(counter, axes)), None, kernel.elements)
 
 
 def element(at: Index, shape: Shape) -> Node:
@@ -55,32 +55,32 @@ def both(*conditions: Node | None) -> Node | None:
     return conjunction(*known) if known else None
 
 
-def operands(n: Tensor, place: Place, steps: Sequence[Axis]) -> list[Place]:
-    """The places of a node's operands. `steps` are the axes of a reduction, or stands for the row of a GATHER."""
+def operands(n: Tensor, access: Access, steps: Sequence[Axis]) -> list[Access]:
+    """The accesses to a node's operands. `steps` are the axes of a reduction, or stands for the row of a GATHER."""
     if n.op in REDUCTIONS:
-        number = Place(place.kernel, (), None, place.evaluations, False)
-        return [_in_reduction(n, place, steps), *(number for _ in n.src[1:])]
+        number = Access(access.kernel, (), None, access.evaluations, False)
+        return [_in_reduction(n, access, steps), *(number for _ in n.src[1:])]
     if n.op is Form.GATHER:
-        return _in_gather(n, place, steps[0])
+        return _in_gather(n, access, steps[0])
     if not isinstance(n.op, Form) or n.op is Form.FUNCTION:
-        return [place._replace(term=False)] * len(n.src)
-    return [moved(n, place)]
+        return [access._replace(term=False)] * len(n.src)
+    return [moved(n, access)]
 
 
-def moved(n: Tensor, place: Place) -> Place:
-    """The place of what a movement form moves."""
-    shape, at = n.src[0].shape, place.at
+def moved(n: Tensor, access: Access) -> Access:
+    """The access to what a movement form moves."""
+    shape, at = n.src[0].shape, access.at
     match n.op:
         case Form.RESHAPE:
-            return place._replace(at=_reshaped(at, n.shape, shape))
+            return access._replace(at=_reshaped(at, n.shape, shape))
         case Form.PERMUTE:
-            return place._replace(at=tuple(at[n.arg.index(axis)] for axis in range(len(shape))))
+            return access._replace(at=tuple(at[n.arg.index(axis)] for axis in range(len(shape))))
         case Form.EXPAND:
-            return place._replace(at=tuple(i if old != 1 else index(0) for i, old in zip(at, shape, strict=True)))
+            return access._replace(at=tuple(i if old != 1 else index(0) for i, old in zip(at, shape, strict=True)))
         case Form.SHRINK:
-            return place._replace(at=tuple(_plus(i, start) for i, (start, _) in zip(at, n.arg, strict=True)))
+            return access._replace(at=tuple(_plus(i, start) for i, (start, _) in zip(at, n.arg, strict=True)))
         case Form.FLIP:
-            return place._replace(
+            return access._replace(
                 at=tuple(
                     _plus(scaled(i, -1), extent - 1) if axis in n.arg else i
                     for axis, (i, extent) in enumerate(zip(at, shape, strict=True))
@@ -88,15 +88,15 @@ def moved(n: Tensor, place: Place) -> Place:
             )
         case Form.PAD:
             changed = tuple(_plus(i, -before) for i, (before, _) in zip(at, n.arg, strict=True))
-            condition = both(*padding(n, place))
-            term = place.term and condition is None
-            return place._replace(at=changed, guard=both(place.guard, condition), whole=False, term=term)
-    return place  # CONTIGUOUS
+            condition = both(*padding(n, access))
+            term = access.term and condition is None
+            return access._replace(at=changed, guard=both(access.guard, condition), whole=False, term=term)
+    return access  # CONTIGUOUS
 
 
-def padding(n: Tensor, place: Place) -> list[Node]:
+def padding(n: Tensor, access: Access) -> list[Node]:
     """The conditions under which an element of a PAD is none of its zeros."""
-    at = (_plus(i, -before) for i, (before, _) in zip(place.at, n.arg, strict=True))
+    at = (_plus(i, -before) for i, (before, _) in zip(access.at, n.arg, strict=True))
     return [c for i, extent in zip(at, n.src[0].shape, strict=True) for c in inside(i, extent)]
 
 
@@ -104,21 +104,23 @@ def _plus(position: Node, offset: int) -> Node:
     return simplify(add(position, index(offset)))
 
 
-def _in_reduction(n: Tensor, place: Place, steps: Sequence[Axis]) -> Place:
-    kept, counters = iter(place.at), iter(steps)
+def _in_reduction(n: Tensor, access: Access, steps: Sequence[Axis]) -> Access:
+    kept, counters = iter(access.at), iter(steps)
     at = tuple(counter(next(counters)) if axis in n.arg else next(kept) for axis in range(len(n.src[0].shape)))
     if is_single(n):
-        return place._replace(at=at)
-    evaluations = place.evaluations * prod(axis.extent for axis in steps)
-    return Place(place.kernel, at, place.guard, evaluations, False, n.op is Op.REDUCE_ADD and n.dtype is DType.FLOAT32)
+        return access._replace(at=at)
+    evaluations = access.evaluations * prod(axis.extent for axis in steps)
+    return Access(
+        access.kernel, at, access.guard, evaluations, False, n.op is Op.REDUCE_ADD and n.dtype is DType.FLOAT32
+    )
 
 
-def _in_gather(n: Tensor, place: Place, step: Axis) -> list[Place]:
+def _in_gather(n: Tensor, access: Access, step: Axis) -> list[Access]:
     """The table at the row that `step` stands for, where a condition stands for being inside; and the indices."""
     row, rank = stand_in(step), len(n.src[1].shape)
-    guard = both(place.guard, less(*row))
-    in_table = place._replace(at=(row[0], *place.at[rank:]), guard=guard, whole=False, term=False)
-    return [in_table, place._replace(at=place.at[:rank], whole=False, term=False)]
+    guard = both(access.guard, less(*row))
+    in_table = access._replace(at=(row[0], *access.at[rank:]), guard=guard, whole=False, term=False)
+    return [in_table, access._replace(at=access.at[:rank], whole=False, term=False)]
 
 
 def stand_in(step: Axis) -> tuple[Node, Node]:
