@@ -15,7 +15,7 @@ from eigentensor.economics.payoffs import Payoffs
 from eigentensor.economics.profiles import LOCAL, mainnet
 from eigentensor.economics.simulation import Estimate
 from eigentensor.economics.situation import GAS_CHALLENGE, Situation
-from eigentensor.economics.tuning import Choice, Windows
+from eigentensor.economics.tuning import TunedTerms, Windows
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor_client.orders import percent, read_rate
 from eigentensor_client.screen import facts, table
@@ -177,14 +177,14 @@ def terms_line(x: Situation) -> str:
     )
 
 
-def choice(found: Choice) -> "schemas.Choice":
+def choice(found: TunedTerms) -> "schemas.Choice":
     return {
         **situation(found.situation),
         "cheat": found.cheat, "loses": found.loses, "margin": found.margin, "checks": found.checks, "lock": found.lock,
     }  # fmt: skip
 
 
-def choices_table(found: Sequence[Choice]) -> Table:
+def choices_table(found: Sequence[TunedTerms]) -> Table:
     rows = [
         [
             f"{c.situation.rate:.0%}", str(c.situation.verifiers), f"{c.situation.value_at_risk:.4g}",
@@ -196,7 +196,7 @@ def choices_table(found: Sequence[Choice]) -> Table:
     return table(("α", "n", "X", "margin from", "stake", "best lie", "loses", "checks cost", "lock costs"), rows)
 
 
-def parties(found: Choice) -> dict[str, tuple[str, str]]:
+def parties(found: TunedTerms) -> dict[str, tuple[str, str]]:
     """What each party earns and risks for one task, in words."""
     x = found.situation
     m, e = x.amounts, Expectation(x, 0.0)

@@ -9,14 +9,14 @@ from eigentensor.economics.agents import COLLUDING, LAZY
 from eigentensor.economics.bounds import break_even, worst_cheat
 from eigentensor.economics.expected import expected
 from eigentensor.economics.profiles import LOCAL, mainnet
-from eigentensor.economics.tuning import Choice, Lock, longest_censorship, needed_stake, tune, windows
+from eigentensor.economics.tuning import Lock, TunedTerms, longest_censorship, needed_stake, tune, windows
 from support.stories.situations import ORDINARY
 
 X = replace(ORDINARY, parameters=mainnet(10**9), gain=10.0, value_at_risk=10.0)
 LOCK = Lock()
 
 
-def choices(security: float, most_stake: float = float("inf")) -> list[Choice]:
+def choices(security: float, most_stake: float = float("inf")) -> list[TunedTerms]:
     return tune(X, security, exec_=300, lock=LOCK, rates=(0.1, 0.3, 1.0), most_stake=most_stake)
 
 

@@ -13,7 +13,7 @@ from eigentensor_client.verbs.grouped import grouped
 from eigentensor_client.verbs.options import Json
 
 if TYPE_CHECKING:
-    from eigentensor.economics.tuning import Choice, Windows
+    from eigentensor.economics.tuning import TunedTerms, Windows
     from eigentensor_client.schemas import economics as schemas
 
 app = typer.Typer(
@@ -187,7 +187,7 @@ def tune(
     show_terms(screen, wanted, found, windows, censored)
 
 
-def show_terms(screen: Screen, wanted: float, found: "Sequence[Choice]", windows: "Windows", censored: int) -> None:
+def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
     """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
     from eigentensor_client import situations
 

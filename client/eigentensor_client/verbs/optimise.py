@@ -14,7 +14,7 @@ from eigentensor_client.verbs.program import write_program
 
 if TYPE_CHECKING:
     from eigentensor.graph.node import Graph
-    from eigentensor.planner.plan import Part, Plan, Whole
+    from eigentensor.planner.plan import Plan, PlannedBlock, Whole
     from eigentensor.planner.search import Candidate
     from eigentensor_client.schemas import programs as schemas
 
@@ -112,7 +112,7 @@ def _graph(source: str) -> "Graph":
     return graph
 
 
-def _lines(part: "Part", number: int, everything: bool) -> Iterator[Any]:
+def _lines(part: "PlannedBlock", number: int, everything: bool) -> Iterator[Any]:
     """The table of a block's paths, the cheapest first."""
     times = f", {len(part.block.places)} times in the graph" if len(part.block.places) > 1 else ""
     count = len(part.search.candidates)
@@ -136,7 +136,7 @@ def _facts(candidate: "Candidate") -> tuple[str, str]:
     return "measured" if candidate.cost.measured else "estimated", error
 
 
-def _verdict(candidate: "Candidate", part: "Part") -> str:
+def _verdict(candidate: "Candidate", part: "PlannedBlock") -> str:
     if candidate is part.chosen:
         return "chosen"
     if candidate.verdict:
@@ -145,13 +145,13 @@ def _verdict(candidate: "Candidate", part: "Part") -> str:
 
 
 def _summary(plan: "Plan") -> Iterator[str]:
-    chosen, given = plan.chosen, plan.given
-    ratio = given.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
+    chosen, original = plan.chosen, plan.original
+    ratio = original.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
     count = len(chosen.cost.calls)
     yield f"program {chosen.made.uuid}"
     yield (
         f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {count} call{'s' * (count != 1)}, errs by {chosen.error:.1e};"
-        f" {ratio:.2f} times as fast as the graph as it is: {given.cost.seconds * 1e6:,.1f} µs, {given.error:.1e}"
+        f" {ratio:.2f} times as fast as the graph as it is: {original.cost.seconds * 1e6:,.1f} µs, {original.error:.1e}"
     )
     yield f"planned in {plan.planning:.1f} s, checked as a whole in {plan.checking:.1f} s"
 
@@ -160,7 +160,7 @@ def _fields(plan: "Plan", device: str, tolerance: float, files: Sequence[Path]) 
     return {
         "schema": "eigentensor.optimised/1",
         "chosen": _whole(plan.chosen),
-        "given": _whole(plan.given),
+        "given": _whole(plan.original),
         "blocks": [
             {"places": len(part.block.places), "paths": [_path(c, part) for c in part.search.candidates]}
             for part in plan.parts
@@ -180,7 +180,7 @@ def _whole(of: "Whole") -> "schemas.OptimisedProgram":
     return {"uuid": of.made.uuid, "seconds": of.cost.seconds, "max_relative_error": of.error, "calls": calls}
 
 
-def _path(of: "Candidate", part: "Part") -> "schemas.OptimisedPath":
+def _path(of: "Candidate", part: "PlannedBlock") -> "schemas.OptimisedPath":
     return {
         "rules": list(of.path.rules), "seconds": of.cost.seconds, "measured": of.cost.measured,
         "max_relative_error": of.error, "verdict": _verdict(of, part),

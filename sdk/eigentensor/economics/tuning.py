@@ -31,7 +31,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TunedTerms:
     """Terms under which every lie loses what was wanted. `value_at_risk` is what the order has to name for it;
     `margin` the market's, if the order named the gain alone, or None where no margin does it."""
 
@@ -50,7 +50,7 @@ class Choice:
 
 def tune(
     x: Situation, security: float, *, exec_: int, lock: Lock, rates: Sequence[float], most_stake: float = float("inf")
-) -> list[Choice]:
+) -> list[TunedTerms]:
     """For each check rate and number of verifiers what makes the best lie lose `security` tokens, cheapest first. Empty
     where none does it with `most_stake`."""
     found = []
@@ -62,7 +62,7 @@ def tune(
     return sorted(found, key=lambda choice: choice.overhead)
 
 
-def _choose(x: Situation, security: float, exec_: int, lock: Lock, most: float) -> Choice | None:
+def _choose(x: Situation, security: float, exec_: int, lock: Lock, most: float) -> TunedTerms | None:
     needed = needed_stake(x, security)
     risk = None if needed is None or needed > most else value_at_risk(x, needed)
     if needed is None or risk is None:
@@ -71,7 +71,7 @@ def _choose(x: Situation, security: float, exec_: int, lock: Lock, most: float) 
     cheat, value = worst_cheat(chosen)
     checks = Expectation(chosen, 0.0)
     fees = checks.drawn(checks.mean(own=False)) * chosen.amounts.v
-    return Choice(chosen, cheat.name, -value, margin(x, needed), fees, lock.cost(chosen, exec_))
+    return TunedTerms(chosen, cheat.name, -value, margin(x, needed), fees, lock.cost(chosen, exec_))
 
 
 def needed_stake(x: Situation, security: float) -> float | None:

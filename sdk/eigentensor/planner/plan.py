@@ -23,7 +23,7 @@ ATTEMPTS = 8  #: choices for the blocks that are checked as a whole
 
 
 @dataclass(eq=False)
-class Part:
+class PlannedBlock:
     """A block with its paths, and which was taken."""
 
     block: Block
@@ -43,15 +43,15 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was chosen; `given` is the graph as its author wrote it.
+    """What was chosen; `original` is the graph as its author wrote it.
 
     `planning` are seconds for finding blocks, paths and their times, `checking` those for lowering, executing and
     comparing the whole.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[PlannedBlock]
     chosen: Whole
-    given: Whole
+    original: Whole
     planning: float
     checking: float
 
@@ -81,9 +81,9 @@ class Planner:
         searches = self.searches(everything=everything, progress=progress)
         between = time.perf_counter()
         progress("checking the whole", 0, 1)
-        given = self._whole(self.graph)
-        parts, chosen = self._chosen(searches, given)
-        return Plan(parts, chosen, given, between - start, time.perf_counter() - between)
+        original = self._whole(self.graph)
+        parts, chosen = self._chosen(searches, original)
+        return Plan(parts, chosen, original, between - start, time.perf_counter() - between)
 
     def searches(self, *, everything: bool = False, progress: Progress = lambda *_: None) -> list[tuple[Block, Search]]:
         """The blocks with their paths, measured where it matters: what is called planning."""
@@ -100,12 +100,12 @@ class Planner:
             searches.append((block, search))
         return searches
 
-    def _chosen(self, searches: Sequence[tuple[Block, Search]], given: Whole) -> tuple[list[Part], Whole]:
+    def _chosen(self, searches: Sequence[tuple[Block, Search]], original: Whole) -> tuple[list[PlannedBlock], Whole]:
         """The cheapest choices that are within the tolerance as a whole; the graph as given, if nothing is better."""
         rankings = [search.ranked() for _, search in searches]
         firsts = [next(ranking) for ranking in rankings]
-        parts = [Part(block, search, first) for (block, search), first in zip(searches, firsts, strict=True)]
-        tried = [given]
+        parts = [PlannedBlock(block, search, first) for (block, search), first in zip(searches, firsts, strict=True)]
+        tried = [original]
         for _ in range(ATTEMPTS):
             try:
                 tried.append(self._whole(assembled(self.graph, [(p.block, p.chosen.path.graph) for p in parts])))
@@ -121,11 +121,11 @@ class Planner:
         if not exact:
             raise exceeded(self.tolerance, [whole.error for whole in tried])
         best = min(exact, key=lambda whole: whole.cost.seconds)
-        if best is given:
+        if best is original:
             parts = [replace(p, chosen=p.search.candidates[0]) for p in parts]
         return parts, best
 
-    def _stepped(self, parts: list[Part], rankings: Sequence[Iterator[Candidate]]) -> bool:
+    def _stepped(self, parts: list[PlannedBlock], rankings: Sequence[Iterator[Candidate]]) -> bool:
         """Takes the next best path of the block that errs most and has another; says whether there was one."""
         order = sorted(range(len(parts)), key=lambda number: -(parts[number].chosen.error or 0))
         for number in order:

@@ -62,32 +62,32 @@ def claim_of(execution: Execution) -> Claim:
 
 def check_call(proof: CallProof, claim: Claim) -> None:
     """That the kernel is what the claim's program executes there, and the root what its trace has there."""
-    place, kernel = _Committed(claim, proof.kernel.header), proof.kernel
-    _require(0 <= proof.number < place.executed, "the executed call")
-    iteration, number = divmod(proof.number, place.calls)
+    under, kernel = _Committed(claim, proof.kernel.header), proof.kernel
+    _require(0 <= proof.number < under.executed, "the executed call")
+    iteration, number = divmod(proof.number, under.calls)
     call = _call(kernel)
-    place.read("call", Record(kernel.call, proof.call), place.at.calls + number, {call.body: _body(kernel)})
-    place.read("body", Record(kernel.body, proof.body), place.at.bodies + call.body)
-    _require(place.at.bodies + call.body < place.at.calls, "the body's place")
+    under.read("call", Record(kernel.call, proof.call), under.at.calls + number, {call.body: _body(kernel)})
+    under.read("body", Record(kernel.body, proof.body), under.at.bodies + call.body)
+    _require(under.at.bodies + call.body < under.at.calls, "the body's place")
     _require(len(proof.variables) == len(kernel.variables) == len(call.variables), "the number of variables")
     for at, shown, value in zip(call.variables, proof.variables, kernel.variables, strict=True):
-        record: Variable = place.read("variable", shown.record, at)
+        record: Variable = under.read("variable", shown.record, at)
         bound = value - iteration * record.stride
         _require(value in _INT32 and bound in _INT32, "a variable's value")
-        root = _climb(merkle.variable_hash(record.name, bound), shown.place, place.at.buffers, "a variable")
-        named = merkle.variables_root_of(place.at.buffers, root) == claim.variables
+        root = _climb(merkle.variable_hash(record.name, bound), shown.place, under.at.buffers, "a variable")
+        named = merkle.variables_root_of(under.at.buffers, root) == claim.variables
         _require(named and shown.place.number == at, "a variable")
-    place.traced(proof.root, proof.place, proof.number, "the call's root")
+    under.traced(proof.root, proof.place, proof.number, "the call's root")
 
 
 def check_witness(witness: Witness, claim: Claim) -> None:
     """That every tensor and every leaf is where the claim has it; the kernel is one that `check_call` has passed."""
-    place, call, body = _Committed(claim, witness.kernel.header), _call(witness.kernel), _body(witness.kernel)
-    iteration = witness.number // place.calls
+    under, call, body = _Committed(claim, witness.kernel.header), _call(witness.kernel), _body(witness.kernel)
+    iteration = witness.number // under.calls
     used = [tensor.parameter for tensor in witness.tensors]
     _require(used == sorted(set(used)) and all(0 < p < len(body.parameters) for p in used), "the parameters")
     for tensor in witness.tensors:
-        place.tensor(tensor, call.arguments[tensor.parameter - 1], iteration)
+        under.tensor(tensor, call.arguments[tensor.parameter - 1], iteration)
     roots = {tensor.parameter: tensor.root for tensor in witness.tensors if tensor.place is not None}
     for operand in witness.operands:
         what = f"an operand of parameter {operand.parameter}"

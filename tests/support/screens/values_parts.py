@@ -11,7 +11,7 @@ from eigentensor.graph.lower import lower
 from eigentensor.planner.blocks import blocks
 from eigentensor.planner.measure import CallCost, Cost, Meter
 from eigentensor.planner.paths import Path
-from eigentensor.planner.plan import Part, Plan, Whole
+from eigentensor.planner.plan import Plan, PlannedBlock, Whole
 from eigentensor.planner.sample import sample_of
 from eigentensor.planner.search import Candidate, Search
 from eigentensor.program.cost import Needs
@@ -100,7 +100,7 @@ _SEARCH.candidates += [
 ]
 (_BLOCK,) = blocks(_GRAPH)
 OPTIMISED = Plan(
-    [Part(_BLOCK, _SEARCH, _CHOSEN)],
+    [PlannedBlock(_BLOCK, _SEARCH, _CHOSEN)],
     Whole(_GRAPH, _MADE, _CHOSEN.cost, 2.2e-6),
     Whole(_GRAPH, _MADE, _GIVEN.cost, 1.1e-7),
     planning=3.2,

@@ -23,7 +23,7 @@ Measured = tuple[Body, Sequence[Time]]
 NEIGHBOURS = 48  #: bodies of the same structure, those nearest in extents, that an estimate is made from
 
 
-class Choices(Protocol[S]):
+class Schedules(Protocol[S]):
     """The schedules of a device, as `compilers.Build` knows them."""
 
     @property
@@ -41,7 +41,7 @@ class Choices(Protocol[S]):
 
 
 @lru_cache(maxsize=4096)
-def tuned(path: Path, build: Choices[S], body: Body) -> S | None:
+def tuned(path: Path, build: Schedules[S], body: Body) -> S | None:
     """What the database at `path` knows to be better than the heuristic; decided once in a process for each body."""
     try:
         status = path.stat()
@@ -53,7 +53,7 @@ def tuned(path: Path, build: Choices[S], body: Body) -> S | None:
         return None
 
 
-def decide(database: Database, build: Choices[S], body: Body) -> S | None:
+def decide(database: Database, build: Schedules[S], body: Body) -> S | None:
     """The best measured schedule; of a body that was not measured, the best by the model of its structure; or None.
 
     An estimate is kept in the database until something of the structure is measured.
@@ -72,7 +72,7 @@ def decide(database: Database, build: Choices[S], body: Body) -> S | None:
     return build.parse(best.schedule)
 
 
-def estimate(build: Choices[S], body: Body, neighbours: Sequence[Measured]) -> Time:
+def estimate(build: Schedules[S], body: Body, neighbours: Sequence[Measured]) -> Time:
     """The schedule that takes least by what its neighbours took; the heuristic's unless it gains more than the model
     errs."""
     possible = build.candidates(body)
@@ -84,7 +84,7 @@ def estimate(build: Choices[S], body: Body, neighbours: Sequence[Measured]) -> T
 
 
 def log_seconds(
-    build: Choices[S], body: Body, schedules: Sequence[S], neighbours: Sequence[Measured]
+    build: Schedules[S], body: Body, schedules: Sequence[S], neighbours: Sequence[Measured]
 ) -> tuple[Vector, float]:
     """Logarithms of the seconds that schedules of a body take, by a model of its nearest neighbours, and its error."""
     here = np.log1p(Analysis(body).extents)

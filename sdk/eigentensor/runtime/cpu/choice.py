@@ -9,7 +9,7 @@ from eigentensor.program.model import Body
 from eigentensor.program.ops import Op
 from eigentensor.runtime.bodies.analysis import Analysis
 from eigentensor.runtime.bodies.rewriting import join, simple_joins
-from eigentensor.runtime.cpu.cost import Choice
+from eigentensor.runtime.cpu.cost import CostedTiling
 from eigentensor.runtime.cpu.schedule import Schedule, Target
 
 AXES = 5  #: output axes, the longest, that are looked at
@@ -29,7 +29,7 @@ def candidates(body: Body, target: Target) -> list[Schedule]:
     return list(dict.fromkeys([*few, *varied]))
 
 
-def _choices(body: Body, target: Target) -> Iterator[Choice]:
+def _choices(body: Body, target: Target) -> Iterator[CostedTiling]:
     simple = simple_joins(join(body, ()))
     for joined in _joins(join(body, ()), simple):
         yield from _tiles(join(body, joined), joined, target)  # of the body itself: joined twice it has other numbers
@@ -47,7 +47,7 @@ def _joins(body: Body, simple: tuple[int, ...]) -> list[tuple[int, ...]]:
     return found
 
 
-def _tiles(body: Body, joined: tuple[int, ...], target: Target) -> Iterator[Choice]:
+def _tiles(body: Body, joined: tuple[int, ...], target: Target) -> Iterator[CostedTiling]:
     analysis = Analysis(body)
     large = sorted(range(len(body.output_ranges)), key=lambda axis: (body.output_ranges[axis], axis))[-AXES:]
     axes = [axis for axis in sorted(large) if body.output_ranges[axis] > 1]
@@ -59,7 +59,7 @@ def _tiles(body: Body, joined: tuple[int, ...], target: Target) -> Iterator[Choi
         for row in rows:
             if row is None or row != vector:
                 for inner in _inner_axes(body, {vector, row}):
-                    plain = Choice(analysis, target, joined, vector, row, inner)
+                    plain = CostedTiling(analysis, target, joined, vector, row, inner)
                     for columns, height in plain.sizes:
                         yield replace(plain, columns=columns, rows=height)
 

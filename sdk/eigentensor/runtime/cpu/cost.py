@@ -20,7 +20,7 @@ SLOW = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 
 
 @dataclass(frozen=True)
-class Choice(Tiling):
+class CostedTiling(Tiling):
     """A tiling with its cost."""
 
     @cached_property
