@@ -1,11 +1,12 @@
-"""Whose money the client spends."""
+"""The network that a client meets, and whose money it spends there."""
 
 import os
+from pathlib import Path
 
 from eth_account.signers.local import LocalAccount
 
-from eigentensor.chain import Network, anvil_account, load_account
-from eigentensor.errors import ConfigError
+from eigentensor.chain import Network, Reader, anvil_account, load_account
+from eigentensor.errors import ChainError, ConfigError
 
 #: The development account that a local network gives to whoever names no keystore.
 CLIENT = 1
@@ -29,3 +30,13 @@ def origin(network: Network) -> str:
     if keystore:
         return f"{keystore} ($EIGENTENSOR_KEYSTORE)"
     return f"anvil's published key {CLIENT}: worth nothing" if network.is_local else "none"
+
+
+def running(path: Path) -> Network | None:
+    """The network of a file whose chain answers; None if there is no such file, or nobody behind it."""
+    try:
+        network = Network.load(path)
+        Reader(network).check()
+    except (ConfigError, ChainError):
+        return None
+    return network

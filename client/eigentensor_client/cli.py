@@ -22,39 +22,40 @@ from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET
 from eigentensor_client.exit_codes import exit_code
 
-# name: (module under eigentensor_client.verbs, its Typer application, one line of help)
+#: name: (its Typer application under eigentensor_client.verbs, one line of help). Where no place is named the package
+#: beside this one that has the verb offers it, as other parts do.
 VERBS = {
-    "devnet": ("devnet", "app", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
-    "plan": ("plan", "app", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
-    "run": ("run", "app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
-    "ps": ("task", "ps", "The account's tasks, newest first."),
-    "logs": ("task", "logs", "What happened to a task, a line each as it happens."),
-    "get": ("task", "get", "Fetch the verified result of a task."),
-    "cancel": ("task", "cancel", "Take back a task that nobody accepted."),
-    "task": ("task", "app", "One task: show, explain, cancel, logs."),
-    "session": ("session", "app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
-    "deploy": ("deploy", "app", "Make a program with its weights an endpoint of `serve`, in versions."),
-    "app": ("app", "app", "What is deployed: list, show, rollback, remove."),
-    "challenge": ("challenge", "app", "Games about results: look again, challenge, play, follow, be paid."),
-    "serve": ("serve", "app", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),
-    "receipt": ("receipt", "app", "Files that prove what became of tasks: get, check."),
-    "program": ("program", "app", "Program files: capture, import, check, show."),
-    "optimise": ("optimise", "app", "Find the fastest program for a graph, within a tolerance, on this machine."),
-    "economics": ("economics", "app", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),
-    "tune": ("tune", "app", "Measure which schedules run a program fastest on this machine."),
-    "blob": ("blob", "app", "Bytes by name: put, get."),
-    "wallet": ("wallet", "app", "The account that pays: show, deposit, withdraw, new."),
-    "network": ("network", "app", "Which networks there are, and where a value comes from: list, show."),
-    "doctor": ("doctor", "app", "Hold every device of this machine to the reference, and say what it lacks."),
-    "completion": ("completion", "app", "A script that lets a shell complete this command: bash, zsh, fish."),
+    "devnet": ("", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
+    "plan": ("plan:app", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
+    "run": ("run:app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
+    "ps": ("task:ps", "The account's tasks, newest first."),
+    "logs": ("task:logs", "What happened to a task, a line each as it happens."),
+    "get": ("task:get", "Fetch the verified result of a task."),
+    "cancel": ("task:cancel", "Take back a task that nobody accepted."),
+    "task": ("task:app", "One task: show, explain, cancel, logs."),
+    "session": ("session:app", "Tasks that go on from each other's states: start, run, wait, show, states, rewind."),
+    "deploy": ("", "Make a program with its weights an endpoint of `serve`, in versions."),
+    "app": ("", "What is deployed: list, show, rollback, remove."),
+    "challenge": ("challenge:app", "Games about results: look again, challenge, play, follow, be paid."),
+    "serve": ("", "Programs over HTTP, paid by this wallet within a budget; or --local, executed here."),
+    "receipt": ("receipt:app", "Files that prove what became of tasks: get, check."),
+    "program": ("program:app", "Program files: capture, import, check, show."),
+    "optimise": ("optimise:app", "Find the fastest program for a graph, within a tolerance, on this machine."),
+    "economics": ("", "What cheating would pay: simulate, payoffs, tune, plot. Nothing is sent."),
+    "tune": ("tune:app", "Measure which schedules run a program fastest on this machine."),
+    "blob": ("blob:app", "Bytes by name: put, get."),
+    "wallet": ("wallet:app", "The account that pays: show, deposit, withdraw, new."),
+    "network": ("network:app", "Which networks there are, and where a value comes from: list, show."),
+    "doctor": ("doctor:app", "Hold every device of this machine to the reference, and say what it lacks."),
+    "completion": ("completion:app", "A script that lets a shell complete this command: bash, zsh, fish."),
 }
 PARTS = {
     "watch": "Re-execute what others executed, and challenge what differs.",
     "operator": "Execute strangers' programs for money: bench, up, run, status, leave. Or choose one that does: list.",
     "aggregator": "Serve blobs and tasks over HTTP, and send what is due.",
 }
-#: What a client adds to the nouns of other parts: (module under eigentensor_client.verbs, its Typer application).
-ADDED = {"operator": (("operators", "app"),)}
+#: What a client adds to the nouns of other parts: Typer applications under eigentensor_client.verbs.
+ADDED = {"operator": ("operators:app",)}
 #: What is wrong with a file or folder that somebody named, rather than with this program.
 PLACES = {
     errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG,
@@ -64,23 +65,22 @@ COMPLETES = "_EIGENTENSOR_COMPLETE"  #: set by a shell that asks how a command l
 
 
 class Verbs(TyperGroup):
-    """Loads a verb when it is called; other parts offer theirs as entry points of the group `eigentensor.verbs`."""
+    """Loads a verb when it is called; other packages offer theirs as entry points of the group `eigentensor.verbs`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*VERBS, *PARTS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in VERBS:
-            module, attribute, _ = VERBS[cmd_name]
-            return _quietable(_loaded(module, attribute, cmd_name))
+        if place := VERBS.get(cmd_name, ("",))[0]:
+            return _quietable(_loaded(place, cmd_name))
         from importlib.metadata import entry_points
 
         found = tuple(entry_points(group="eigentensor.verbs", name=cmd_name))
         if not found:
             return None
         command = _command(found[0].load(), cmd_name)
-        for module, attribute in ADDED.get(cmd_name, ()):
-            added = _loaded(module, attribute, "list")
+        for place in ADDED.get(cmd_name, ()):
+            added = _loaded(place, "list")
             command.add_command(added, added.name)
         return _quietable(command)
 
@@ -98,18 +98,19 @@ class Verbs(TyperGroup):
         """Names and their lines, without importing what they stand for."""
         from typer._click.shell_completion import CompletionItem
 
-        lines = {name: line for name, (_, _, line) in VERBS.items()} | PARTS
+        lines = {name: line for name, (_, line) in VERBS.items()} | PARTS
         found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
         return found or super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in VERBS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
         with formatter.section("Parts of the network"):
             formatter.write_dl(list(PARTS.items()))
 
 
-def _loaded(module: str, attribute: str, name: str) -> Any:
+def _loaded(place: str, name: str) -> Any:
+    module, _, attribute = place.partition(":")
     return _command(getattr(import_module(f"eigentensor_client.verbs.{module}"), attribute), name)
 
 

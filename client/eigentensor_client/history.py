@@ -15,7 +15,6 @@ from eigentensor_client.orders import Roots, Terms
 if TYPE_CHECKING:
     from eigentensor.schemas.tasks import Order as ToldOrder
     from eigentensor_client.schemas import sessions as schemas
-    from eigentensor_client.serving.schemas import AppTerms
 
 SCHEMA: Final = "eigentensor.session/1"
 
@@ -138,7 +137,7 @@ class History:
             "program": self.program.hex(),
             "weights": self.weights.hex(),
             "states": self.states.hex(),
-            "terms": cast("AppTerms", self.terms.to_json()),
+            "terms": cast("schemas.AppTerms", self.terms.to_json()),
             "steps": [
                 {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._told(s.asked)}
                 for s in self.steps

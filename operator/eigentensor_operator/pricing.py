@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
-from eigentensor.economics.situation import GAS_ACCEPT, GAS_ANSWER, GAS_COMMIT, GAS_DEFEND
+from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_COMMIT, GAS_DEFEND
 from eigentensor.task import Order
 
 YEAR = 31_557_600  # seconds

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
-from eigentensor.testing.localnet import CONTRACTS, start_anvil, tool
+from eigentensor_local.anvil import CONTRACTS, start_anvil, tool
 
 
 @dataclass(frozen=True)

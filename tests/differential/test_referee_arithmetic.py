@@ -10,7 +10,7 @@ import pytest
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import Op
-from eigentensor.testing.localnet import CONTRACTS, Anvil, start_anvil, tool
+from eigentensor_local.anvil import CONTRACTS, Anvil, start_anvil, tool
 from support.programs.scalar_cells import (
     ALL,
     EVERY_HALF,

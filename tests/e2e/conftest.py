@@ -13,8 +13,8 @@ from tinygrad import Tensor
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import anvil_account
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party, devnet
 from eigentensor_client.orders import Work
+from eigentensor_local.devnet import Devnet, Party, devnet
 from support.stories.clock import Clock
 
 

@@ -16,12 +16,12 @@ from eigentensor.receipt import Receipt
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, escrow
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import deploy, deploy_local, read_parts
-from eigentensor_client.serving.settings import Settings
 from eigentensor_client.writing import Sampling, Text
+from eigentensor_local.devnet import Devnet, Party
+from eigentensor_serve.apps.deployment import deploy, deploy_local, read_parts
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.settings import Settings
 from language.decoder import Shape, drawn
 from language.writing import writing
 from support.stories.served import served

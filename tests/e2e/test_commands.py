@@ -18,8 +18,8 @@ from eigentensor.store import load_safetensors, save_safetensors
 from eigentensor.task import State
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work
+from eigentensor_local.devnet import Devnet, Party
 from support.screens.readme import ROOT, commands
 from support.vectors import receipts as receipt_vectors
 

@@ -19,9 +19,9 @@ from eigentensor.errors import BindingError, TaskCancelled, TaskNotFound, TermsR
 from eigentensor.task import NONE, Posted, State
 from eigentensor_client import AsyncClient, waiting
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Party
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskResult
+from eigentensor_local.devnet import Party
 
 WEIGHT = Tensor(np.arange(12, dtype=np.float32).reshape(4, 3), device="CPU")
 COUNT = Tensor.zeros(1, device="CPU").contiguous().realize()

@@ -12,9 +12,9 @@ from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError
 from eigentensor_client import byte_pairs
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Party
 from eigentensor_client.orders import Terms
 from eigentensor_client.writing import Sampling, Text
+from eigentensor_local.devnet import Party
 from language.decoder import Shape, drawn
 from language.writing import writing
 

@@ -30,12 +30,12 @@ from eigentensor.task import (
     State,
     TaskEvent,
 )
-from eigentensor.testing.actors import SilentOperator
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms, Work, escrow_of
 from eigentensor_client.results import TaskView
+from eigentensor_local.actors import SilentOperator
+from eigentensor_local.devnet import Devnet, Party
 from support.stories.clock import Clock
 
 TERMS = Terms(to_wei("0.05"), check_rate=WAD // 20, exec=60, accept_within=100)

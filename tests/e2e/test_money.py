@@ -18,8 +18,8 @@ from eigentensor.errors import (
 )
 from eigentensor.task import State
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet
 from eigentensor_client.orders import Terms, Work, escrow_of
+from eigentensor_local.devnet import Devnet
 from support.programs.worked_examples import sums
 
 PRICE = to_wei("0.01")

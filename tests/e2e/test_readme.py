@@ -14,9 +14,9 @@ from eigentensor.chain import to_wei
 from eigentensor.store import load_safetensors
 from eigentensor_client import Client
 from eigentensor_client.cli import main
-from eigentensor_client.devnet import Party
 from eigentensor_client.function import function
 from eigentensor_client.orders import Terms
+from eigentensor_local.devnet import Party
 from support.screens.readme import ROOT, blocks, commands
 
 pytestmark = pytest.mark.slow

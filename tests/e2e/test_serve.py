@@ -25,15 +25,15 @@ from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore, bindings_root, save_safetensors
 from eigentensor.task import Order, Posted
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import TaskView
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.book import Book
-from eigentensor_client.serving.jobs import State
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
 from eigentensor_client.transfer import Tell, silent
+from eigentensor_local.devnet import Devnet, Party
+from eigentensor_serve.jobs import State
+from eigentensor_serve.ledger import Book
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.settings import Settings
 
 OFFER = {"max_price": "0.05", "check": "5%", "exec": 60, "accept_within": 100}
 

@@ -25,9 +25,9 @@ from eigentensor.task import State
 from eigentensor_client.accounts import CLIENT
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
+from eigentensor_local.devnet import Devnet, Party
 from support.programs.captured import Block
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ import pytest
 from tinygrad import Context
 
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Party
 from eigentensor_client.function import function
+from eigentensor_local.devnet import Party
 
 EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
 CALLS = {"bert_encoder": 1, "digits_cnn": 1, "gpt2_decoder": 4, "heat_equation": 3, "mlp_training": 4}

@@ -20,10 +20,10 @@ from eigentensor.program.expression import Array, Axis, Node, const, counter, lo
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import execute
-from eigentensor.testing.faults import Liar, some_fault
 from eigentensor.tracing import Element, Execution, Point, evaluate_step, witness_of
 from support.programs.hostile import PROGRAMS
 from support.stories.games import account_of, honest, play, reckless
+from support.stories.liars import Liar, some_fault
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
 

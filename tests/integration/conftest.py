@@ -18,12 +18,12 @@ from eth_account import Account
 
 from eigentensor.chain import Chain, Network, anvil_account, save_account, to_wei
 from eigentensor.economics import WAD
-from eigentensor.testing.localnet import Anvil, local_network
 from eigentensor.web.server import server
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.service import assembled
-from eigentensor_client.serving.apps import Apps
+from eigentensor_local.anvil import Anvil, local_network
+from eigentensor_serve.apps.registry import Apps
 from support.stories.game_table import CHALLENGER, CLIENT, OPERATORS, Table
 from support.stories.market import Life, Orders, orders_of
 from support.stories.served import served_here

@@ -25,10 +25,10 @@ from eigentensor.chain import Chain, Decline, Opening, anvil_account
 from eigentensor.errors import ConfigError
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, commitment, order_uuid, sign_order
-from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import PRUNE, Daemon
 from eigentensor_aggregator.database import upgrade
+from eigentensor_local.anvil import Anvil, pass_seed
 
 Orders = Callable[..., Order]
 Serve = Callable[[Settings], tuple[str, Daemon]]

@@ -6,9 +6,9 @@ import httpx
 
 from eigentensor.chain import Chain, Opening, anvil_account
 from eigentensor.task import Cause, Order, State, commitment, order_uuid
-from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
+from eigentensor_local.anvil import Anvil, pass_seed
 
 Orders = Callable[..., Order]
 Serve = Callable[[Settings], tuple[str, Daemon]]

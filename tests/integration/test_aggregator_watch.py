@@ -29,11 +29,11 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_variables
 from eigentensor.task import Cause, Order, State, commitment, order_uuid
-from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor.tracing import Execute, retrace
 from eigentensor_aggregator.config import Settings, Watch, WatchSettings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_aggregator.watch.service import alone
+from eigentensor_local.anvil import Anvil, pass_seed
 from support.generated.programs import Example, generate
 
 Chains = Callable[[int], Chain]

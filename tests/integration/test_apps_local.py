@@ -12,8 +12,8 @@ from tinygrad import Tensor
 
 from eigentensor.capture import TensorContext
 from eigentensor.store import LocalStore, save_safetensors
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
+from eigentensor_serve.apps.deployment import deploy_local, read_parts
+from eigentensor_serve.apps.registry import Apps
 
 BIAS = np.array([1, -2, 0.5, 4], np.float32)
 

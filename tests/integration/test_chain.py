@@ -13,7 +13,6 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.chain import Admission, Chain, Network, Opening, Reader, anvil_account, to_wei
-from eigentensor.economics.profiles import LOCAL
 from eigentensor.errors import ChainError, Reverted, Unreachable
 from eigentensor.task import (
     NONE,
@@ -34,7 +33,8 @@ from eigentensor.task import (
     order_uuid,
     sign_order,
 )
-from eigentensor.testing.localnet import FIRST_BLOCK, Anvil, pass_seed
+from eigentensor_economics.profiles import LOCAL
+from eigentensor_local.anvil import FIRST_BLOCK, Anvil, pass_seed
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]
@@ -254,7 +254,7 @@ def test_a_journal_of_the_default_place_belongs_to_one_chain(
 
 
 def test_a_chain_ends_with_its_block(anvil: Anvil) -> None:
-    from eigentensor.testing.localnet import start_anvil
+    from eigentensor_local.anvil import start_anvil
 
     with start_anvil() as other:
         pid = other.process.pid
@@ -266,7 +266,7 @@ def test_a_chain_ends_with_its_block(anvil: Anvil) -> None:
 
 def test_a_chain_ends_with_the_process_that_started_it() -> None:
     program = (
-        "import time; from eigentensor.testing.localnet import start_anvil; "
+        "import time; from eigentensor_local.anvil import start_anvil; "
         "print(start_anvil().process.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as starter:

@@ -22,7 +22,7 @@ from eigentensor.task import (
     State,
     order_uuid,
 )
-from eigentensor.testing.localnet import SEATS, Anvil, pass_seed
+from eigentensor_local.anvil import SEATS, Anvil, pass_seed
 from support.stories.market import ROOT, SALT, Life, gained, wealth
 
 Chains = Callable[[int], Chain]

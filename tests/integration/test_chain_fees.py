@@ -9,7 +9,7 @@ from eigentensor.chain import Chain, Message, Reader, Sender, anvil_account
 from eigentensor.chain.fees import GWEI
 from eigentensor.chain.journal import Status
 from eigentensor.errors import FeeTooHigh, NotMined
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.anvil import Anvil
 
 SPIKE = 300 * GWEI
 LONG = 60.0  #: seconds of patience that no test waits for

@@ -27,9 +27,9 @@ from eigentensor.task import (
     Settled,
     Slashed,
 )
-from eigentensor.testing.localnet import Anvil
 from eigentensor.tracing import Claim
 from eigentensor_client.views import payable_from
+from eigentensor_local.anvil import Anvil
 from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.machine import step
 from eigentensor_operator.reading import deadlines_of, seen_of

@@ -12,7 +12,7 @@ from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.sender import Message, Sender
 from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
 from eigentensor.task import Order
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.anvil import Anvil
 
 Chains = Callable[[int], Chain]
 Orders = Callable[..., Order]

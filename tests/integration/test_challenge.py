@@ -28,8 +28,6 @@ from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.task import Order, State, commitment, order_uuid
-from eigentensor.testing.actors import lied, lying
-from eigentensor.testing.localnet import Anvil, pass_seed
 from eigentensor.tracing import retrace
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
@@ -38,6 +36,8 @@ from eigentensor_client.challenging import Challenger
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.verbs import challenge
+from eigentensor_local.actors import lied, lying
+from eigentensor_local.anvil import Anvil, pass_seed
 from eigentensor_operator.data import Shelf
 
 Chains = Callable[[int], Chain]

@@ -16,7 +16,7 @@ from eigentensor.chain import Chain
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
 from eigentensor.task import Order, State
-from eigentensor.testing.localnet import DEPLOYER, STAKE, Anvil
+from eigentensor_local.anvil import DEPLOYER, STAKE, Anvil
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
 from eigentensor_operator.case import Case, Fact

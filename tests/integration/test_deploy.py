@@ -11,7 +11,7 @@ import pytest
 
 from eigentensor.chain import Deployment, Network, Reader
 from eigentensor.chain.keys import ANVIL_KEYS
-from eigentensor.testing.localnet import CONTRACTS, DEPLOYER
+from eigentensor_local.anvil import CONTRACTS, DEPLOYER
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from eigentensor_client.cli import main
-from eigentensor_client.serving.settings import Settings as Serve
 from eigentensor_operator.config import Settings as Operator
+from eigentensor_serve.settings import Settings as Serve
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "client" / "deploy"

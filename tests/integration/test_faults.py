@@ -10,12 +10,12 @@ from eigentensor.dispute import Keep, Knowledge, Move, Outcome, Phase, Position,
 from eigentensor.dispute.moves import ShowOutputs
 from eigentensor.dispute.results import leaves_of
 from eigentensor.task import State
-from eigentensor.testing.faults import Fault, Liar
 from support.generated.programs import generate
 from support.stories.faults import GENERATED, GRAPHS, story
 from support.stories.game_course import Course
 from support.stories.game_table import BATCH, Case, Table, brought
 from support.stories.games import account_of, fabulist, honest, reckless, spoiled
+from support.stories.liars import Fault, Liar
 
 NUMBERS, STORIES, ACQUITTALS = 16 * BATCH, 35, 14
 

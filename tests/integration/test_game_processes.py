@@ -19,10 +19,10 @@ from eigentensor.errors import ChainError
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
 from eigentensor.task import State
-from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
-from eigentensor_client.processes import Running
+from eigentensor_local.anvil import join
+from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.processes import Running
 from support.stories.daemons import BLOCK_TIME, PATIENCE, TERMS, network_of, pass_draw, start, until, wait_for, work_of
 from support.stories.game_table import brought
 
@@ -55,7 +55,7 @@ class Match:
     watcher: Party
 
     def start_liar(self) -> Running:
-        return start(self.net, self.liar, module="eigentensor.testing.actors")
+        return start(self.net, self.liar, module="eigentensor_local.actors")
 
     def start_watcher(self) -> Running:
         environment = self.net.environment(self.watcher.folder, {}) | {

@@ -17,8 +17,8 @@ import eigentensor as et
 from eigentensor.chain.keys import ANVIL_KEYS
 from eigentensor.program.codec import encode
 from eigentensor.store import load_safetensors, save_safetensors
-from eigentensor.testing.localnet import Anvil, start_anvil
-from eigentensor_client.devnet import Devnet, devnet
+from eigentensor_local.anvil import Anvil, start_anvil
+from eigentensor_local.devnet import Devnet, devnet
 from support.programs.worked_examples import layer
 
 

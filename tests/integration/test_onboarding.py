@@ -27,7 +27,7 @@ from eigentensor.chain import (
 )
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
-from eigentensor.testing.localnet import DEPLOYER, Anvil
+from eigentensor_local.anvil import DEPLOYER, Anvil
 from support.stories.core import core
 
 STAKE = to_wei("3")

@@ -19,15 +19,15 @@ from eigentensor.capture import GraphProgram, TensorContext, capture
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.cli import main
-from eigentensor_client.serving import openai_texts
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import Here, deploy_local, read_named, read_parts
-from eigentensor_client.serving.openai_texts import WRITERS
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
-from eigentensor_client.serving.tokens import Tokens
 from eigentensor_client.writing import Sampling, Text
+from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, read_parts
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.openai import texts as openai_texts
+from eigentensor_serve.openai.texts import WRITERS
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.settings import Settings
+from eigentensor_serve.tokens import Tokens
 from language.decoder import Shape, drawn
 from language.writing import writing
 from support.stories.served import served

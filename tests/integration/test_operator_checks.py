@@ -12,10 +12,10 @@ from eigentensor.economics import WAD
 from eigentensor.merkle import operators_root
 from eigentensor.store import LocalStore
 from eigentensor.task import GameEnded, Leaf, Settled, Shown, Slashed, State
-from eigentensor.testing.localnet import join
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Terms
+from eigentensor_local.anvil import join
+from eigentensor_local.devnet import Devnet, Party
 from support.stories.daemons import (
     TERMS,
     example_with_everything,
@@ -111,7 +111,7 @@ def test_a_verifier_killed_at_any_step_gives_one_answer_and_is_paid(
 def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, client: Client, verifier: Party) -> None:
     liar = joined(net, "liar")
     stake = client.chain.stake_of(liar.address)
-    lying = start(net, liar, module="eigentensor.testing.actors")
+    lying = start(net, liar, module="eigentensor_local.actors")
     lying.wait_ready()
     running = start(net, verifier, "answered")
     # With two to be paid the verifier does not wait for a seat of the executor above, which is not running.

@@ -26,13 +26,13 @@ from eigentensor.graph import GraphBuilder
 from eigentensor.program import Program
 from eigentensor.store import LocalStore
 from eigentensor.task import Committed, State
-from eigentensor.testing.localnet import DEPLOYER, join
 from eigentensor_client.client import Client
-from eigentensor_client.devnet import Devnet, Party
 from eigentensor_client.orders import Work
-from eigentensor_client.processes import Running
 from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
+from eigentensor_local.anvil import DEPLOYER, join
+from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.processes import Running
 from eigentensor_operator.cli import app
 from eigentensor_operator.config import Settings
 from support.generated.programs import Example

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from eigentensor.chain import Chain, to_wei
-from eigentensor_client.devnet import Devnet, Party
+from eigentensor_local.devnet import Devnet, Party
 from support.stories.daemons import network_of
 
 ANNOUNCED = (

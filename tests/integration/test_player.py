@@ -19,10 +19,10 @@ from eigentensor.program.binding import Results
 from eigentensor.reference import Values
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import GameEnded, State
-from eigentensor.testing.faults import disturbed
 from eigentensor.tracing import Execution, Retrace, retrace
 from support.hostile.gateway import ANSWERS, FILES, hostile
 from support.stories.game_table import Table
+from support.stories.liars import disturbed
 from support.stories.players import Dispute, fast, known, lying
 
 Chains = Callable[[int], Chain]

@@ -12,7 +12,7 @@ from eigentensor.chain import Chain, Network, anvil_account
 from eigentensor.chain.sender import Message
 from eigentensor.errors import Reverted
 from eigentensor.task import Order, State, order_uuid
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.anvil import Anvil
 from support.stories.game_table import CLIENT
 from support.stories.market import post_apart
 

@@ -11,8 +11,8 @@ from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ExecutorConvicted, WrongReceipt
 from eigentensor.receipt import Receipt, compare, prove, read
 from eigentensor.task import Event
-from eigentensor.testing.localnet import Anvil
 from eigentensor_client.receipts import Checked
+from eigentensor_local.anvil import Anvil
 from support.hostile.receipts import CHAIN_ONLY, forged, forgeries
 from support.stories.market import Life
 from support.stories.receipts import (

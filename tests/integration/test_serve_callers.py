@@ -7,12 +7,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from eigentensor.capture import TensorContext
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
-from eigentensor_client.serving.tokens import Tokens
+from eigentensor_serve.apps.deployment import deploy_local, read_parts
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.settings import Settings
+from eigentensor_serve.tokens import Tokens
 
 ASKED = {"inputs": {"x": [1, 2, 3, 4]}}
 PAGE = "https://shop.example"

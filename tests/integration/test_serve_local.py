@@ -20,13 +20,14 @@ from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.errors import ExecutionError
 from eigentensor.runtime.sandbox import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
-from eigentensor_client.serving import asking, executing, local
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.bodies import TaskBody
-from eigentensor_client.serving.local import LocalBackend
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.service import Service
-from eigentensor_client.serving.settings import Settings
+from eigentensor_serve import asking, local
+from eigentensor_serve import executor as executing
+from eigentensor_serve.bodies import TaskBody
+from eigentensor_serve.local import LocalBackend
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.service import Service
+from eigentensor_serve.settings import Settings
 
 BIAS = np.array([1, -2, 0.5, 4], np.float32)
 

@@ -8,8 +8,8 @@ from eigentensor import economics
 from eigentensor.chain import Chain
 from eigentensor.errors import Reverted
 from eigentensor.task import Failed, Order, State, order_uuid
-from eigentensor.testing.actors import SilentOperator
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.actors import SilentOperator
+from eigentensor_local.anvil import Anvil
 
 
 def test_anybody_ends_the_task_of_a_silent_executor(

@@ -11,11 +11,11 @@ import pytest
 from eigentensor.chain import Chain, Lives, Network, Opening, Reader, anvil_account
 from eigentensor.store import LocalStore
 from eigentensor.task import State, view
-from eigentensor.testing.localnet import Anvil
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
 from eigentensor_client.client import Client
 from eigentensor_client.verbs.show import Show
+from eigentensor_local.anvil import Anvil
 from support.stories import receipts
 from support.stories.game_table import CLIENT
 from support.stories.market import ROOT, SALT

@@ -12,7 +12,7 @@ from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
 from eigentensor.task import Leaf, Life, Seeded, State, TaskEvent, due, fold
 from eigentensor.task.due import Due, Verb
-from eigentensor.testing.localnet import Anvil, pass_seed
+from eigentensor_local.anvil import Anvil, pass_seed
 from support.stories.market import OTHER, SALT, Orders
 from support.stories.market import Life as Led
 

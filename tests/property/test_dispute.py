@@ -40,12 +40,12 @@ from eigentensor.program import Buffer, Kind, Op, Role
 from eigentensor.program.assemble import assemble
 from eigentensor.program.binding import Results
 from eigentensor.program.expression import Array, Axis, binary, const, counter, load, reduction, to_body
-from eigentensor.testing.faults import Fault, Liar, some_fault
 from eigentensor.tracing import Execution, Flat, outputs_of, retrace
 from support.generated.programs import Example, examples, generate
 from support.programs.captured import graphs
 from support.programs.worked_examples import index, session
 from support.stories.games import Played, account_of, claimed, fabulist, honest, play, reckless
+from support.stories.liars import Fault, Liar, some_fault
 
 FEW = settings(max_examples=25, deadline=None)
 VERDICT, DETERMINED = Outcome(True, Reason.VERDICT), Outcome(True, Reason.DETERMINED)

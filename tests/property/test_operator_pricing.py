@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD
-from eigentensor.economics.situation import GAS_ACCEPT, GAS_COMMIT
+from eigentensor.economics.terms import GAS_ACCEPT, GAS_COMMIT
 from eigentensor.program.cost import Needs
 from eigentensor.task import Order
 from eigentensor_operator.policy import Policy, refuse_check, refuse_price

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eigentensor import merkle, reference
-from eigentensor.testing.actors import lied, lying
 from eigentensor.tracing import outputs_of, retrace
+from eigentensor_local.actors import lied, lying
 from support.generated.programs import generate
 
 

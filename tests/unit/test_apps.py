@@ -18,10 +18,11 @@ from eigentensor.task.order import Domain
 from eigentensor_client.byte_pairs import BytePairs, trained
 from eigentensor_client.cli import main
 from eigentensor_client.orders import Terms
-from eigentensor_client.serving import apps_page, apps_schema
-from eigentensor_client.serving.apps import App, Apps, Market
-from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
-from eigentensor_client.serving.apps_models import Chat, Embeddings, model_from_json, read_model
+from eigentensor_serve.apps import page as apps_page
+from eigentensor_serve.apps import schema as apps_schema
+from eigentensor_serve.apps.deployment import deploy_local, read_parts
+from eigentensor_serve.apps.models import Chat, Embeddings, model_from_json, read_model
+from eigentensor_serve.apps.registry import App, Apps, Market
 
 PAIRS = trained("a program, a task, a trace\n" * 3, 270)
 

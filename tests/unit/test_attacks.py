@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from eigentensor.economics import WAD
-from eigentensor.economics.agents import (
+from eigentensor.economics.terms import GAS_CHALLENGE, GAS_DEFEND
+from eigentensor_economics.agents import (
     BRIBING,
     CHEATS,
     COLLUDING,
@@ -23,10 +24,10 @@ from eigentensor.economics.agents import (
     Agent,
     SelfConviction,
 )
-from eigentensor.economics.bounds import advantage, break_even, break_even_fraud, capital_ratio, worst_cheat
-from eigentensor.economics.expected import Expectation, baseline, expected
-from eigentensor.economics.simulation import estimate
-from eigentensor.economics.situation import BURNED, GAS_CHALLENGE, GAS_DEFEND, Situation
+from eigentensor_economics.bounds import advantage, break_even, break_even_fraud, capital_ratio, worst_cheat
+from eigentensor_economics.expected import Expectation, baseline, expected
+from eigentensor_economics.simulation import estimate
+from eigentensor_economics.situation import BURNED, Situation
 from support.stories.situations import ORDINARY
 
 RATES, TEAMS, GAINS = (0.05, 0.2, 0.3), (1, 4), (0.0, 1.0, 10.0, 100.0)

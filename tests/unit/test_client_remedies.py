@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from eigentensor.economics import lifetime
-from eigentensor.economics.profiles import LOCAL
 from eigentensor_client.remedies import Remedy, best, remedy_of
+from eigentensor_economics.profiles import LOCAL
 from eigentensor_operator.policy import Code
 from support.stories.orders import ORDER
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from eigentensor.economics.agents import AGENTS, BRIBING, LAZY
-from eigentensor.economics.expected import expected
-from eigentensor.economics.profiles import LOCAL
-from eigentensor.economics.simulation import estimate
-from eigentensor.economics.situation import Situation
 from eigentensor_client.cli import main
+from eigentensor_economics.agents import AGENTS, BRIBING, LAZY
+from eigentensor_economics.expected import expected
+from eigentensor_economics.profiles import LOCAL
+from eigentensor_economics.simulation import estimate
+from eigentensor_economics.situation import Situation
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -116,7 +116,7 @@ def test_plot_writes_four_pictures(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 def test_a_picture_shows_the_closed_form() -> None:
-    from eigentensor_client import plots
+    from eigentensor_economics import plots
 
     x = Situation(parameters=LOCAL, gain=1.0, value_at_risk=1.0)
     left = plots.payoffs(x).axes[0]

@@ -14,7 +14,10 @@ import pytest
 import eigentensor
 import eigentensor_aggregator
 import eigentensor_client
+import eigentensor_economics
+import eigentensor_local
 import eigentensor_operator
+import eigentensor_serve
 from eigentensor import errors
 from eigentensor.errors import EigenTensorError
 from eigentensor_client.cli import main
@@ -22,7 +25,10 @@ from eigentensor_client.exit_codes import exit_code
 from support.screens.errors import BASES, ELSEWHERE, HERE
 
 ROOT = Path(__file__).parents[2]
-PARTS = (eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_operator)
+PARTS = (
+    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_economics, eigentensor_local,
+    eigentensor_operator, eigentensor_serve,
+)  # fmt: skip
 SOURCES = {
     str(path.relative_to(Path(part.__path__[0]).parent)): path.read_text()
     for part in PARTS

@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from eigentensor.errors import BindingError
 from eigentensor_client.byte_pairs import END, trained
-from eigentensor_client.serving import openai_chat, openai_embeddings
-from eigentensor_client.serving.apps_models import Chat, Embeddings
-from eigentensor_client.serving.openai_chat import Answer, ChatRequest
-from eigentensor_client.serving.openai_embeddings import EmbeddingsRequest
-from eigentensor_client.serving.openai_errors import Unsupported, error_object, of_problem
+from eigentensor_serve.apps.models import Chat, Embeddings
+from eigentensor_serve.openai import chat as openai_chat
+from eigentensor_serve.openai import embeddings as openai_embeddings
+from eigentensor_serve.openai.chat import Answer, ChatRequest
+from eigentensor_serve.openai.embeddings import EmbeddingsRequest
+from eigentensor_serve.openai.errors import Unsupported, error_object, of_problem
 
 PAIRS = trained("a program, a task, a trace — änd Ümläute 漢字\n" * 3, 290)
 CHAT = Chat("x", {"user": "> {content}\n", "system": "{content}\n"}, reply="<")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigentensor.economics.payoffs import Payoffs, check_rate
+from eigentensor_economics.payoffs import Payoffs, check_rate
 
 F = Fraction
 BASE = Payoffs(F(1), F(6, 10), F(10), F(1, 100), F(1, 10), F(1, 100), F(95, 100))

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from eigentensor.errors import ProcessDied
-from eigentensor_client.processes import Processes
+from eigentensor_local.processes import Processes
 
 PARENT_AND_CHILD = """
 import subprocess, sys, time
@@ -52,7 +52,7 @@ def test_all_end_when_the_block_fails(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ignores_the_request_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigentensor_client.processes.PATIENCE", 0.2)
+    monkeypatch.setattr("eigentensor_local.processes.PATIENCE", 0.2)
     deaf = """
     import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -90,7 +90,7 @@ def test_nothing_is_left_when_the_supervisor_gets_a_signal(tmp_path: Path, numbe
     supervisor = f"""
     import sys
     from pathlib import Path
-    from eigentensor_client.processes import Processes, ended_by_signals
+    from eigentensor_local.processes import Processes, ended_by_signals
     sleep = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(1000)"]
     with ended_by_signals(), Processes(Path({str(tmp_path)!r})) as processes:
         process = processes.start("sleeper", sleep, ready="up")

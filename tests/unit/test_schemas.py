@@ -15,7 +15,10 @@ from typing_extensions import get_original_bases, is_typeddict
 import eigentensor
 import eigentensor_aggregator
 import eigentensor_client
+import eigentensor_economics
+import eigentensor_local
 import eigentensor_operator
+import eigentensor_serve
 from eigentensor.errors import EigenTensorError
 from eigentensor.web.documents import examples
 from eigentensor.web.problems import said
@@ -26,10 +29,13 @@ from support.screens.objects import MODULES, hold, types, validator, wrong_in
 from support.screens.screens import FOLDER, SCREENS
 
 TYPES = {name: kind for module in MODULES for name, kind in vars(import_module(module)).items() if is_typeddict(kind)}
-PARTS = (eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_operator)
+PARTS = (
+    eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_economics, eigentensor_local,
+    eigentensor_operator, eigentensor_serve,
+)  # fmt: skip
 #: Of files that are read and written, and never told.
 FILES = {"eigentensor.byte-pairs/1", "eigentensor.model/1", "eigentensor.tokens/1"}
-EXAMPLES = examples("eigentensor.schemas") | examples("eigentensor_client.serving")
+EXAMPLES = examples("eigentensor.schemas") | examples("eigentensor_serve")
 
 
 @pytest.mark.parametrize("name", sorted(TYPES))

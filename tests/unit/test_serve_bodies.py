@@ -18,8 +18,8 @@ from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Buffer, Program, Role
 from eigentensor.web import problems
 from eigentensor.web.limits import BodyLimit
-from eigentensor_client.serving.asking import read_body
-from eigentensor_client.serving.bodies import AppBody, tensors_of
+from eigentensor_serve.asking import read_body
+from eigentensor_serve.bodies import AppBody, tensors_of
 
 
 def read(dtype: DType, value: Any) -> np.ndarray:

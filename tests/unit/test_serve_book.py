@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
-from eigentensor_client.serving import book as books
-from eigentensor_client.serving.book import DAY, Book
-from eigentensor_client.serving.jobs import Budget, Job, Key, State
+from eigentensor_serve import ledger as books
+from eigentensor_serve.jobs import Budget, Job, Key, State
+from eigentensor_serve.ledger import DAY, Book
 
 NOON = 20_000 * DAY + DAY / 2
 SAID = {"stage": "asked"}

@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from eigentensor.errors import BindingError, ConfigError
-from eigentensor_client.serving import limits
-from eigentensor_client.serving.limits import Rate
-from eigentensor_client.serving.metrics import Metrics
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
-from eigentensor_client.serving.tokens import Tokens
+from eigentensor_serve import limits
+from eigentensor_serve.limits import Rate
+from eigentensor_serve.metrics import Metrics
+from eigentensor_serve.running import assembled
+from eigentensor_serve.settings import Settings
+from eigentensor_serve.tokens import Tokens
 
 PAGE = "https://shop.example"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigentensor.economics.agents import (
+from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
+from eigentensor_economics.agents import (
     AGENTS,
     BRIBING,
     CHEATS,
@@ -22,18 +23,10 @@ from eigentensor.economics.agents import (
     Agent,
     SelfConviction,
 )
-from eigentensor.economics.expected import Expectation, baseline, expected
-from eigentensor.economics.simulation import PARTIES, estimate, play
-from eigentensor.economics.situation import (
-    BURNED,
-    GAS_ACCEPT,
-    GAS_ANSWER,
-    GAS_CHALLENGE,
-    GAS_COMMIT,
-    GAS_DEFEND,
-    Amounts,
-)
-from eigentensor.testing.localnet import CONTRACTS
+from eigentensor_economics.expected import Expectation, baseline, expected
+from eigentensor_economics.simulation import PARTIES, estimate, play
+from eigentensor_economics.situation import BURNED, Amounts
+from eigentensor_local.anvil import CONTRACTS
 from support.stories.situations import ORDINARY, random_situations
 
 MIXTURE = replace(

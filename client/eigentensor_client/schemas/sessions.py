@@ -5,8 +5,33 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from eigentensor.schemas.tasks import Order, Task, Tensor
-from eigentensor.schemas.words import Address, Name, documented
-from eigentensor_client.serving.schemas import AppTerms
+from eigentensor.schemas.words import Address, Name, Rate, Wei, documented
+
+
+@documented
+class AppTerms(TypedDict):
+    """What an app offers for a task: amounts in wei, rates in WAD (10¹⁸ is 1), times in blocks."""
+
+    max_price: Wei
+    """Wei at most."""
+    min_price: Wei | None
+    """Wei at first; null: `max_price`."""
+    ramp: int
+    """Blocks in which the price rises."""
+    check_rate: Rate
+    """How probably others re-execute it."""
+    verifiers: int
+    """How many re-execute a task that is drawn."""
+    check_fee: Wei | None
+    """Wei for each of them; null: the least that the market allows."""
+    value_at_risk: Wei
+    """Wei that a wrong result could gain its executor beyond the price."""
+    exec: int | None
+    """Blocks that the executor has for its commit; null: as many as usual, or as the market allows."""
+    accept_within: int
+    """Blocks in which it can be accepted."""
+    operators: Name
+    """The root of the operators that may accept it; zeros: all."""
 
 
 @documented

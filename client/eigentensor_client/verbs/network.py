@@ -26,7 +26,7 @@ def list_networks(json: options.Json = False) -> None:
     """List the networks that can be named, and whether their chains answer."""
     from eigentensor.chain import Network
     from eigentensor.chain.network import network_path
-    from eigentensor_client.devnet import running
+    from eigentensor_client.accounts import running
 
     screen, found = Screen(as_json=json), list["schemas.ListedNetwork"]()
     for path in sorted(network_path("any").parent.glob("*.json")):

@@ -1,5 +1,6 @@
 """`eigentensor run`: post, wait, fetch, verify."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,13 +39,12 @@ def run(
     """
     from eigentensor_client.orders import terms_for
     from eigentensor_client.sources import is_uuid
-    from eigentensor_client.verbs.local import local_network
     from eigentensor_client.verbs.show import write_result
     from eigentensor_client.verbs.work import read_terms, read_work
 
     work = None if is_uuid(given.program) else read_work(given)
     with (
-        local_network(network, Screen(as_json=json), keep=keep) as own,
+        _started(network, Screen(as_json=json), keep=keep) as own,
         paying(network, json=json) as (screen, client, show),
     ):
         work = work or read_work(given, client.gateway)
@@ -54,6 +54,17 @@ def run(
         result = _paid(client, screen, work, terms, wait, timeout, own=own)
         written = write_result(work.program, result, output, states_output, receipt)
         screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
+
+
+def _started(network: str | None, screen: Screen, *, keep: bool) -> AbstractContextManager[bool]:
+    """A network for this command, where the package beside this one offers to run the one that is meant and it does not
+    run; true if it was started."""
+    from importlib.metadata import entry_points
+
+    from eigentensor.chain.network import DEFAULT
+
+    offers = tuple(entry_points(group="eigentensor.networks", name=network or DEFAULT))
+    return offers[0].load()(screen, keep=keep) if offers else nullcontext(False)
 
 
 def _paid(

@@ -1,9 +1,7 @@
-"""What a task costs, what it puts at stake, and what that makes of everybody's wish to cheat.
+"""What a task costs and what it puts at stake.
 
 `terms` is what contracts compute, to the wei, `timing` what their windows leave to operators; both are offered here.
-`payoffs` are the predecessors' matrix, `situation` is one order in its world, `agents` who may take part in it,
-`expected` what each expects in closed form, `simulation` what happens to each in many tasks, `tuning` which terms give
-a wanted security.
+What that makes of everybody's wish to cheat is `eigentensor_economics`.
 """
 
 from eigentensor.economics.terms import (

@@ -13,6 +13,9 @@ from eth_utils.crypto import keccak
 WAD = 10**18
 #: Games about one result that its executor must be able to answer at the same time, each within its clock.
 GAMES = 8
+#: Gas of one party's messages (tables in contracts/README.md): an executor's accept; its commit and reveal; a
+#: verifier's answer, reveal and settle; the longest game with 2^14 calls, as its challenger and as its executor.
+GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 149_000, 137_618, 309_124, 864_028, 893_633
 
 
 @dataclass(frozen=True, slots=True)

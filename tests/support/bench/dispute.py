@@ -26,14 +26,14 @@ from eigentensor.program.ops import Op
 from eigentensor.reference import Values
 from eigentensor.runtime import execute
 from eigentensor.task import Challenged, Order
-from eigentensor.testing.faults import Fault, Liar, disturbed
-from eigentensor.testing.localnet import local_network
 from eigentensor.tracing import Execution, Flat, retrace
+from eigentensor_local.anvil import local_network
 from support.bench.pairs import say
 from support.generated.programs import Example
 from support.programs import models
 from support.stories.game_table import OPERATORS, Case, Table, laid
 from support.stories.games import honest
+from support.stories.liars import Fault, Liar, disturbed
 
 F32, INDEX = DType.FLOAT32, DType.INDEX
 ROWS, TERMS = 1024, 4096

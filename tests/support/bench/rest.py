@@ -35,17 +35,17 @@ from eigentensor.capture import TensorContext
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
 from eigentensor.store import GatewayClient, LocalStore, Pieces, save_safetensors
 from eigentensor.task import order_uuid
-from eigentensor.testing.localnet import local_network
 from eigentensor.web.listening import listen
 from eigentensor.web.server import server
 from eigentensor_aggregator import logs
 from eigentensor_aggregator.config import Settings as GatewaySettings
 from eigentensor_aggregator.service import assembled as gateway_assembled
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.apps_deploy import deploy_local, read_parts
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
+from eigentensor_local.anvil import local_network
+from eigentensor_serve.apps.deployment import deploy_local, read_parts
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.settings import Settings
 from support.stories.market import orders_of
 
 CONNECTIONS, BLOB, BODY, ROUNDS = 8, 256 << 20, 64 << 20, 3

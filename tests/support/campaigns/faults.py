@@ -18,7 +18,7 @@ from traceback import format_exception
 
 from eigentensor.chain import Network, anvil_account
 from eigentensor.task import State
-from eigentensor.testing.localnet import CONTRACTS, Anvil, local_network
+from eigentensor_local.anvil import CONTRACTS, Anvil, local_network
 from support.campaigns import campaign as campaigns
 from support.campaigns.campaign import Line, apart, say
 from support.stories.faults import Story, is_honest, story

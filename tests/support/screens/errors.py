@@ -16,12 +16,12 @@ from eigentensor.store.tensors import load_safetensors
 from eigentensor.task import State
 from eigentensor_client.files import existing
 from eigentensor_client.orders import check_terms, read_rate
-from eigentensor_client.processes import Processes
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.book import Book
-from eigentensor_client.serving.jobs import Budget, Job, Key
 from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure
+from eigentensor_local.processes import Processes
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.jobs import Budget, Job, Key
+from eigentensor_serve.ledger import Book
 from support.programs.worked_examples import layer
 from support.stories.orders import LOCAL, TERMS, seen
 

@@ -11,9 +11,10 @@ from typing_extensions import is_typeddict
 
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts", "tasks")),
-    *(f"eigentensor_client.schemas.{name}" for name in ("economics", "networks", "programs", "results", "sessions")),
-    "eigentensor_client.serving.openai_schemas",
-    "eigentensor_client.serving.schemas",
+    *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results", "sessions")),
+    "eigentensor_economics.schemas",
+    "eigentensor_serve.openai.schemas",
+    "eigentensor_serve.schemas",
     "eigentensor_operator.schemas",
     "eigentensor_aggregator.watch.schemas",
 )

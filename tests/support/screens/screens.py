@@ -11,10 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from eigentensor.chain import Survey
-from eigentensor.economics import WAD, tuning
-from eigentensor.economics.agents import AGENTS
-from eigentensor.economics.payoffs import Payoffs
-from eigentensor.economics.simulation import estimate
+from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
@@ -24,7 +21,7 @@ from eigentensor.task import view
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
 from eigentensor_aggregator.watch.watcher import Report
-from eigentensor_client import games, receipts, situations
+from eigentensor_client import games, receipts
 from eigentensor_client.claiming import Claimed
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here
@@ -32,25 +29,20 @@ from eigentensor_client.history import History
 from eigentensor_client.plans import plan
 from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, facts
-from eigentensor_client.serving.apps import App
-from eigentensor_client.verbs import (
-    challenge,
-    deploy,
-    devnet,
-    doctor,
-    economics,
-    network,
-    operators,
-    optimise,
-    program,
-    session,
-    tune,
-    wallet,
-)
-from eigentensor_client.verbs.economics import Asked, World
+from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
 from eigentensor_client.verbs.show import Show
+from eigentensor_economics import cli as economics
+from eigentensor_economics import reports as situations
+from eigentensor_economics import tuning
+from eigentensor_economics.agents import AGENTS
+from eigentensor_economics.cli import Asked, World
+from eigentensor_economics.payoffs import Payoffs
+from eigentensor_economics.simulation import estimate
+from eigentensor_local import cli as devnet
 from eigentensor_operator.options import show as show_part
 from eigentensor_operator.quoting import speed
+from eigentensor_serve import deploying as deploy
+from eigentensor_serve.apps.registry import App
 from support.screens import values as v
 from support.screens import values_parts as parts
 from support.vectors import receipts as receipt_vectors

@@ -6,7 +6,6 @@ from typing import Any
 from eigentensor import economics
 from eigentensor.chain import Deployment, Network
 from eigentensor.economics import WAD
-from eigentensor.economics.profiles import LOCAL
 from eigentensor.task import (
     Accepted,
     Answered,
@@ -26,6 +25,7 @@ from eigentensor.task import (
 )
 from eigentensor_client.orders import Roots, Terms, Work, draft
 from eigentensor_client.results import TaskView
+from eigentensor_economics.profiles import LOCAL
 from support.programs.worked_examples import layer
 
 ALICE, BOB, CAROL = (f"0x{letter * 40}" for letter in "abc")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.anvil import Anvil
 
 BEAT = 0.4  # seconds
 

@@ -4,7 +4,7 @@ from eth_utils import keccak
 from web3.contract import Contract
 
 from eigentensor.chain import Chain, Message
-from eigentensor.testing.localnet import Anvil
+from eigentensor_local.anvil import Anvil
 
 #: Answers 1 to whoever asks anything: a registrar that likes everybody.
 AGREEABLE = "0x600160005260206000f3"

@@ -7,12 +7,12 @@ from random import Random
 
 from eigentensor.dispute import Side
 from eigentensor.numerics.dtypes import DType
-from eigentensor.testing.faults import Fault, Liar, Received, some_fault, some_received
 from eigentensor.tracing import Execution
 from eigentensor.tracing.step import reduction_dtypes
 from support.generated.programs import Example, generate
 from support.stories.game_table import Case, brought
 from support.stories.games import account_of, honest, reckless
+from support.stories.liars import Fault, Liar, Received, some_fault, some_received
 
 #: As often as one of these: a program that is made up.
 GENERATED = "generated"

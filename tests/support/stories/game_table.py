@@ -25,8 +25,8 @@ from eigentensor.errors import IllegalMove, WitnessError
 from eigentensor.program import Role
 from eigentensor.task import NONE, Ended, Moved, Opened, Order, State, commitment, order_uuid
 from eigentensor.task.events import Event
-from eigentensor.testing.localnet import Anvil
 from eigentensor.tracing import Claim, Execution, claim_of
+from eigentensor_local.anvil import Anvil
 from support.generated.programs import Example
 from support.programs.captured import graphs
 from support.stories.game_course import Course, Sent

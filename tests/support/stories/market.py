@@ -10,7 +10,7 @@ from eigentensor import economics
 from eigentensor.chain import Chain, Network, Opening, anvil_account, to_wei
 from eigentensor.errors import Reverted
 from eigentensor.task import NONE, Order, commitment, order_uuid
-from eigentensor.testing.localnet import Anvil, pass_seed
+from eigentensor_local.anvil import Anvil, pass_seed
 
 Orders = Callable[..., Order]
 

@@ -15,11 +15,11 @@ from eigentensor.dispute import Side
 from eigentensor.player import Player
 from eigentensor.runtime import execute
 from eigentensor.task import Challenged, Order, order_uuid
-from eigentensor.testing.faults import disturbed
 from eigentensor.tracing import Execution, Retrace, retrace
 from support.generated.programs import Example
 from support.stories.game_table import Case, Table, brought
 from support.stories.games import account_of, honest
+from support.stories.liars import disturbed
 
 NUMBER, BIT = 0, 8 * 4 * 7 + 30  # of the long sum's partial results
 

@@ -8,8 +8,8 @@ from eigentensor.chain import Chain, Opening, anvil_account
 from eigentensor.dispute import Publish, deadline_of
 from eigentensor.program.codec import HEADER, MAGIC
 from eigentensor.task import NONE, Leaf, commitment, order_uuid, sign_order
-from eigentensor.testing.localnet import pass_seed
 from eigentensor.tracing import Claim
+from eigentensor_local.anvil import pass_seed
 from support.stories.game_table import CLIENT
 from support.stories.market import OTHER, SALT, Life
 

@@ -10,10 +10,10 @@ import pytest
 from eigentensor.web.listening import listen
 from eigentensor.web.server import server
 from eigentensor_client.client import Client
-from eigentensor_client.serving.app import create_app
-from eigentensor_client.serving.apps import Apps
-from eigentensor_client.serving.running import assembled
-from eigentensor_client.serving.settings import Settings
+from eigentensor_serve.apps.registry import Apps
+from eigentensor_serve.running import assembled
+from eigentensor_serve.server import create_app
+from eigentensor_serve.settings import Settings
 
 
 @contextmanager

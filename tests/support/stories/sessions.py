@@ -18,15 +18,15 @@ from eigentensor.program.binding import Results, collect
 from eigentensor.reference import execute
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, commitment, order_uuid
-from eigentensor.testing.faults import Fault, Liar
-from eigentensor.testing.localnet import pass_seed
 from eigentensor.tracing import Execution, retrace
 from eigentensor_client import waiting
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
+from eigentensor_local.anvil import pass_seed
 from eigentensor_operator.data import Shelf
 from support.stories.game_table import CLIENT, SALT, Case, Table
 from support.stories.games import honest
+from support.stories.liars import Fault, Liar
 
 #: What an operator does with a task.
 Part = Callable[["Market", Order], None]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eigentensor.economics.profiles import LOCAL
-from eigentensor.economics.situation import Situation
+from eigentensor_economics.profiles import LOCAL
+from eigentensor_economics.situation import Situation
 
 ORDINARY = Situation(parameters=LOCAL)
 

@@ -25,7 +25,6 @@ from eigentensor.dispute.encoding import (
 )
 from eigentensor.dispute.position import CLAIM, FINAL, POSITION
 from eigentensor.program import Kind
-from eigentensor.testing.faults import Fault, Liar
 from eigentensor.tracing import (
     Element,
     Execution,
@@ -44,6 +43,7 @@ from support.generated.programs import Example, generate
 from support.programs.captured import graphs
 from support.programs.worked_examples import session
 from support.stories.games import account_of, honest, play
+from support.stories.liars import Fault, Liar
 
 SEEDS = (2, 5, 6, 9)
 GRAPHS = ("argmax", "decoder step", "digits", "embedding", "long sum", "softmax")

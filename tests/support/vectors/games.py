@@ -15,10 +15,10 @@ from eth_utils.abi import function_abi_to_4byte_selector, get_abi_input_types
 
 from eigentensor.chain.contracts import abi
 from eigentensor.dispute import Move, Outcome, Position, Publish, Reason, Side
-from eigentensor.testing.faults import Fault, Liar
 from eigentensor.tracing import Execution
 from support.programs.hostile import hostile
 from support.stories.games import Played, Strategy, account_of, claimed, honest, play, reckless
+from support.stories.liars import Fault, Liar
 from support.vectors.dispute import captured
 
 

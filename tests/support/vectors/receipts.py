@@ -13,7 +13,7 @@ from typing import Any
 from eigentensor.chain import Chain, anvil_account, to_wei
 from eigentensor.economics import WAD
 from eigentensor.receipt import Receipt, read
-from eigentensor.testing.localnet import local_network
+from eigentensor_local.anvil import local_network
 from support.stories.game_table import CLIENT, OPERATORS
 from support.stories.market import Life, orders_of
 from support.stories.receipts import OUTPUTS, STATES, STORIES, silent

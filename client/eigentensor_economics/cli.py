@@ -1,0 +1,261 @@
+"""`eigentensor economics`: who gains what by cheating, which terms make it a loss, and pictures of both."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigentensor.errors import TermsRefused
+from eigentensor_client.screen import Screen, facts, table
+from eigentensor_client.verbs.grouped import grouped
+from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from eigentensor_economics import schemas
+    from eigentensor_economics.tuning import TunedTerms, Windows
+
+app = typer.Typer(
+    help="What cheating pays: simulate, payoffs, tune, plot. Nothing is sent.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Market = Annotated[
+    str, typer.Option("--market", "-m", help="Whose parameters: local, mainnet, or a network's name or file.")
+]
+Gain = Annotated[
+    str, typer.Option("--gain", help="What a wrong result would bring its executor beyond the price, in tokens.")
+]
+Security = Annotated[
+    str | None, typer.Option("--security", help="What the best lie has to lose, in tokens [the price].")
+]
+Price = Annotated[str, typer.Option("--price", help="What the executor is paid, in tokens.")]
+Cost = Annotated[str, typer.Option("--cost", help="What executing once costs anybody, in tokens.")]
+Check = Annotated[str, typer.Option("--check", metavar="RATE", help="How probably a task is checked: 20% or 0.2.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What a task is worth, and who else is there."""
+
+    price: Price = "1"
+    cost: Cost = "0.6"
+    share: Annotated[
+        str, typer.Option("--share", metavar="RATE", help="The part of all seats that a cheat controls.")
+    ] = "0.333"
+    diligence: Annotated[
+        str, typer.Option("--diligence", metavar="RATE", help="The part of the other seats that execute if drawn.")
+    ] = "100%"
+    watch: Annotated[
+        str,
+        typer.Option("--watch", metavar="RATE", help="How probably somebody without a drawn seat executes it, too."),
+    ] = "0%"
+    gas_price: Annotated[str, typer.Option("--gas-price", help="In gwei.")] = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an order says about its checks."""
+
+    value_at_risk: Annotated[
+        str | None, typer.Option("--value-at-risk", help="What the order says about the gain, in tokens [the gain].")
+    ] = None
+    check: Check = "20%"
+    verifiers: Annotated[int, typer.Option("--verifiers", min=1, max=4, help="By how many.")] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """What it costs to have stake locked."""
+
+    exec: Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")] = 300
+    block_seconds: Annotated[float, typer.Option("--block-seconds", min=0.001, help="Seconds between two blocks.")] = (
+        12.0
+    )
+    interest: Annotated[
+        str, typer.Option("--interest", metavar="RATE", help="What locked tokens could earn in a year.")
+    ] = "3%"
+
+
+#: Check rates among which `tune` chooses, in percent.
+RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
+WINDOWS = ("lag", "grid", "record", "check", "reveal", "challenge", "clock", "margin")
+
+
+@app.command()
+@grouped
+def simulate(
+    world: World,
+    asked: Asked,
+    agent: Annotated[
+        list[str] | None, typer.Option("--agent", "-a", metavar="NAME", help="Only these; a+b does what both do.")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", min=2, max=10_000_000, help="How many tasks each lives.")] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed shows the same.")] = 0,
+    market: Market = "local",
+    gain: Gain = "0",
+    json: Json = False,
+) -> None:
+    """Let agents live many tasks: what each earns on average, what honesty would have earned, whether cheating pays."""
+    from eigentensor_economics import reports as situations
+    from eigentensor_economics.simulation import estimate
+
+    screen = Screen(as_json=json)
+    x, agents = situations.situation_of(market, gain, world, asked), situations.agents_of(agent)
+    estimates = []
+    with screen.work() as bar:
+        for done, who in enumerate(agents):
+            bar(f"simulating {who.name}", done, len(agents))
+            estimates.append(estimate(x, who, tasks=tasks, seed=seed))
+    lines = situations.simulation_lines(x, estimates)
+    note = f"tokens per task, of {tasks:,} tasks each, seed {seed}"
+    told = situations.simulation(x, estimates)
+    screen.result(told["schema"], told, *lines, note)
+
+
+@app.command()
+def payoffs(
+    price: Price = "1",
+    cost: Cost = "0.6",
+    stake: Annotated[str, typer.Option("--stake", help="What is slashed, in tokens.")] = "10",
+    shortcut: Annotated[str, typer.Option("--shortcut", metavar="RATE", help="ε: of the cost, for a cheat.")] = "1%",
+    check: Check = "10%",
+    collusion: Annotated[
+        str, typer.Option("--collusion", metavar="RATE", help="β: that checkers slash an honest node.")
+    ] = "0%",
+    caught: Annotated[str, typer.Option("--caught", metavar="RATE", help="γ: that a checked cheat is caught.")] = "95%",
+    json: Json = False,
+) -> None:
+    """Show the payoff matrix of the first EigenTensor, and the stakes and rates at which honesty is as good."""
+    from fractions import Fraction
+
+    from eigentensor.economics import WAD
+    from eigentensor_client.orders import read_rate
+    from eigentensor_economics import reports as situations
+    from eigentensor_economics.payoffs import Payoffs
+
+    amounts = [Fraction(str(situations.amount(word))) for word in (price, cost, stake)]
+    rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
+    matrix = Payoffs(*amounts, *rates)
+    told = situations.matrix(matrix)
+    Screen(as_json=json).result(told["schema"], told, *situations.matrix_lines(matrix))
+
+
+@app.command()
+@grouped
+def tune(
+    world: World,
+    locked: Locked,
+    security: Security = None,
+    most_stake: Annotated[
+        str | None, typer.Option("--most-stake", help="What operators can lock for one task, in tokens [any].")
+    ] = None,
+    market: Market = "mainnet",
+    gain: Gain = "0",
+    censored: Annotated[
+        int, typer.Option("--censored", min=1, help="Blocks for which nobody's messages may matter.")
+    ] = 1_800,
+    delay: Annotated[int, typer.Option("--delay", min=1, help="EigenLayer's shorter delay, in blocks.")] = 100_800,
+    json: Json = False,
+) -> None:
+    """Find check rate, verifiers, value at risk, the market's margin and its windows for a wanted security.
+
+    The cheapest terms come first: fees of checks, and what locked stake costs. Exit code 11 if there are none.
+    """
+    from eigentensor.economics import WAD
+    from eigentensor_client.orders import read_rate
+    from eigentensor_economics import reports as situations
+    from eigentensor_economics import tuning
+
+    screen, x, exec_ = Screen(as_json=json), situations.situation_of(market, gain, world), locked.exec
+    lock = tuning.Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
+    wanted = x.price if security is None else situations.amount(security)
+    most = float("inf") if most_stake is None else situations.amount(most_stake)
+    rates = [percent / 100 for percent in RATES if percent * WAD >= 100 * x.parameters.check_floor]
+    found = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
+    if not found:
+        raise TermsRefused(
+            f"no terms make every lie lose {wanted:g} tokens",
+            fix="Ask for less --security, or assume a smaller --share, more --diligence or a larger --most-stake.",
+        )
+    windows = tuning.windows(x.parameters, exec_, censored, delay)
+    if not windows.fits:
+        most_blocks = tuning.longest_censorship(x.parameters, exec_, delay)
+        fix = f"At most --censored {most_blocks} fits." if most_blocks else "Take a shorter --exec."
+        raise TermsRefused(f"END − accept would be {windows.lifetime:,} of {delay:,} blocks", fix=fix)
+    show_terms(screen, wanted, found, windows, censored)
+
+
+def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
+    """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
+    from eigentensor_economics import reports as situations
+
+    best, who = found[0], situations.parties(found[0])
+    fields: schemas.EconomicsTuning = {
+        "schema": "eigentensor.economics-tuning/1",
+        "security": wanted,
+        "choices": [situations.choice(each) for each in found],
+        "parties": {party: {"earns": earns, "risks": risks} for party, (earns, risks) in who.items()},
+        "windows": {
+            "lifetime": windows.lifetime,
+            "delay": windows.delay,
+            "censored": censored,
+            "clock": windows.parameters.clock,
+        },
+    }
+    lines = (
+        situations.choices_table(found[:12]),
+        "",
+        f"the cheapest: {situations.terms_line(best.situation)}",
+        table(("", "earns", "risks"), [[party, *words] for party, words in who.items()]),
+        "",
+        situations.window_facts(windows),
+    )
+    screen.result(fields["schema"], fields, *lines)
+
+
+@app.command()
+@grouped
+def plot(
+    world: World,
+    asked: Asked,
+    locked: Locked,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the pictures.")] = Path("."),
+    security: Security = None,
+    market: Market = "mainnet",
+    gain: Gain = "1",
+    json: Json = False,
+) -> None:
+    """Draw payoffs, the security frontier, an operator's and a verifier's revenue: four PNG files.
+
+    Needs matplotlib: `pip install 'eigentensor[plots]'`.
+    """
+    from eigentensor.economics import WAD
+    from eigentensor_client.orders import read_rate
+    from eigentensor_economics import plots
+    from eigentensor_economics import reports as situations
+    from eigentensor_economics.tuning import Lock
+
+    screen, x = Screen(as_json=json), situations.situation_of(market, gain, world, asked)
+    lock = Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
+    wanted = x.price if security is None else situations.amount(security)
+    pictures: dict[str, Callable[[], Any]] = {
+        "payoffs": lambda: plots.payoffs(x),
+        "frontier": lambda: plots.frontier(x, wanted),
+        "operator": lambda: plots.operator(x, lock, locked.exec),
+        "verifier": lambda: plots.verifier(x),
+    }
+    paths = {}
+    with screen.work() as bar:
+        for done, (name, draw) in enumerate(pictures.items()):
+            bar(f"drawing {name}", done, len(pictures))
+            paths[name] = str(plots.save(draw(), output / f"{name}.png"))
+    show_pictures(screen, paths)
+
+
+def show_pictures(screen: Screen, paths: "Mapping[str, str]") -> None:
+    """`eigentensor.economics-plots/1`"""
+    fields: schemas.Plots = {"schema": "eigentensor.economics-plots/1", "files": dict(paths)}
+    screen.result(fields["schema"], fields, facts(list(paths.items())))

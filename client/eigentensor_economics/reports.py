@@ -1,0 +1,223 @@
+"""What is wanted of the economics as words → a situation; and how what it says looks. Amounts are tokens."""
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+from rich.table import Table
+
+from eigentensor.chain import Network
+from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.terms import GAS_CHALLENGE
+from eigentensor.errors import BindingError, TermsRefused
+from eigentensor_client.orders import percent, read_rate
+from eigentensor_client.screen import facts, table
+from eigentensor_economics.agents import AGENTS, Agent, mixture
+from eigentensor_economics.expected import Expectation, baseline, expected
+from eigentensor_economics.payoffs import Payoffs
+from eigentensor_economics.profiles import LOCAL, mainnet
+from eigentensor_economics.simulation import Estimate
+from eigentensor_economics.situation import Situation
+from eigentensor_economics.tuning import TunedTerms, Windows
+
+if TYPE_CHECKING:
+    from eigentensor_economics import schemas
+    from eigentensor_economics.cli import Asked, World
+
+GWEI = 10**9
+
+
+def parameters_of(market: str, gas_price: str) -> Parameters:
+    """Of the markets `local` and `mainnet`, as they are deployed when gas costs that; or of a network's own."""
+    if market == "local":
+        return LOCAL
+    if market == "mainnet":
+        return mainnet(round(amount(gas_price) * GWEI))
+    return Network.load(market).deployment.parameters
+
+
+def situation_of(market: str, gain: str, world: "World", asked: "Asked | None" = None) -> Situation:
+    """From a verb's options; without `asked` of an order that one verifier checks with certainty, and that says the
+    gain. Raises BindingError, TermsRefused."""
+    parameters, price, gained = parameters_of(market, world.gas_price), amount(world.price), amount(gain)
+    rate = WAD if asked is None else read_rate(asked.check)
+    if not price:
+        raise BindingError("a price of zero has no economics", fix="Give a --price above zero.")
+    if rate < parameters.check_floor:
+        floor = percent(parameters.check_floor)
+        raise TermsRefused(f"this market takes no check rate below {floor}", fix="Give a higher --check.")
+    return Situation(
+        parameters=parameters,
+        price=price,
+        rate=rate / WAD,
+        verifiers=1 if asked is None else asked.verifiers,
+        gain=gained,
+        value_at_risk=gained if asked is None or asked.value_at_risk is None else amount(asked.value_at_risk),
+        cost=amount(world.cost),
+        share=read_rate(world.share) / WAD,
+        diligence=read_rate(world.diligence) / WAD,
+        watch=read_rate(world.watch) / WAD,
+        gas_price=amount(world.gas_price) * GWEI / WAD,
+    )
+
+
+def amount(word: str) -> float:
+    """Tokens, not negative. Raises BindingError."""
+    try:
+        number = Decimal(word)
+    except InvalidOperation:
+        number = Decimal(-1)
+    if not number.is_finite() or not 0 <= number <= 10**9:
+        raise BindingError(f"{word!r} is not an amount of tokens", fix="Write it as 0.05, at most 1e9.")
+    return float(number)
+
+
+def agents_of(names: Sequence[str] | None) -> list[Agent]:
+    """All of them, or those of these names; `a+b` is a mixture. Raises BindingError."""
+    return [_agent(name) for name in names] if names else list(AGENTS.values())
+
+
+def _agent(name: str) -> Agent:
+    words = [word.strip() for word in name.split("+")]
+    found = [AGENTS[word] for word in words if word in AGENTS]
+    if len(found) < len(words):
+        raise BindingError(f"there is no agent {name!r}", fix=f"Name one, or some with +, of: {', '.join(AGENTS)}.")
+    try:
+        return found[0] if len(found) == 1 else mixture(*found)
+    except ValueError as error:
+        raise BindingError(f"{name!r} is no mixture: {error}", fix="Mix what one party does.") from None
+
+
+def verdict(x: Situation, shown: Estimate) -> str:
+    """Whether a deviation pays, by its whole interval; `honest` is what the others are held to."""
+    against = baseline(x, shown.agent)
+    if shown.agent.name == "honest":
+        return "–"
+    if shown.payoff.high < against:
+        return "does not pay"
+    return "pays" if shown.payoff.low > against else "cannot be told"
+
+
+def _expected(x: Situation, agent: Agent) -> float | None:
+    """None for mixtures."""
+    return expected(x, agent) if AGENTS.get(agent.name) == agent else None
+
+
+def simulation(x: Situation, estimates: Sequence[Estimate]) -> "schemas.Simulation":
+    """`eigentensor.economics-simulation/1`"""
+    return {
+        "schema": "eigentensor.economics-simulation/1",
+        "situation": situation(x),
+        "agents": [
+            {
+                "agent": shown.agent.name, "party": shown.agent.party, "does": shown.agent.does,
+                "payoff": shown.payoff.value, "low": shown.payoff.low, "high": shown.payoff.high,
+                "expected": _expected(x, shown.agent), "honest": baseline(x, shown.agent),
+                "verdict": verdict(x, shown), "tasks": shown.tasks, "seed": shown.seed, "rates": shown.rates,
+                "payoffs": {party: mean.value for party, mean in shown.payoffs.items()},
+            }
+            for shown in estimates
+        ],
+    }  # fmt: skip
+
+
+def simulation_lines(x: Situation, estimates: Sequence[Estimate]) -> list[str | Table]:
+    rows = [
+        [
+            shown.agent.name, shown.agent.party, _signed(shown.payoff.value),
+            f"{_signed(shown.payoff.low)} … {_signed(shown.payoff.high)}", _signed(_expected(x, shown.agent)),
+            _signed(baseline(x, shown.agent)), verdict(x, shown), shown.agent.does,
+        ]
+        for shown in estimates
+    ]  # fmt: skip
+    head = ("agent", "party", "payoff", "99 % interval", "expected", "honest", "", "what it does")
+    return [terms_line(x), table(head, rows)]
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.4g}"
+
+
+def matrix(p: Payoffs) -> "schemas.PayoffMatrix":
+    """`eigentensor.economics-payoffs/1`: floats; null where no value does it."""
+    rows: list[schemas.PayoffRow] = [
+        {"strategy": r.strategy, "scenario": r.scenario, "probability": float(r.probability), "payoff": float(r.payoff)}
+        for r in p.rows()
+    ]
+    derived = {name: None if v is None else float(v) for name, v in _derived(p).items()}
+    return cast("schemas.PayoffMatrix", {"schema": "eigentensor.economics-payoffs/1", "rows": rows, **derived})
+
+
+def matrix_lines(p: Payoffs) -> list[str | Table]:
+    rows = [[r.strategy, r.scenario, f"{float(r.probability):.4g}", f"{float(r.payoff):+.4g}"] for r in p.rows()]
+    said = [[name.replace("_", " "), "none" if v is None else f"{float(v):.6g}"] for name, v in _derived(p).items()]
+    return [table(("strategy", "scenario", "probability", "payoff"), rows), "", facts(said)]
+
+
+def _derived(p: Payoffs) -> dict[str, Fraction | None]:
+    names = (
+        "honest", "dishonest", "minimum_stake", "maximum_stake", "break_even_check", "break_even_caught",
+        "break_even_collusion",
+    )  # fmt: skip
+    return {name: getattr(p, name) for name in names}
+
+
+def situation(x: Situation) -> "schemas.Situation":
+    m = x.amounts
+    names = ("price", "gain", "value_at_risk", "cost", "rate", "verifiers", "share", "diligence", "watch", "gas_price")
+    held = {"stake": m.s, "reward": m.W, "collateral": m.K, "bond": m.B, "penalty": m.h, "check_fee": m.v}
+    return cast("schemas.Situation", {name: getattr(x, name) for name in names} | held)
+
+
+def terms_line(x: Situation) -> str:
+    m = x.amounts
+    return (
+        f"P {m.P:g}, gain {x.gain:g}, X {x.value_at_risk:.4g}, C {x.cost:g}; α {x.rate:.4g}, n {x.verifiers}, "
+        f"v {m.v:.4g}; s {m.s:.4g}, K {m.K:.4g}, W {m.W:.4g}, B {m.B:.4g}, h {m.h:.4g}"
+    )
+
+
+def choice(found: TunedTerms) -> "schemas.TunedTerms":
+    return {
+        **situation(found.situation),
+        "cheat": found.cheat, "loses": found.loses, "margin": found.margin, "checks": found.checks, "lock": found.lock,
+    }  # fmt: skip
+
+
+def choices_table(found: Sequence[TunedTerms]) -> Table:
+    rows = [
+        [
+            f"{c.situation.rate:.0%}", str(c.situation.verifiers), f"{c.situation.value_at_risk:.4g}",
+            "–" if c.margin is None else f"{c.margin:.3f}", f"{c.situation.amounts.s:.4g}", c.cheat, f"{c.loses:.4g}",
+            f"{c.checks:.4g}", f"{c.lock:.2g}",
+        ]
+        for c in found
+    ]  # fmt: skip
+    return table(("α", "n", "X", "margin from", "stake", "best lie", "loses", "checks cost", "lock costs"), rows)
+
+
+def parties(found: TunedTerms) -> dict[str, tuple[str, str]]:
+    """What each party earns and risks for one task, in words."""
+    x = found.situation
+    m, e = x.amounts, Expectation(x, 0.0)
+    share = Expectation(x, x.share)
+    earns, honest = e.m.v - x.cost - e.answer, e.honest() - found.lock
+    won = m.W + e.half - GAS_CHALLENGE * x.gas_price
+    return {
+        "client": (f"a right result for {m.P + found.checks:.4g} on average",
+                   f"never more than {m.P + x.verifiers * m.v:.4g}; {1 - share.c:.1%} of lies go unseen"),
+        "executor": (f"{honest:.4g}: P less computing, gas and {found.lock:.2g} for what it locks",
+                     f"{m.s + m.K:.4g} with a wrong result, {m.h:.4g} with none"),
+        "verifier": (f"{earns:.4g} for each check", f"{m.B:.4g} with an answer that is wrong, or is not opened"),
+        "challenger": (f"{won:.4g} for a lie that no verifier saw", f"{m.B + e.challenge:.4g} if it errs"),
+        "liar": (f"−{found.loses:.4g} by the best of ways ({found.cheat})", f"{m.s + m.K:.4g}"),
+    }  # fmt: skip
+
+
+def window_facts(w: Windows) -> Table:
+    p = w.parameters
+    return facts([
+        ["windows", f"CHECK, REVEAL, CHALLENGE, RECORD, MARGIN {p.check}, CLOCK {p.clock}, LAG {p.lag}, GRID {p.grid}"],
+        ["lifetime", f"END − accept = {w.lifetime:,} of EigenLayer's {w.delay:,} blocks"],
+    ])  # fmt: skip

@@ -1,0 +1,83 @@
+"""`eigentensor devnet`: a local network until Ctrl-C."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from eigentensor_client.screen import Screen, table
+from eigentensor_client.verbs.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eigentensor.chain import Network
+    from eigentensor.schemas.network import Deployment
+    from eigentensor_client.schemas import networks as schemas
+
+app = typer.Typer(rich_markup_mode=None)
+
+NEXT = """
+ready; in other terminals:
+  eigentensor program capture client/examples/digits.py
+  eigentensor ps
+Ctrl-C ends everything."""
+
+
+@app.command("devnet")
+def run(
+    operators: Annotated[int, typer.Option("--operators", min=0, max=20, help="Operators to start.")] = 3,
+    block_time: Annotated[float, typer.Option("--block-time", min=0.1, help="Seconds between blocks.")] = 1.0,
+    port: Annotated[int, typer.Option("--port", help="Port of the chain; 0 chooses a free one.")] = 8545,
+    gateway_port: Annotated[int, typer.Option("--gateway-port", help="Port of the gateway; 0 chooses one.")] = 8600,
+    json: Json = False,
+) -> None:
+    """Start a local network: chain, contracts, aggregator and operators. Ctrl-C ends all of it."""
+    from eigentensor_client.accounts import choose_account
+    from eigentensor_local.devnet import devnet
+    from eigentensor_local.processes import ended_by_signals
+
+    screen = Screen(as_json=json)
+    with ended_by_signals(), ExitStack() as stack:
+        with screen.work() as bar:
+            bar(f"starting the chain with its contracts, an aggregator and {operators} operators")
+            net = stack.enter_context(
+                devnet(operators, block_time=block_time, rpc_port=port, gateway_port=gateway_port)
+            )
+        client = choose_account(net.network).address
+        screen.head(net.network.name, client)
+        parties = [(party.name, party.address) for party in net.operators]
+        fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time)
+        screen.result(fields["schema"], fields, *lines)
+        net.processes.wait(chain=net.anvil.process)
+
+
+def shown(
+    network: "Network", path: Path, logs: Path, client: str, parties: "Sequence[tuple[str, str]]", block_time: float
+) -> tuple[Any, ...]:
+    """`eigentensor.devnet/1`, and its lines."""
+    from eigentensor.chain import from_wei
+    from eigentensor_client.accounts import CLIENT
+    from eigentensor_local.devnet import CLIENT_TOKENS
+
+    fields: schemas.Devnet = {
+        "schema": "eigentensor.devnet/1",
+        "rpc_url": network.rpc_url,
+        "gateway_url": network.gateway_url,
+        "network": str(path),
+        "client": client,
+        "operators": [address for _, address in parties],
+        "logs": str(logs),
+        "deployment": cast("Deployment", network.deployment.to_json()),
+    }
+    tokens = f"{from_wei(CLIENT_TOKENS)} {network.deployment.token_symbol}"
+    rows = [
+        ["chain", f"{network.rpc_url}, a block every {block_time:g} s"],
+        ["market", network.deployment.task_market],
+        ["gateway", network.gateway_url],
+        *map(list, parties),
+        ["client", f"{client} with {tokens} (anvil's published key {CLIENT}: worth nothing)"],
+        ["logs", str(logs)],
+    ]
+    return fields, table(("", ""), rows), NEXT

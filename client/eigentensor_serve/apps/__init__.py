@@ -1,0 +1,1 @@
+"""What is deployed: programs with their weights, terms and budgets, asked by name."""

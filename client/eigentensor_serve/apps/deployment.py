@@ -1,0 +1,134 @@
+"""From files and names to an app: everything is checked, and where it belongs, before the app is served."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eigentensor.errors import BlobNotFound
+from eigentensor.program import Program
+from eigentensor.store import LocalStore
+from eigentensor.store.gateway import Progress
+from eigentensor_client import transfer
+from eigentensor_client.byte_pairs import BytePairs
+from eigentensor_client.client import Client
+from eigentensor_client.files import existing, read_tensors
+from eigentensor_client.orders import Roots, Terms, Work
+from eigentensor_client.results import Plan
+from eigentensor_client.sources import captured, is_captured, read_program
+from eigentensor_client.transfer import Keeper, Part, Tell, silent
+from eigentensor_serve.apps.models import Chat, Model, read_model
+from eigentensor_serve.apps.registry import App, Apps, Market
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an app is made of, read: weights and states are tensors, or the root of some."""
+
+    program: Program
+    weights: Part
+    states: Part
+    model: Model | None
+
+    @property
+    def step(self) -> int:
+        """How often one task executes the program, if nothing else is asked for."""
+        return self.model.step if isinstance(self.model, Chat) else 1
+
+
+class Here:
+    """This machine as the place where an app's parts are kept: its store, which takes from the cache what it lacks."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+
+    def has(self, name: str | bytes) -> bool:
+        cache = LocalStore()
+        if name not in self.store and name in cache:
+            self.store.put(cache.path(name))
+        return name in self.store
+
+    def upload(self, source: str | bytes | Path, progress: Progress | None = None) -> str:
+        """What is in the store is where it belongs."""
+        return self.store.names(source).blob if not isinstance(source, Path) else self.store.put(source)
+
+    def fetch(self, name: str | bytes, progress: Progress | None = None) -> Path:
+        """The file of a blob. Raises BlobNotFound."""
+        self.has(name)
+        return self.store.path(name)
+
+
+def read_parts(program: Program, weights: str | None, states: str | None, model: Path | None, apps: Apps) -> Parts:
+    """Reads files; the tokenizer goes into the store. Weights and states are paths, or uuids.
+
+    Raises BlobNotFound, TensorFileError, ConfigError; BindingError if the program is not what the model file says.
+    """
+    found = None
+    if model is not None:
+        found, path = read_model(model)
+        data = existing(path).read_bytes()
+        found.fit(program, BytePairs.from_bytes(data))
+        found = replace(found, tokenizer=apps.store.put(data))
+    return Parts(program, _part(weights), _part(states), found)
+
+
+def read_named(
+    program: str, keeper: Keeper, weights: str | None, states: str | None, model: Path | None, apps: Apps
+) -> Parts:
+    """As `read_parts`, of what a user may name as a program; what is captured brings its own weights and states.
+
+    Raises CaptureError, ProgramError, too.
+    """
+    if not is_captured(program):
+        return read_parts(read_program(program, keeper), weights, states, model, apps)
+    graph, _ = captured(program, {}, None if weights is None else Path(weights))
+    parts = read_parts(graph.program, None, states, model, apps)
+    return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
+
+
+def deploy(
+    client: Client,
+    apps: Apps,
+    name: str,
+    parts: Parts,
+    terms: Terms,
+    stage: str = "result",
+    budget: int | None = None,
+    tell: Tell = silent,
+) -> tuple[App, Plan]:
+    """Gives the gateway what it does not have, and serves the app from now on. Nothing is spent.
+
+    The client keeps its blobs in the store of the apps. Raises what `Client.plan` raises, StoreError, BindingError.
+    """
+    client.check_program(parts.program, terms, parts.step)
+    roots = transfer.upload_fixed(client.gateway, parts.program, parts.weights, parts.states, tell)
+    market = Market(client.network.name, client.network.deployment.domain)
+    app = _app(name, roots, parts.model)
+    app = apps.add(replace(app, market=market, terms=terms, stage=stage, budget=budget))
+    work = Work(parts.program, {}, roots.weights, roots.states, repeat=parts.step)
+    return app, client.estimate(work, terms)
+
+
+def deploy_local(apps: Apps, name: str, parts: Parts) -> App:
+    """As `deploy`, for this machine alone: what is named by a uuid must be here. Raises BlobNotFound, BindingError."""
+    return apps.add(
+        _app(name, transfer.upload_fixed(Here(apps.store), parts.program, parts.weights, parts.states), parts.model)
+    )
+
+
+def _app(name: str, roots: Roots, model: Model | None) -> App:
+    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    weights, states = (root.hex() if any(root) else None for root in (roots.weights, roots.states))
+    return App(name, 0, created, roots.program.hex(), weights, states, model)
+
+
+def _part(word: str | None) -> Part:
+    """The tensors of a file, or the root that a uuid is."""
+    if word is None or Path(word).exists():
+        return read_tensors(Path(word) if word else None)
+    try:
+        root = bytes.fromhex(word.removeprefix("0x"))
+    except ValueError:
+        root = b""
+    if len(root) != 32:
+        raise BlobNotFound(f"neither a file nor a uuid: {word}", fix="Name a .safetensors file, or its uuid.")
+    return root

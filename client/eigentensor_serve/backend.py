@@ -1,0 +1,113 @@
+"""What executes: a market of operators (`paid`), or this machine (`local`). The routes know only this."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from eigentensor.program import Program
+from eigentensor.schemas import tasks as schemas
+from eigentensor_client.orders import Terms
+from eigentensor_client.results import Tensors
+from eigentensor_serve.jobs import Budget, Job, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a caller wants executed. Programs, weights and states are named by their uuid; states may be tensors too.
+
+    `stage` is what will be waited for: `checked` asks for a check with certainty. `app` is what asks, with a budget of
+    its own.
+    """
+
+    program: Program
+    uuid: str
+    inputs: Tensors
+    terms: Terms
+    weights: str | None = None
+    states: Tensors | str = field(default_factory=dict)
+    variables: Mapping[str, int] = field(default_factory=dict)
+    repeat: int = 1
+    stage: str = "result"
+    app: str | None = None
+    budget: Budget | None = None
+
+    def named(self, caller: str, key: str | None) -> Key:
+        """The name of a caller's request, if it has one."""
+        return Key(caller, "" if key is None else self.fingerprint, key)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for two that ask for the same, however it was encoded."""
+        states = self.states if isinstance(self.states, str) else _digests(self.states)
+        rest = (self.variables and sorted(self.variables.items()), self.repeat, self.stage, self.app)
+        parts = (self.uuid, self.weights, states, _digests(self.inputs), rest, sorted(asdict(self.terms).items()))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _digests(tensors: Tensors) -> list[tuple[str, str, tuple[int, ...], str]]:
+    return [
+        (name, array.dtype.str, array.shape, hashlib.sha256(np.ascontiguousarray(array).data).hexdigest())
+        for name, array in sorted(tensors.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outputs of a task: as arrays, and as a safetensors file that is not to be written.
+
+    `states_root` names its new states, from which another task can go on; 32 zero bytes where there are none.
+    """
+
+    program: Program
+    outputs: Tensors
+    file: Path
+    states_root: bytes
+
+
+class Backend(Protocol):
+    """Safe for several threads. Errors are those of the tree."""
+
+    is_local: bool
+
+    def program(self, uuid: str) -> Program:
+        """A program by its uuid. Raises BlobNotFound, ProgramError."""
+
+    def is_warm(self, uuid: str) -> bool:
+        """Whether a program is in memory, and what it needs is known: to ask for it takes no longer than its inputs."""
+
+    def is_quick(self, ask: Ask) -> bool:
+        """Whether it would be executed while it is asked for, in milliseconds, and waits for nobody and no disk."""
+
+    def quote(self, ask: Ask) -> schemas.Plan:
+        """What it would cost; nothing is sent."""
+
+    def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
+        """Makes it a task, or finds the task that the key names. It is in the book before anything is sent."""
+
+    def show(self, job: Job) -> schemas.Task:
+        """The task as it stood last."""
+
+    def reached(self, job: Job, stage: str) -> bool:
+        """Whether a stage came true. Raises why it never will."""
+
+    def result(self, job: Job) -> Outcome:
+        """The verified result. Raises NotYet, BlobNotFound, WrongResult, or why there will be none."""
+
+    def explain(self, job: Job) -> schemas.Explanation:
+        """Why a task is where it is."""
+
+    def cancel(self, job: Job) -> schemas.Task:
+        """Takes back what nobody has begun; the task as it is then. Raises TaskError."""
+
+    def receipt(self, job: Job) -> bytes:
+        """The receipt's file. Raises NotYet; TaskError where there can be none."""
+
+    def is_healthy(self) -> bool:
+        """Whether what it stands on answers."""
+
+    def close(self) -> None:
+        """Ends its threads; what is under way goes on where it is."""

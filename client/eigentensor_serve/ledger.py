@@ -1,0 +1,247 @@
+"""What was asked for and what it cost, in SQLite: written before anything is sent, so that nothing is paid twice."""
+
+import fcntl
+import json
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor.schemas.tasks import Task
+from eigentensor.store.database import Database
+from eigentensor_serve.jobs import Budget, Event, Job, Key, State
+
+DAY = 86_400
+_FORGOTTEN = 500  # jobs at a time: who asks meanwhile waits some milliseconds
+_REMEMBERED = 256  # jobs of which the last word is in memory, too: whoever waits for one asks for it again and again
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS jobs (
+    number INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL,
+    app TEXT, created REAL NOT NULL, posted TEXT, escrow TEXT NOT NULL, cost TEXT, state TEXT NOT NULL,
+    problem TEXT, outputs TEXT)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void'",
+    "CREATE INDEX IF NOT EXISTS ages ON jobs (created)",
+    "CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number)",
+    "CREATE INDEX IF NOT EXISTS states ON jobs (state)",
+    """CREATE TABLE IF NOT EXISTS events (
+    task TEXT NOT NULL, number INTEGER NOT NULL, said TEXT NOT NULL, PRIMARY KEY (task, number))""",
+)
+
+
+class Book:
+    """Safe for several threads; one process has it until `close`."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        """`durable`: what is written outlives a power cut, too. Raises ServiceBusy if another process has it."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = _locked(path.with_suffix(".lock"))
+        self.database = Database(path, durable=durable)
+        self._last: OrderedDict[str, tuple[Job, Task]] = OrderedDict()
+        for statement in _TABLES:
+            self.database.rows(statement)
+
+    def close(self) -> None:
+        self.database.close()
+        self._file.close()
+
+    # ---- Asking ----
+
+    def known(self, key: Key) -> Job | None:
+        """The job that a key names already. Raises KeyReused if it asks for something else."""
+        if key.key is None:
+            return None
+        query = "SELECT * FROM jobs WHERE caller = ? AND key = ? AND state != 'void'"
+        job = next(iter(self._jobs(query, key.caller, key.key)), None)
+        if job is not None and job.key.fingerprint != key.fingerprint:
+            raise KeyReused(
+                f"the Idempotency-Key {key.key!r} was used for another request: task {job.task}",
+                fix="Send the same request again, or choose a new key.",
+            )
+        return job
+
+    def add(self, job: Job, said: Task, *budgets: tuple[Budget, str | None], then: Sequence[Task] = ()) -> Job:
+        """Writes a job, its first event and those that followed already, or finds the job that its key names.
+
+        Raises KeyReused, and what `check` raises.
+        """
+        with self.database.lock:
+            with self.database.together():
+                if (known := self.known(job.key)) is not None:
+                    return known
+                self.check(job.escrow, job.created, *budgets)
+                self.database.rows(
+                    "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state, cost, "
+                    "problem, outputs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
+                    json.dumps(job.posted), str(job.escrow), *_known(job.state, job.cost, job.problem, job.outputs),
+                )  # fmt: skip
+                events = [(job.task, number, json.dumps(one)) for number, one in enumerate((said, *then), start=1)]
+                places = ", ".join(["(?, ?, ?)"] * len(events))
+                self.database.rows(f"INSERT INTO events VALUES {places}", *chain.from_iterable(events))
+            self._remember(job, [said, *then][-1])
+        return job
+
+    def spent(self, since: float = 0, app: str | None = None) -> int:
+        """What jobs cost that were asked for since a time, or may still cost: wei. By one app alone, if it is named."""
+        query = "SELECT escrow, cost FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
+        rows = self.database.rows(query, since, app, app)
+        return sum(int(row["escrow"] if row["cost"] is None else row["cost"]) for row in rows)
+
+    def check(self, escrow: int, created: float, *budgets: tuple[Budget, str | None]) -> None:
+        """Each budget is for one app, or (None) for all jobs. Raises BudgetSpent if one does not allow a job of such an
+        escrow, ServiceBusy if there were too many jobs today."""
+        since = created - created % DAY
+        for budget, app in budgets:
+            of = f" of app {app}" if app else ""
+            for limit, start, word in ((budget.day, since, "of today"), (budget.total, 0, "in all")):
+                if limit is not None and (spent := self.spent(start, app)) + escrow > limit:
+                    raise BudgetSpent(limit, spent, escrow, word + of)
+            if budget.tasks is not None and self._asked(since, app) >= budget.tasks:
+                raise ServiceBusy(
+                    f"{budget.tasks} tasks{of} were asked for today (UTC): no more may be", fix="Ask again tomorrow."
+                )
+
+    def _asked(self, since: float, app: str | None) -> int:
+        query = "SELECT count(*) FROM jobs WHERE created >= ? AND (? IS NULL OR app = ?)"
+        ((asked,),) = self.database.rows(query, since, app, app)
+        return int(asked)
+
+    # ---- Telling ----
+
+    def tell(
+        self,
+        task: str,
+        said: Task,
+        *,
+        state: State | None = None,
+        cost: int | None = None,
+        problem: dict[str, Any] | None = None,
+        outputs: str | None = None,
+    ) -> None:
+        """Adds an event to a job, and what else is known of it now."""
+        with self.database.lock:
+            with self.database.together():
+                self._say(task, said)
+                self.database.rows(
+                    "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
+                    "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
+                    *(*_known(state, cost, problem, outputs), task),
+                )
+            for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+                self._remember(job, said)
+
+    def _say(self, task: str, said: Task) -> None:
+        self.database.rows(
+            "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
+            *(task, json.dumps(said), task),
+        )
+
+    # ---- What there is ----
+
+    def job(self, task: str) -> Job:
+        """Raises TaskNotFound."""
+        if (remembered := self._last.get(task)) is not None:
+            return remembered[0]
+        for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
+            return job
+        raise TaskNotFound(f"this service has asked for no task {task}")
+
+    def jobs(self, caller: str = "", before: int | None = None, limit: int = 50) -> list[tuple[int, Job]]:
+        """A caller's jobs with their numbers, newest first; everybody's for the caller without a name. `before` is the
+        number of the last one of the page before."""
+        whose = "caller = ? AND" if caller else "? = '' AND"
+        query = f"SELECT * FROM jobs WHERE {whose} number < ? ORDER BY number DESC LIMIT ?"
+        rows = self.database.rows(query, caller, before or 1 << 62, limit)
+        return [(row["number"], _job(row)) for row in rows]
+
+    def unfinished(self) -> list[Job]:
+        """Jobs that have not ended, oldest first."""
+        return self._jobs("SELECT * FROM jobs WHERE state IN ('asked', 'open') ORDER BY number")
+
+    def events(self, task: str, after: int = 0) -> list[Event]:
+        """What happened to a task after event `after`, in order."""
+        query = "SELECT number, said FROM events WHERE task = ? AND number > ? ORDER BY number"
+        return [Event(row["number"], json.loads(row["said"])) for row in self.database.rows(query, task, after)]
+
+    def last(self, task: str) -> Task:
+        """The task as its last event tells it. Raises TaskNotFound."""
+        if (remembered := self._last.get(task)) is not None:
+            return remembered[1]
+        query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
+        for row in self.database.rows(query, task):
+            said: Task = json.loads(row["said"])
+            return said
+        raise TaskNotFound(f"this service has asked for no task {task}")
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in which state."""
+        counted = dict(map(tuple, self.database.rows("SELECT state, count(*) FROM jobs GROUP BY state")))
+        return {state.value: counted.get(state.value, 0) for state in State}
+
+    # ---- What is forgotten ----
+
+    def forget(self, before: float, *, jobs: bool) -> None:
+        """Of what ended and was asked for before a time: all events but the last; with `jobs` everything, of some
+        jobs at a time."""
+        old = "SELECT task FROM jobs INDEXED BY ages WHERE created < ? AND state IN ('ended', 'void')"
+        is_last = "number = (SELECT max(number) FROM events last WHERE last.task = events.task)"
+        with self.database.lock, self.database.together():
+            if jobs:
+                old += f" ORDER BY created LIMIT {_FORGOTTEN}"
+                for row in self.database.rows(old, before):
+                    self._last.pop(row["task"], None)
+                self.database.rows(f"DELETE FROM events WHERE task IN ({old})", before)
+                self.database.rows(f"DELETE FROM jobs WHERE task IN ({old})", before)
+            else:
+                self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
+
+    def _remember(self, job: Job, said: Task) -> None:
+        self._last[job.task] = job, said
+        self._last.move_to_end(job.task)
+        while len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)
+
+    def _jobs(self, query: str, *values: object) -> list[Job]:
+        return [_job(row) for row in self.database.rows(query, *values)]
+
+
+def now() -> float:
+    """Seconds since 1970, by which days of a budget are counted."""
+    return time.time()
+
+
+def _known(
+    state: State | None, cost: int | None, problem: dict[str, Any] | None, outputs: str | None
+) -> tuple[str | None, ...]:
+    return state, None if cost is None else str(cost), json.dumps(problem) if problem else None, outputs
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        task=row["task"],
+        key=Key(row["caller"], row["fingerprint"], row["key"]),
+        app=row["app"],
+        created=row["created"],
+        posted=json.loads(row["posted"]),
+        escrow=int(row["escrow"]),
+        cost=None if row["cost"] is None else int(row["cost"]),
+        state=State(row["state"]),
+        problem=row["problem"] and json.loads(row["problem"]),
+        outputs=row["outputs"],
+    )
+
+
+def _locked(path: Path) -> BinaryIO:
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ServiceBusy(
+            f"another process serves from {path.parent}", fix="End it, or name another folder with --data."
+        ) from None
+    return file

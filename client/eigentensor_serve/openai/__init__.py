@@ -1,0 +1,1 @@
+"""Apps that speak text, asked as OpenAI's clients ask."""

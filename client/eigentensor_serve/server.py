@@ -1,0 +1,124 @@
+"""The whole HTTP interface of `eigentensor serve`; OpenAPI at /openapi.json."""
+
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, Literal
+
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from eigentensor.web import documents, health, problems
+from eigentensor.web.documents import told
+from eigentensor.web.limits import BodyLimit
+from eigentensor_serve import blob_routes, limits, task_routes
+from eigentensor_serve.apps import routes as apps_routes
+from eigentensor_serve.apps.deployed import Deployed
+from eigentensor_serve.bodies import AppBody, ExecuteBody, TaskBody
+from eigentensor_serve.openai import routes as openai_routes
+from eigentensor_serve.openai.errors import OpenAIErrors
+from eigentensor_serve.schemas import Health, Version
+from eigentensor_serve.service import Service
+
+BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
+#: What pages may read of an answer, beside its body.
+_TOLD = [
+    *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Price", "Receipt")),
+    *("Location", "Retry-After", "ETag", "Content-Range"),
+]
+
+_TAGS = {
+    "tasks": "Programs by their names: quoted, executed, followed, proven.",
+    "blobs": "Programs, weights and states, by their names.",
+    "apps": "What is deployed: asked by name, described by itself.",
+    "openai": "Apps that speak text, as OpenAI's clients ask them; refusals have OpenAI's form.",
+    "service": "How the service is.",
+}
+_OPEN: dict[str, Any] = {"security": []}  # for anybody, and any number of times
+_ABOUT = """Amounts are wei as decimal strings, times are blocks, roots and uuids are 64 hex digits. An object says in
+`schema` what it is; members may be added to it, and a change of what one means makes it `/2`. Refusals are RFC 9457
+problems. A request with an `Idempotency-Key` is paid once, however often it is sent."""
+
+
+def create_app(service: Service) -> FastAPI:
+    """Routes over a service; the caller closes its backend and its book."""
+    settings = service.settings
+    app = FastAPI(
+        title="eigentensor serve",
+        version=version("eigentensor"),
+        summary="Programs over HTTP: executed by strangers, paid by this service, checked.",
+        description=_ABOUT,
+        openapi_tags=[{"name": name, "description": what} for name, what in _TAGS.items()],
+        servers=documents.HERE,
+        license_info=documents.LICENCE,
+        generate_unique_id_function=documents.name,
+        docs_url=None,  # that page would run scripts of strangers where a click can spend money
+        redoc_url=None,
+    )
+    problems.install(app)
+    for routes in (task_routes, blob_routes):
+        app.include_router(routes.router(service))
+    deployed = Deployed(service)
+    app.include_router(apps_routes.router(deployed))
+    app.include_router(_service(service))
+    examples = documents.examples("eigentensor.schemas") | documents.examples("eigentensor_serve")
+    guards = (401, 403, 421, 429)
+    documents.install(app, (TaskBody, ExecuteBody, AppBody), examples=examples, everywhere=guards, tokens=True)
+    openai_routes.include(app, deployed)
+    app.add_middleware(
+        BodyLimit,
+        limit=lambda scope: settings.max_body,
+        total=BODIES * settings.max_body,
+        streams=lambda scope: scope["path"].startswith("/v1/blobs/"),
+        caller=limits.counted,
+    )
+    limits.install(app, service.tokens, settings, service.metrics)
+    app.add_middleware(OpenAIErrors)  # around the limits: theirs are told in the same way
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=_TOLD,
+        )
+    return app
+
+
+def _service(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["service"])
+    looks = health.Health(service.is_well)
+
+    @routes.get(
+        "/healthz", responses=told(Health, "It is well") | told(Health, "It is not", status=503), openapi_extra=_OPEN
+    )
+    def read_health() -> JSONResponse:
+        """Whether what it stands on answers; anybody may ask."""
+        status: Literal["ok", "stale", "away"] = "ok" if service.backend.is_healthy() else "stale"
+        if not looks.is_well():
+            status = "away"
+        said: Health = {"status": status}
+        return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    @routes.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
+    async def read_version() -> JSONResponse:
+        """The version of this software, and whether this machine executes itself (`local`)."""
+        said: Version = {
+            "schema": "eigentensor.version/1",
+            "version": version("eigentensor"),
+            "local": service.backend.is_local,
+        }
+        return JSONResponse(said)
+
+    @routes.get("/metrics", response_class=PlainTextResponse)
+    def read_metrics() -> Response:
+        """Counts and times, for Prometheus."""
+        metrics = service.metrics
+        for state, count in service.book.counts().items():
+            metrics.jobs.labels(state).set(count)
+        if not service.backend.is_local:
+            metrics.spent.set(service.book.spent())
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return routes

@@ -1,0 +1,52 @@
+"""The settings of `eigentensor serve`: flags, then EIGENTENSOR_SERVE_* in the environment, then what stands here."""
+
+from ipaddress import ip_address
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eigentensor.chain.units import Tokens
+from eigentensor_serve.apps.registry import serve_folder
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_SERVE_", frozen=True)
+
+    network: str | None = Field(
+        None, description="name or .json file of the network; EIGENTENSOR_NETWORK, then `local`"
+    )
+    local: bool = Field(False, description="executes on this machine: no chain, no payment, no check")
+    device: str = Field("CPU", description="with `local`: the device that executes")
+    host: str = Field("127.0.0.1", description="address to listen on; other than loopback only with a token")
+    port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 chooses a free one")
+    data: Path = Field(
+        default_factory=serve_folder,
+        description="folder of tokens, of what was asked and paid, and of apps",
+    )
+    budget: Tokens = Field("1", description="tokens that a day (UTC) may cost")
+    budget_total: Tokens | None = Field(None, description="tokens that all days together may cost")
+    max_tasks: int = Field(10_000, gt=0, description="tasks that a day (UTC) may have: no budget counts their gas")
+    max_price: Tokens = Field("0.05", description="tokens offered for a task unless its caller says less: the most")
+    rate: float = Field(100, gt=0, description="requests per second of one caller; for a moment twice as many")
+    max_open: int = Field(256, gt=0, description="requests of one caller that may be open at a time")
+    max_body: int = Field(64 << 20, gt=0, description="bytes of the largest request")
+    max_kept: int = Field(16 << 30, gt=0, description="bytes of a caller's blobs that stay, and of all results")
+    min_free: int = Field(1 << 30, ge=0, description="bytes of the disks that stay free: nothing is taken beyond")
+    patience: float = Field(600, gt=0, description="seconds that an answer may take; the task goes on after them")
+    max_waiting: int = Field(64, gt=0, description="with `local`: executions that may wait for their turn")
+    max_evaluations: int = Field(10**12, gt=0, description="with `local`: what one execution may take")
+    max_memory: int = Field(8 << 30, gt=0, description="with `local`: bytes that one execution may take")
+    origins: tuple[str, ...] = Field((), description="origins whose pages may call, as a JSON list; none by default")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can call."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def tokens(self) -> Path:
+        return self.data / "tokens.json"

@@ -1,0 +1,130 @@
+"""Quotes and tasks over HTTP."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from eigentensor.errors import BlobNotFound, TaskNotFound
+from eigentensor.schemas.receipts import Receipt
+from eigentensor.schemas.tasks import Explanation, Task, Tasks
+from eigentensor.store import parse_name
+from eigentensor.web.documents import refused, told
+from eigentensor_serve import asking, documents
+from eigentensor_serve.bodies import ExecuteBody, TaskBody
+from eigentensor_serve.jobs import Event, Job, State
+from eigentensor_serve.queries import TaskQuery
+from eigentensor_serve.service import Service, caller_of
+
+_MAY_WAIT = refused(400, 404, 502, 503, 504)
+Uuid = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["tasks"])
+    backend, book = service.backend, service.book
+
+    async def job_of(task: Uuid, request: Request) -> Job:
+        try:
+            job = book.job(parse_name(task))
+        except BlobNotFound:
+            raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
+        if caller_of(request) not in ("", job.key.caller):
+            raise TaskNotFound(f"this service has asked for no task {job.task}")  # as if there was none
+        return job
+
+    Found = Annotated[Job, Depends(job_of)]  # noqa: N806
+
+    @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody, TaskQuery))
+    async def execute_graph_on_gpu(request: Request) -> Response:
+        """Executes a program on weights and inputs and gives the result: JSON for JSON, safetensors for safetensors."""
+        read, is_brief = await asking.read_ask(service, request, ExecuteBody)
+        return await asking.executed(service, request, read, is_brief=is_brief)
+
+    @routes.post("/v1/quotes", **documents.quotes(TaskBody, TaskQuery))
+    async def quote_task(request: Request) -> Response:
+        """What a task would cost, and what cheating would cost its executor. Nothing is sent."""
+        read, _ = await asking.read_ask(service, request, TaskBody)
+        return JSONResponse(await run_in_threadpool(lambda: backend.quote(read())))
+
+    @routes.post("/v1/tasks", status_code=HTTPStatus.ACCEPTED, **documents.executes(TaskBody, TaskQuery))
+    async def post_task(request: Request) -> Response:
+        """Asks for a task: answers at once (202), or with the result if `Prefer: wait=SECONDS` allows the time."""
+        read, is_brief = await asking.read_ask(service, request, TaskBody)
+        waits = asking.Prefer.of(request).wait is not None
+        return await asking.executed(service, request, read, is_brief=is_brief, waits=waits)
+
+    @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))
+    async def list_tasks(
+        request: Request,
+        cursor: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the page before")] = None,
+        limit: Annotated[int, Query(ge=1, le=200, description="tasks of a page")] = 50,
+    ) -> JSONResponse:
+        """The caller's tasks, newest first. `next` is the cursor of the next page, null at the end."""
+        found = book.jobs(caller_of(request), cursor, limit)
+        page: Tasks = {
+            "schema": "eigentensor.tasks/1",
+            "tasks": [backend.show(job) for _, job in found],
+            "next": found[-1][0] if len(found) == limit else None,
+        }
+        return JSONResponse(page)
+
+    @routes.get("/v1/tasks/{task}", responses=documents.TASK)
+    async def read_task(job: Found) -> JSONResponse:
+        """A task as it stands."""
+        task = backend.show(job)
+        return JSONResponse(task, headers=service.headers(task))
+
+    @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
+    def cancel_task(job: Found) -> JSONResponse:
+        """Takes back a task that nobody has accepted: its escrow returns."""
+        return JSONResponse(backend.cancel(job))
+
+    @routes.get("/v1/tasks/{task}/explain", responses=told(Explanation, "Why") | _MAY_WAIT)
+    def explain_task(job: Found) -> JSONResponse:
+        """Why a task is where it is: what it waits for, and what each operator said about it."""
+        return JSONResponse(backend.explain(job))
+
+    @routes.get("/v1/tasks/{task}/result", responses=documents.RESULT)
+    def read_result(request: Request, job: Found) -> Response:
+        """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
+        outcome = backend.result(job)
+        return asking.rendered(service, job, outcome, asking.wants_json(request))
+
+    @routes.get(
+        "/v1/tasks/{task}/receipt",
+        responses=told(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
+    )
+    def read_receipt(job: Found) -> Response:
+        """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
+        headers = service.headers(backend.show(job))
+        return Response(backend.receipt(job), headers=headers, media_type="application/json")
+
+    @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse, responses=documents.EVENTS)
+    async def read_events(
+        job: Found, last_event_id: Annotated[str, Header(max_length=32, description="after which to go on")] = ""
+    ) -> AsyncIterator[ServerSentEvent]:
+        """What happens to a task, from its beginning or from Last-Event-ID on, until it ends: server-sent events.
+
+        Each is named by its stage, and its data is the task as it stood then.
+        """
+        after = int(last_event_id[:18]) if last_event_id.isascii() and last_event_id.isdigit() else 0
+        while True:
+            with service.changes.watched(job.task) as changed:
+                ended = book.job(job.task).state in (State.ENDED, State.VOID)
+                for event in book.events(job.task, after):
+                    after = event.number
+                    yield _sent(event)
+                if ended:
+                    return
+                await changed.wait()
+
+    return routes
+
+
+def _sent(event: Event) -> ServerSentEvent:
+    return ServerSentEvent(data=event.said, event=event.said["stage"], id=str(event.number))
