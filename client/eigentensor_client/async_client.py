@@ -1,7 +1,7 @@
-"""The client for asyncio: the same steps as `Client` takes, in threads, with pauses that let others run."""
+"""Client and session for asyncio: the same steps as theirs, in threads, with pauses that let others run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,13 +13,103 @@ from eigentensor.program import Program
 from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore
 from eigentensor.task import Order
-from eigentensor_client import orders, waiting
-from eigentensor_client.aio import finish, in_thread
-from eigentensor_client.async_session import AsyncSession
+from eigentensor_client import orders, steps
 from eigentensor_client.client import Client
+from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work
-from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
+from eigentensor_client.session import Session
+from eigentensor_client.steps import finish_async, in_thread
 from eigentensor_client.transfer import Part, Tell, silent
+
+
+class AsyncSession:
+    """As `Session`, for asyncio. Begun by `AsyncClient.session`, taken up again by `AsyncClient.resume`.
+
+    Tasks of one loop may share it: what they ask is done one after the other. A cancellation leaves the step under way,
+    in its file if it has one, and says in a note of the CancelledError how to take it up.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Lets another process have the file."""
+        await in_thread(self.session.close)
+
+    @property
+    def program(self) -> Program:
+        return self.session.program
+
+    @property
+    def history(self) -> History:
+        return self.session.history
+
+    @property
+    def step(self) -> int:
+        """The number of the next step: so many have a result."""
+        return self.session.step
+
+    async def save(self, path: Path) -> None:
+        """As `Session.save`."""
+        async with self._turn:
+            await in_thread(self.session.save, path)
+
+    async def run(
+        self,
+        inputs: Tensors,
+        *,
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        stage: str = "result",
+        terms: Terms | None = None,
+        timeout: float | None = None,
+        tell: Tell = silent,
+    ) -> TaskResult:
+        """As `Session.run`."""
+        async with self._turn:
+            with self.session.going_on():
+                return await finish_async(
+                    self.session.running(inputs, variables or {}, repeat, stage, terms, timeout, tell)
+                )
+
+    async def wait(self, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent) -> None:
+        """As `Session.wait`."""
+        async with self._turn:
+            with self.session.going_on():
+                await finish_async(self.session.awaiting(stage, timeout, tell))
+
+    async def look(self) -> None:
+        """As `Session.look`."""
+        async with self._turn:
+            await in_thread(self.session.look)
+
+    async def rewind(self, step: int) -> None:
+        """As `Session.rewind`."""
+        async with self._turn:
+            await in_thread(self.session.rewind, step)
+
+    async def plan(self, repeat: int = 1) -> Plan:
+        """As `Session.plan`."""
+        return await in_thread(self.session.plan, repeat)
+
+    async def result(self, step: int = -1, tell: Tell = silent) -> TaskResult:
+        """As `Session.result`."""
+        return await in_thread(self.session.result, step, tell)
+
+    async def states(self, tell: Tell = silent) -> Tensors:
+        """As `Session.states`."""
+        return await in_thread(self.session.states, tell)
+
 
 _END: Any = object()
 
@@ -63,7 +153,7 @@ class AsyncClient:
     async def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
         """As `Client.post`."""
         tasks = await in_thread(self.client.post, works, terms, tell)
-        with waiting.going_on(tasks):
+        with steps.going_on(tasks):
             await asyncio.sleep(0)  # a cancellation meanwhile comes here, where the tasks are known
         return tasks
 
@@ -75,8 +165,8 @@ class AsyncClient:
         self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskView:
         """As `Client.wait`."""
-        with waiting.going_on([task]):
-            return await finish(waiting.wait(self.client, task, stage, timeout, tell))
+        with steps.going_on([task]):
+            return await finish_async(self.client.waiting(task, stage, timeout, tell))
 
     async def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """As `Client.fetch`."""
@@ -84,15 +174,15 @@ class AsyncClient:
 
     async def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """As `Client.deliver`."""
-        with waiting.going_on([task]):
-            return await finish(waiting.deliver(self.client, task, tell, states))
+        with steps.going_on([task]):
+            return await finish_async(self.client.delivering(task, tell, states))
 
     async def complete(
         self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskResult:
         """As `Client.complete`."""
-        with waiting.going_on([task]):
-            return await finish(waiting.complete(self.client, task, stage, timeout, tell))
+        with steps.going_on([task]):
+            return await finish_async(self.client.completing(task, stage, timeout, tell))
 
     async def run(
         self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent

@@ -1,33 +1,239 @@
-"""The calls of one function as tasks: planned, posted, written down, and taken up again by another process."""
+"""Calls of a function as tasks: their terms, posted, written down, waited for, taken up by another process."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import atexit
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from tinygrad import Tensor
 
 from eigentensor import merkle
 from eigentensor.capture.returns import Returns
 from eigentensor.capture.signatures import Signatures, Use
 from eigentensor.capture.values import values_of
-from eigentensor.errors import BindingError, TaskNotFound
+from eigentensor.chain import Network, to_wei
+from eigentensor.chain.network import state_folder
+from eigentensor.errors import BindingError, ConfigError, TaskNotFound
 from eigentensor.program import Program, Role
+from eigentensor.receipt import Receipt
 from eigentensor.task import order_uuid
-from eigentensor_client import aio, calls_file
+from eigentensor_client import steps
 from eigentensor_client.client import Client
-from eigentensor_client.handles import Handle, before
-from eigentensor_client.orders import Work
-from eigentensor_client.results import Plan, TaskView
+from eigentensor_client.offers import Offer
+from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_terms, terms_for
+from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.screen import Screen, console
+from eigentensor_client.steps import Steps, finish_async, in_thread
 from eigentensor_client.transfer import Tell, silent
 
-if TYPE_CHECKING:
-    from eigentensor_client.function import function
-
+P = ParamSpec("P")
 R = TypeVar("R")
+
+#: By process too: what a process has opened is not for those that it forks.
+_clients: dict[tuple[int, Network, str | None], Client] = {}
+_lock = Lock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Offer):
+    """The options of `eigentensor.function`, which choose this process's client.
+
+    Raises BindingError, ConfigError for values that no option has.
+    """
+
+    wait: str = "final"
+    timeout: float | None = None
+    network: str | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_price", "min_price", "check_fee", "value_at_risk"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise BindingError(f"{name} is {value!r}, no text", fix=f'Write {name}="{value}".')
+            if to_wei(value or "0") < 0:
+                raise BindingError(f"{name} is {value}", fix="Write an amount that is not negative.")
+        check_stage(self.wait)
+        if not isinstance(self.check, str):
+            raise BindingError(f"check is {self.check!r}, no text", fix='Write it as "20%" or as "0.2".')
+        read_rate(self.check)
+        least = {"ramp": 0, "verifiers": 1, "exec": 1, "accept_within": 1}
+        for name, first in least.items():
+            value = getattr(self, name)
+            if (value is not None or name != "exec") and (type(value) is not int or value < first):
+                raise BindingError(f"{name} is {value!r}", fix=f"Write a whole number, {first} or more.")
+        if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout >= 0):
+            raise BindingError(f"timeout is {self.timeout!r}", fix="Write seconds, or None.")
+        if not isinstance(self.network, str | None):
+            raise BindingError(f"network is {self.network!r}", fix="Write its name, or the path of its file.")
+
+    def terms(self, client: Client) -> Terms:
+        """With which the stage can be waited for."""
+        return terms_for(self.wait, read_terms(client.network, self))
+
+    def client(self) -> Client:
+        """This process's client of the network and the account. Raises ConfigError."""
+        with _lock:
+            network = Network.load(self.network)
+            key = os.getpid(), network, os.environ.get("EIGENTENSOR_KEYSTORE")
+            if key not in _clients:
+                _clients[key] = Client(network)
+            return _clients[key]
+
+
+@atexit.register
+def _close() -> None:
+    """Closes what this process has opened."""
+    for (process, *_), client in _clients.items():
+        if process == os.getpid():
+            client.close()
+
+
+class _LikeTensor(type(Tensor)):  # type: ignore[misc]
+    """tinygrad asks whether one operand is of the other's class: here that is any Tensor."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
+    """A Tensor out of a task's result; what is computed from it is any other Tensor."""
+
+    result: TaskResult
+
+    @classmethod
+    def of(cls, uop: Any, result: TaskResult) -> Self:
+        tensor = cls(uop)
+        tensor.result = result
+        return tensor
+
+    @classmethod
+    def _wrap_uop(cls, u: Any) -> Tensor:
+        return Tensor(u)
+
+    @property
+    def receipt(self) -> Receipt:
+        """The task's receipt as it stands when it is asked for; read from the chain each time."""
+        return self.result.receipt
+
+
+class Both(Generic[P, R]):
+    """A method that blocks, and as `.aio` the same for asyncio."""
+
+    def __init__(self, blocks: Callable[P, R], aio: Callable[P, Any]) -> None:
+        self._blocks = blocks
+        self.aio = aio
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._blocks(*args, **kwargs)
+
+
+class Handle(Generic[R]):
+    """A call that was posted as a task; `uuid` is the task's, by which another process takes it up."""
+
+    def __init__(
+        self, client: Client, posted: TaskView, program: Program, returns: Returns, options: Options, name: str
+    ) -> None:
+        self.uuid = posted.uuid
+        self.result = Both(self._result, self._result_aio)
+        self.look = Both(self._look, self._look_aio)
+        self.cancel = Both(self._cancel, self._cancel_aio)
+        self._client, self.posted, self._options, self._name = client, posted, options, name
+        self._program, self._returns = program, returns
+        self._value: R | None = None
+
+    @property
+    def task(self) -> TaskView:
+        """As `look`."""
+        return self._look()
+
+    def _look(self) -> TaskView:
+        """The task as it stands now, with its events."""
+        return self._client.look(self.posted)
+
+    async def _look_aio(self) -> TaskView:
+        return await in_thread(self._look)
+
+    def _cancel(self) -> TaskView:
+        """Takes the task back, the whole escrow returns. Raises TaskError if somebody has accepted it."""
+        return self._client.cancel(self.posted)
+
+    async def _cancel_aio(self) -> TaskView:
+        return await in_thread(self._cancel)
+
+    def _result(self, timeout: float | None = None) -> R:
+        """What the function returns, when the task has reached the stage that the options name. Raises NotYet after
+        `timeout` seconds, by default those of the options, and what `Client.wait` raises."""
+        with talking(self._options) as tell:
+            return self.finished(tell, timeout)
+
+    async def _result_aio(self, timeout: float | None = None) -> R:
+        if self._value is None:
+            with self.going_on():
+                result = await finish_async(self._steps(silent, timeout))
+            self._take(result)
+        return self._value  # type: ignore[return-value]
+
+    def finished(self, tell: Tell, timeout: float | None = None) -> R:
+        """As `result`, told to `tell`."""
+        if self._value is None:
+            with self.going_on():
+                result = steps.finish(self._steps(tell, timeout))
+            self._take(result)
+        return self._value  # type: ignore[return-value]
+
+    def going_on(self) -> AbstractContextManager[None]:
+        """Whatever ends the block early, but for the task's own end, says how to take the task up."""
+        return steps.going_on([self.posted], f"{self._name}.handle")
+
+    def note(self, error: BaseException) -> None:
+        """Adds to an error how to take the task up."""
+        steps.note(error, [self.uuid], f"{self._name}.handle")
+
+    def _steps(self, tell: Tell, timeout: float | None) -> Steps[TaskResult]:
+        limit = self._options.timeout if timeout is None else timeout
+        return self._client.completing(self.posted, self._options.wait, limit, tell)
+
+    def _take(self, result: TaskResult) -> None:
+        made = partial(Received.of, result=result)
+        self._value = self._returns.filled(self._program, result.outputs, result.states, made)
+
+
+@contextmanager
+def before(later: Sequence[Handle[Any]]) -> Iterator[None]:
+    """Whatever ends the block early says how to take up the tasks that nobody waits for then."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        for handle in later:
+            handle.note(error)
+        raise
+
+
+@contextmanager
+def talking(options: Options, prefix: str = "") -> Iterator[Tell]:
+    """A bar in a terminal, nothing elsewhere."""
+    if not options.progress or not console(stderr=True).is_terminal:
+        yield silent
+        return
+    with Screen().work() as bar:
+        yield lambda text, done=None, total=None: bar(prefix + text, done, total)
 
 
 class Calls(Generic[R]):
     """Written down before they are posted: what a call returns is known to whoever has the function and the uuid."""
 
-    def __init__(self, signatures: Signatures, options: "function") -> None:
+    def __init__(self, signatures: Signatures, options: Options) -> None:
         self.signatures = signatures
         self.options = options
 
@@ -48,7 +254,7 @@ class Calls(Generic[R]):
             if use.weights is use.captured.weights:
                 use.captured.root = draft.weights if use.weights else b""
         uuids = [order_uuid(draft, client.network.deployment.domain).hex() for draft in drafts]
-        calls_file.keep(dict(zip(uuids, map(self._told, uses), strict=True)))
+        keep_calls(dict(zip(uuids, map(self._told, uses), strict=True)))
         tasks = client.send(drafts, tell)
         return [
             self._handle(client, task, use.captured.graph.program, use.returns)
@@ -57,7 +263,7 @@ class Calls(Generic[R]):
 
     async def post_aio(self, uses: Sequence[Use]) -> list[Handle[R]]:
         """As `post`, for asyncio."""
-        handles = await aio.in_thread(self.post, uses)
+        handles = await in_thread(self.post, uses)
         with before(handles):
             await asyncio.sleep(0)  # a cancellation meanwhile comes here, where the tasks are known
         return handles
@@ -66,7 +272,7 @@ class Calls(Generic[R]):
         """A task, its program, and what was written down of it. Raises TaskNotFound."""
         client = self.options.client()
         task = client.task(uuid)
-        if (call := calls_file.find(task.uuid)) is None:
+        if (call := find_call(task.uuid)) is None:
             raise TaskNotFound(
                 f"no call that was posted from here is task {task.uuid}",
                 fix=f"`eigentensor get {task.uuid[:10]} -o FILE` fetches its outputs by their names.",
@@ -98,3 +304,37 @@ class Calls(Generic[R]):
 
 def _work(use: Use, weights: Any) -> Work:
     return Work(use.captured.graph.program, use.inputs, weights, use.states, use.variables)
+
+
+# ---- The file ----
+
+
+def keep_calls(calls: Mapping[str, Any]) -> None:
+    """Writes calls down by their tasks' uuids, before these are posted. Raises ConfigError if that cannot be."""
+    with _calls_file() as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS calls (task TEXT PRIMARY KEY, call TEXT NOT NULL)")
+        rows = [(uuid, json.dumps(call)) for uuid, call in calls.items()]
+        connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?)", rows)
+
+
+def find_call(uuid: str) -> Any:
+    """What was written down of a task; None if nothing was."""
+    if not _calls_path().exists():
+        return None
+    with _calls_file() as connection:
+        row = connection.execute("SELECT call FROM calls WHERE task = ?", (uuid,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+
+def _calls_path() -> Path:
+    return state_folder() / "calls.sqlite"
+
+
+@contextmanager
+def _calls_file() -> Iterator[sqlite3.Connection]:
+    try:
+        _calls_path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with closing(sqlite3.connect(_calls_path(), timeout=60)) as connection:
+            yield connection
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigError(f"cannot use {_calls_path()}: {error}", fix="Make room, or move it away.") from None

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from eigentensor import economics, rechecked
 from eigentensor.bound import Bound, fetch_bound
+from eigentensor.chain import GameView, Reader, Stage, transcript
 from eigentensor.errors import (
     ChainError,
     DisputeError,
@@ -21,8 +23,8 @@ from eigentensor.player import Player
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import available
-from eigentensor.task import Challenged, Order, State
-from eigentensor_client import stages, views
+from eigentensor.task import Challenged, Ended, Event, Moved, Opened, Order, State
+from eigentensor_client import stages
 from eigentensor_client.client import Client
 from eigentensor_client.games import Game
 from eigentensor_client.looking import Look, Means, look_again
@@ -32,6 +34,10 @@ from eigentensor_client.transfer import Tell, download, silent
 #: Gas of a challenger's transactions, from the figures in contracts/README.md: of `challenge` and `timeout` where the
 #: executor never moves; of a game through all phases, with a trace and a tensor that are opened in several moves.
 LEAST_GAS, MOST_GAS = 280_000, 1_000_000
+
+
+#: Senders of transactions, and the gas that these used.
+Sent = dict[bytes, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Challenger:
         self._memory = memory
         self._unsafe = unsafe
         self._uuid = bytes.fromhex(task.uuid)
-        self._sent: views.Sent = {}
+        self._sent: Sent = {}
         toolchain.local()
         if not unsafe:
             available()
@@ -157,7 +163,7 @@ class Challenger:
         retrace = rechecked.retracing(limits, unsafe=self._unsafe)
         public = partial(download, self.client.gateway)
         player = Player(self.chain, self.client.address, self._load, retrace, public=public)
-        told, trouble = views.game(self.chain, game, self._sent), ""
+        told, trouble = read_game(self.chain, game, self._sent), ""
         while told["state"] == "open":
             mine = told["turn"] == "challenger"
             seen(told, trouble or ("making your next move" if mine else "waiting for the executor's move"))
@@ -170,7 +176,7 @@ class Challenger:
             if moved is None:
                 time.sleep(self.client.poll)
             with suppress(ChainError):
-                told = views.game(self.chain, game, self._sent)
+                told = read_game(self.chain, game, self._sent)
         seen(told, "")
         return told
 
@@ -183,3 +189,34 @@ class Challenger:
 
     def _limits(self, seconds: float) -> Limits:
         return rechecked.limits(self._memory, seconds)
+
+
+def read_game(chain: Reader, number: int, known: Sent) -> dict[str, Any]:
+    """A game now, as the gateway tells it too (`eigentensor.challenge/1`). `known` keeps what does not change.
+
+    Raises ChainError if there is no such game.
+    """
+    block, played = chain.block_number(), chain.game(number)
+    state = _state_of(chain, played)
+    first = chain.task_at(played.task).accepted_at
+    told = [chain.posted(played.task), *(e for e in chain.events_of(played.task, first) if not _is_move(e))]
+    own = [played.opened, *played.moves, *([played.ended] if played.ended else [])]
+    for event in own:
+        if event.place.transaction not in known and (receipt := chain.receipt(event.place.transaction)) is not None:
+            known[event.place.transaction] = str(receipt["from"]), receipt["gasUsed"]
+    happened = sorted({event.place: event for event in (*told, *own)}.values(), key=lambda event: event.place)
+    sent = [(event, known.get(event.place.transaction)) for event in happened]
+    return transcript(number, sent, state=state, block=block, parameters=chain.deployment.parameters)
+
+
+def _is_move(event: Event) -> bool:
+    return isinstance(event, Opened | Moved | Ended)
+
+
+def _state_of(chain: Reader, played: GameView) -> str:
+    """`open`, `ended`, or `idle`: its task ended before it did, and its bond is not back."""
+    if not chain.task_at(played.task).state.is_terminal:
+        return "open" if played.ended is None else "ended"
+    bond = chain.challenge_of(played.task, played.game_id)
+    paid = bond.slot and chain.answer_of(played.task, bond.slot - 1).stage is Stage.PAID
+    return "ended" if bond.ended or paid else "idle"

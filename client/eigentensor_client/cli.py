@@ -18,15 +18,15 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from eigentensor import errors
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET
-from eigentensor_client.exit_codes import exit_code
 
 #: name: (its Typer application under eigentensor_client.verbs, one line of help). Where no place is named the package
 #: beside this one that has the verb offers it, as other parts do.
 VERBS = {
     "devnet": ("", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
-    "plan": ("plan:app", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
+    "plan": ("run:plan", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
     "run": ("run:app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
     "ps": ("task:ps", "The account's tasks, newest first."),
     "logs": ("task:logs", "What happened to a task, a line each as it happens."),
@@ -56,6 +56,24 @@ PARTS = {
 }
 #: What a client adds to the nouns of other parts: Typer applications under eigentensor_client.verbs.
 ADDED = {"operator": ("operators:app",)}
+#: The code with which the command ends after an error: the table of client/README.md says what each means.
+_KINDS: dict[int, tuple[type[EigenTensorError], ...]] = {
+    1: (EigenTensorError,),
+    2: (errors.BindingError, errors.TensorFileError, errors.GraphFileError),
+    3: (errors.ConfigError,),
+    4: (errors.BlobNotFound, errors.TaskNotFound, errors.AppNotFound),
+    5: (errors.InsufficientFunds,),
+    6: (errors.NobodyAccepted, errors.ExecutorFailed, errors.TaskCancelled),
+    7: (errors.CaptureError, errors.ToleranceExceeded, errors.ExecutionError),
+    8: (errors.BlobCorrupt, errors.WrongBits, errors.WitnessError, errors.WrongResult, errors.WrongReceipt),
+    9: (errors.NotYet, errors.NotMined),
+    10: (errors.ChainError, errors.StoreError, errors.ProcessDied, errors.ServiceBusy),
+    11: (errors.ProgramError, errors.DisputeError, errors.BlobTooLarge, errors.Reverted, errors.TaskError),
+    12: (errors.ExecutorConvicted, errors.SessionRewound),
+    13: (errors.NotChecked,),
+    14: (errors.ChallengeLost,),
+}
+_CODES = {kind: code for code, kinds in _KINDS.items() for kind in kinds}
 #: What is wrong with a file or folder that somebody named, rather than with this program.
 PLACES = {
     errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG,
@@ -176,6 +194,11 @@ def root(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
     """Run a tinygrad computation on somebody else's GPU, pay for it, and be sure of the result."""
+
+
+def exit_code(kind: type[EigenTensorError]) -> int:
+    """That of the nearest base that stands in the table."""
+    return next(_CODES[base] for base in kind.__mro__ if base in _CODES)
 
 
 def report(error: EigenTensorError, *, as_json: bool) -> None:

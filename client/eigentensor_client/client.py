@@ -2,24 +2,19 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eigentensor.errors import BlobCorrupt, BlobNotFound, EigenTensorError, NotYet, Reverted, TaskNotFound
+from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.program import Program
-from eigentensor.program.codec import decode
-from eigentensor.receipt import Receipt
-from eigentensor.task import Order, State, order_uuid
-from eigentensor.task.due import Verb
-from eigentensor_client import orders, stages, views, waiting
+from eigentensor.task import Order, order_uuid
+from eigentensor_client import orders, steps
+from eigentensor_client.claims import payable_from
 from eigentensor_client.orders import Terms, Work
-from eigentensor_client.posting import Payer
-from eigentensor_client.receipts import receipt_of
+from eigentensor_client.payer import Payer
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.session import Session
-from eigentensor_client.transfer import Part, Tell, download_outputs, download_states, silent
+from eigentensor_client.transfer import Part, Tell, silent
 
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 
@@ -42,57 +37,20 @@ class Client(Payer):
         Raises NobodyAccepted, ExecutorFailed, ExecutorConvicted, TaskCancelled, NotChecked if it was not drawn or too
         few verifiers confirm it, and NotYet after `timeout` seconds.
         """
-        return waiting.finish(waiting.wait(self, task, stage, timeout, tell))
-
-    def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
-        """Why a task will never reach a stage; None if it may."""
-        return stages.failure(task, stage, self.amount)
-
-    def move_on(self, task: TaskView) -> None:
-        """Sends what anybody may send for a task, if nobody did in time."""
-        if (message := stages.late(task)) is None:
-            return
-        with suppress(Reverted):  # somebody else was faster: the next look shows it
-            match message.verb:
-                case Verb.EXPIRE:
-                    self.chain.expire(task.order)
-                case Verb.SEED:
-                    self.chain.seed(message.number)
-                case Verb.CLOSE:
-                    self.chain.close(task.order)
+        return steps.finish(self.waiting(task, stage, timeout, tell))
 
     # ---- Results ----
 
-    def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
-        """The verified result of a task that is `result` or `final`; its new states stay at the gateway if not wanted.
-
-        Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
-        """
-        if task.state not in (State.REVEALED, State.FINAL):
-            raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
-        program = self.program(task.order.program.hex())
-        root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
-        outputs, states_root = download_outputs(self.gateway, program, root, tell)
-        there = download_states(self.gateway, program, states_root, tell) if states else {}
-        return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))
-
-    def receipt(self, task: TaskView) -> Receipt:
-        """The receipt of a task as it stands now, with its result or the conviction of its executor.
-
-        Raises NotYet before, and what `wait` raises of a task that ended without a result.
-        """
-        return receipt_of(self.chain, self.gateway, self.look(task))
-
     def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
-        return waiting.finish(waiting.deliver(self, task, tell, states))
+        return steps.finish(self.delivering(task, tell, states))
 
     def complete(
         self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
     ) -> TaskResult:
         """`wait`, then `deliver`. If it is interrupted, or the network is away, the error says how to go on."""
-        with waiting.going_on([task]):
-            return waiting.finish(waiting.complete(self, task, stage, timeout, tell))
+        with steps.going_on([task]):
+            return steps.finish(self.completing(task, stage, timeout, tell))
 
     def run(
         self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
@@ -131,10 +89,6 @@ class Client(Payer):
 
     # ---- Tasks ----
 
-    def program(self, uuid: str) -> Program:
-        """A program by its uuid, from the cache or the gateway."""
-        return _decoded(self.gateway.fetch(uuid).read_bytes())
-
     def tasks(self) -> Iterator[TaskView]:
         """The account's tasks, newest first. The gateway names them, the chain says how they stand."""
         self._wait_for_gateway()
@@ -162,23 +116,10 @@ class Client(Payer):
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
         return found[0]
 
-    def look(self, task: TaskView) -> TaskView:
-        """The same task as it stands now."""
-        return self.view(task.order)
-
-    def cancel(self, task: TaskView) -> TaskView:
-        """Takes back an order that nobody accepted; the whole escrow returns to the balance.
-
-        Raises TaskError if the task is not open any more.
-        """
-        stages.check_open(self.look(task))
-        self.chain.cancel(task.order)
-        return self.look(task)
-
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it
         can be paid, from the chain."""
-        payable = views.payable_from(self.chain, task.life)
+        payable = payable_from(self.chain, task.life)
         return self.gateway.explain(task.uuid) | ({} if payable is None else {"payable_from": payable})
 
     def _wait_for_gateway(self) -> None:
@@ -192,9 +133,3 @@ class Client(Payer):
         if order_uuid(order, self.network.deployment.domain).hex() != entry["task"]:
             raise BlobCorrupt(f"the gateway gave another order for task {entry['task']}")
         return order
-
-
-@lru_cache(maxsize=4)
-def _decoded(program: bytes) -> Program:
-    """Checked once: the tasks of a session have one program."""
-    return decode(program)

@@ -1,31 +1,216 @@
 """`eigentensor.function`: the decorator that lets a function of Tensors be computed by somebody else's device."""
 
-import atexit
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Lock
-from typing import Any, ParamSpec, Self, TypeVar
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from eigentensor.chain import Network, to_wei
-from eigentensor.errors import BindingError
-from eigentensor_client.client import Client
-from eigentensor_client.orders import Terms, check_stage, read_rate, terms_for
-from eigentensor_client.remote import Function
-from eigentensor_client.verbs.options import Offer
-from eigentensor_client.verbs.work import read_terms
+from eigentensor.capture.adapter import LOCK
+from eigentensor.capture.signatures import Programs, Signatures, Use
+from eigentensor.errors import BindingError, EigenTensorError
+from eigentensor.program.binding import Results
+from eigentensor.runtime import CompiledGraph
+from eigentensor_client.calls import Both, Calls, Handle, Options, before, talking
+from eigentensor_client.results import Plan
+from eigentensor_client.steps import in_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: By process too: what a process has opened is not for those that it forks.
-_clients: dict[tuple[int, Network, str | None], Client] = {}
-_lock = Lock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+class Function(Generic[P, R]):
+    """A function of Tensors, as it was, that can also be computed elsewhere.
+
+    Called plainly it is the function itself. `remote` posts a paid task and returns what the function returns, as
+    Tensors of which each has the task's `result`; tensors that the function assigns to have their new values then.
+    Captured once for each kind of arguments: shapes, dtypes, and the values of all that is no tensor. What the function
+    refers to is looked at for each call: its tensors are weights, or states where it assigns to them.
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, wrapped: Callable[P, R], options: Options, programs: Programs | None = None) -> None:
+        update_wrapper(self, wrapped, updated=())
+        self.options = options
+        self.plan = Both(self._plan, self._plan_aio)
+        self.local = Both(self._local, self._local_aio)
+        self.remote = Both(self._remote, self._remote_aio)
+        self.spawn = Both(self._spawn, self._spawn_aio)
+        self.map = Both(self._map, self._map_aio)
+        self.handle = Both(self._handle, self._handle_aio)
+        self._signatures = Signatures(wrapped, programs)
+        self._name = self._signatures.name
+        self._calls = Calls[R](self._signatures, options)
+        self._of_objects: dict[int, Programs] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "Function[..., R]":
+        """The method of an object; its programs are kept as long as the object lives, or as long as this method of one
+        that cannot be referred to weakly."""
+        if instance is None:
+            return self
+        programs = self._of_objects.get(id(instance)) or Programs()
+        if id(instance) not in self._of_objects:
+            with suppress(TypeError):
+                weakref.finalize(instance, self._of_objects.pop, id(instance), None)
+                self._of_objects[id(instance)] = programs
+        return Function(MethodType(self.__wrapped__, instance), self.options, programs)
+
+    def __reduce__(self) -> str:
+        """Pickled as functions are: by name, for one at the top of a module."""
+        return self._signatures.qualified
+
+    def with_options(self, **changes: Any) -> "Function[P, R]":
+        """The same function, and programs, with other options."""
+        return Function(self.__wrapped__, replace(self.options, **changes), self._signatures.programs)
+
+    def _plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
+        """What `remote` would cost. Nothing is sent. Raises BindingError, CaptureError, TermsRefused, NotDisputable."""
+        return self._calls.plan(*self._signatures.uses([(args, kwargs)]))
+
+    async def _plan_aio(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
+        return await in_thread(self._calls.plan, *self._signatures.uses([(args, kwargs)]))
+
+    def _local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The bits that `remote` returns, computed on this machine. Raises BindingError, CaptureError."""
+        with self._alone(args, kwargs) as use:
+            return self._filled(use, self._executed(use))
+
+    async def _local_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._alone(args, kwargs) as use:
+            results = await in_thread(self._executed, use)
+            await asyncio.sleep(0)  # a cancellation meanwhile comes here: nothing is assigned
+            return self._filled(use, results)
+
+    def _executed(self, use: Use) -> Results:
+        captured = use.captured
+        with self._signatures.programs.compiling:
+            captured.executable = captured.executable or CompiledGraph(captured.graph.program)
+        results: Results = captured.executable.run({**use.inputs, **use.weights, **use.states}, use.variables)
+        return results
+
+    def _filled(self, use: Use, results: Results) -> R:
+        returned: R = use.returns.filled(use.captured.graph.program, results.outputs, results.states)
+        return returned
+
+    # ---- Paid ----
+
+    def _remote(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Posts a call, waits, fetches, verifies. Wrong arguments are refused before anything is sent.
+
+        Raises what `Client.post` and `Client.wait` raise. Interrupted it leaves the task running and says how to go on.
+        """
+        with self._alone(args, kwargs) as use, talking(self.options) as tell:
+            (handle,) = self._calls.post([use], tell)
+            return handle.finished(tell)
+
+    async def _remote_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._alone(args, kwargs) as use:
+            (handle,) = await self._calls.post_aio([use])
+            result: R = await handle.result.aio()
+            return result
+
+    def _spawn(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Posts a call and returns at once. Raises what `Client.post` raises."""
+        uses = self._stateless([(args, kwargs)])
+        with talking(self.options) as tell:
+            (handle,) = self._calls.post(uses, tell)
+        return handle
+
+    async def _spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        (handle,) = await self._calls.post_aio(self._stateless([(args, kwargs)]))
+        return handle
+
+    def _map(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> Iterator[R]:
+        """Posts a call for each item of the iterables, 32 in a transaction; gives their results in order.
+
+        All are posted when it returns. A call that fails raises in its turn, or is given as its error.
+        """
+        uses = self._stateless(_listed(iterables))
+        with talking(self.options) as tell:
+            handles = self._calls.post(uses, tell)
+        return self._results(handles, return_exceptions)
+
+    async def _map_aio(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> AsyncIterator[R]:
+        handles = await self._calls.post_aio(self._stateless(_listed(iterables)))
+        for number, handle in enumerate(handles):
+            with before(handles[number + 1 :]):
+                try:
+                    result = await handle.result.aio()
+                except EigenTensorError as error:
+                    if not return_exceptions:
+                        raise
+                    result = error
+            yield result
+
+    def _results(self, handles: list[Handle[R]], return_exceptions: bool) -> Iterator[R]:
+        for number, handle in enumerate(handles):
+            with talking(self.options, f"{number + 1} of {len(handles)}: ") as tell, before(handles[number + 1 :]):
+                try:
+                    result = handle.finished(tell)
+                except EigenTensorError as error:
+                    if not return_exceptions:
+                        raise
+                    result = error  # type: ignore[assignment]
+            yield result
+
+    def _handle(self, uuid: str) -> Handle[R]:
+        """A call of this function that this user posted on this machine, by its task's uuid or the beginning of it,
+        from any process that has the function.
+
+        Raises TaskNotFound where nobody wrote down what it returns, BindingError where that cannot be made any more.
+        """
+        return self._calls.taken_up(*self._calls.found(uuid))
+
+    async def _handle_aio(self, uuid: str) -> Handle[R]:
+        return self._calls.taken_up(*await in_thread(self._calls.found, uuid))
+
+    # ---- How ----
+
+    def _stateless(self, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> list[Use]:
+        uses = self._signatures.uses(calls)
+        if assigned := {name for use in uses for name in use.captured.assigned}:
+            raise BindingError(
+                f"{self._name} assigns to {', '.join(sorted(assigned))}: a call goes on from what the last one left",
+                fix="Call .remote, one after the other.",
+            )
+        return uses
+
+    @contextmanager
+    def _alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Use]:
+        """A call. Refuses a second one while one is under way that assigns to tensors."""
+        calling = self._signatures.programs.calling
+        with LOCK:  # within it the last call has assigned, or is still under way
+            (use,) = self._signatures.uses([(args, kwargs)])
+            if (assigned := use.captured.assigned) and not calling.acquire(blocking=False):
+                raise BindingError(
+                    f"a call of {self._name} is under way that assigns to {', '.join(assigned)}",
+                    fix="Wait for it: the next one goes on from what it leaves.",
+                )
+        try:
+            yield use
+        finally:
+            if assigned:
+                calling.release()
+
+
+def _listed(iterables: Sequence[Iterable[Any]]) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+    if others := [type(each).__name__ for each in iterables if not hasattr(each, "__iter__")]:
+        raise BindingError(f"map over a {others[0]}", fix="Give what has items: a list, an array, a generator.")
+    columns = [list(iterable) for iterable in iterables]
+    if len(lengths := {len(column) for column in columns}) > 1:
+        raise BindingError(f"map over {sorted(lengths)} items", fix="Give as many of each argument.")
+    return [(items, {}) for items in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class function(Offer):  # noqa: N801
+class function(Options):  # noqa: N801
     """A decorator: `@function(max_price="0.05", wait="checked")`. The options are those of `eigentensor run`.
 
     Amounts are decimal strings in the market's token; `max_price` is the most that the executor is paid, enforced on
@@ -36,56 +221,10 @@ class function(Offer):  # noqa: N801
     Raises BindingError, ConfigError for values that no option has.
     """
 
-    wait: str = "final"
-    timeout: float | None = None
-    network: str | None = None
-    progress: bool = True
-
     def __new__(cls, *given: Any, **options: Any) -> Self:
         if given:
             raise BindingError("the options of function have names", fix="Write @function(…) above it, with brackets.")
         return super().__new__(cls)
 
-    def __post_init__(self) -> None:
-        for name in ("max_price", "min_price", "check_fee", "value_at_risk"):
-            if not isinstance(value := getattr(self, name), str | None):
-                raise BindingError(f"{name} is {value!r}, no text", fix=f'Write {name}="{value}".')
-            if to_wei(value or "0") < 0:
-                raise BindingError(f"{name} is {value}", fix="Write an amount that is not negative.")
-        check_stage(self.wait)
-        if not isinstance(self.check, str):
-            raise BindingError(f"check is {self.check!r}, no text", fix='Write it as "20%" or as "0.2".')
-        read_rate(self.check)
-        least = {"ramp": 0, "verifiers": 1, "exec": 1, "accept_within": 1}
-        for name, first in least.items():
-            value = getattr(self, name)
-            if (value is not None or name != "exec") and (type(value) is not int or value < first):
-                raise BindingError(f"{name} is {value!r}", fix=f"Write a whole number, {first} or more.")
-        if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout >= 0):
-            raise BindingError(f"timeout is {self.timeout!r}", fix="Write seconds, or None.")
-        if not isinstance(self.network, str | None):
-            raise BindingError(f"network is {self.network!r}", fix="Write its name, or the path of its file.")
-
     def __call__(self, wrapped: Callable[P, R]) -> Function[P, R]:
         return Function(wrapped, self)
-
-    def terms(self, client: Client) -> Terms:
-        """With which the stage can be waited for."""
-        return terms_for(self.wait, read_terms(client.network, self))
-
-    def client(self) -> Client:
-        """This process's client of the network and the account. Raises ConfigError."""
-        with _lock:
-            network = Network.load(self.network)
-            key = os.getpid(), network, os.environ.get("EIGENTENSOR_KEYSTORE")
-            if key not in _clients:
-                _clients[key] = Client(network)
-            return _clients[key]
-
-
-@atexit.register
-def _close() -> None:
-    """Closes what this process has opened."""
-    for (process, *_), client in _clients.items():
-        if process == os.getpid():
-            client.close()

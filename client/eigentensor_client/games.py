@@ -1,6 +1,10 @@
-"""A game in words: who, on what, whose move, what follows. It is told by `eigentensor.challenge/1`. Pure."""
+"""A game in words, drawn, and shown as it changes: who, on what, whose move, what follows.
 
-from collections.abc import Sequence
+Its facts are `eigentensor.challenge/1`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +13,7 @@ from rich.table import Table
 from eigentensor.program import Program
 from eigentensor.program.text import body_listing
 from eigentensor_client.amounts import Amount
-from eigentensor_client.screen import facts, short, table
+from eigentensor_client.screen import Screen, View, facts, short, table
 
 Game = dict[str, Any]
 
@@ -203,3 +207,37 @@ def disputed_call(game: Game) -> int | None:
 def body(program: Program, number: int) -> list[str]:
     """The lines of the body that executed call `number`, from 0 on, evaluates."""
     return body_listing(program.bodies[program.calls[number % len(program.calls)].body])
+
+
+class Following:
+    """One game as its player sees it, or one or many as somebody who looks on does."""
+
+    def __init__(self, screen: Screen, view: View, here: Here) -> None:
+        self._screen = screen
+        self._view = view
+        self.here = here
+        self._last: dict[int, Game] = {}
+
+    def one(self, game: Game, doing: str = "") -> None:
+        """Shows a game as it is now."""
+        self._view(drawn(game, self.here), self._news(game), doing)
+
+    def many(self, found: list[Game], doing: str = "") -> None:
+        """Shows games as they are now, those that were open when one looked last included."""
+        lines = [f"game {game['game']}: {line}" for game in found for line in self._news(game)]
+        self._view([overview(found, self.here)] if found else [], lines, doing)
+
+    def _news(self, game: Game) -> list[str]:
+        before = self._last.get(game["game"])
+        lines = news(before, game, self.here)
+        if lines:
+            self._last[game["game"]] = game
+            self._screen.result(game["schema"], game)
+        return lines
+
+
+@contextmanager
+def following(screen: Screen, here: Here) -> Iterator[Following]:
+    """Until the block ends."""
+    with screen.view() as view:
+        yield Following(screen, view, here)

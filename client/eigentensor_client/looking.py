@@ -1,16 +1,52 @@
 """Executing somebody's result again: confined and within limits, as operators do, and saying what differs first."""
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound
+from eigentensor.chain.transcript import typed
 from eigentensor.dispute import refuse
 from eigentensor.errors import EigenTensorError, LimitError, NotDisputable
+from eigentensor.program import Program, Result
+from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor_client.differences import Difference, first_difference
 from eigentensor_client.transfer import Tell, download, silent
+
+if TYPE_CHECKING:
+    from eigentensor_client.schemas import results as schemas
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An element of a result, as it is `claimed` and as it was `computed`, with its bits.
+
+    `call` is the number of the executed call that wrote the tensor, None for a buffer that was given; `index` is the
+    element's place in the tensor's shape. `elements` of all results differ.
+    """
+
+    call: int | None
+    name: str
+    element: int
+    index: tuple[int, ...]
+    claimed: dict[str, str]
+    computed: dict[str, str]
+    elements: int
+
+    def to_json(self) -> "schemas.Difference":
+        return cast("schemas.Difference", asdict(self) | {"index": list(self.index)})
+
+    @property
+    def words(self) -> str:
+        place = f"{self.name}[{', '.join(map(str, self.index))}]"
+        by = "" if self.call is None else f", which executed call {self.call} wrote"
+        values = (f"{value['value']} ({value['bits']})" for value in (self.claimed, self.computed))
+        return "{}{}: {} is claimed, {} was computed here".format(place, by, *values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +94,35 @@ def _check_size(bound: Bound, memory: int) -> None:
             f"its tensors take {needed:,} bytes, at most {memory:,} are allowed here",
             fix="Allow more with --max-memory.",
         )
+
+
+def first_difference(program: Program, repeat: int, claimed: Results, computed: Results) -> Difference | None:
+    """That of the earliest executed call, and of its first element; None if there is none."""
+    compared = (_differing(program, repeat, *one) for one in _pairs(program, claimed, computed))
+    pairs = [one for one in compared if len(one[2])]
+    if not pairs:
+        return None
+    call, result, places, (said, own) = min(pairs, key=lambda pair: -1 if pair[0] is None else pair[0])
+    element, dtype = int(places[0]), program.parameter(result.buffer).dtype
+    index = tuple(map(int, np.unravel_index(element, result.shape))) if result.shape else ()
+    differing = sum(len(places) for _, _, places, _ in pairs)
+    claim, found = (typed(dtype, int(bits[element])) for bits in (said, own))
+    return Difference(call, result.name, element, index, claim, found, differing)
+
+
+def _pairs(program: Program, claimed: Results, computed: Results) -> Iterator[tuple[Result, Any, Any]]:
+    for results, said, own in (
+        (program.outputs, claimed.outputs, computed.outputs),
+        (program.new_states, claimed.states, computed.states),
+    ):
+        yield from ((result, said[name], own[name]) for name, result in results.items())
+
+
+def _differing(
+    program: Program, repeat: int, result: Result, claimed: Any, computed: Any
+) -> tuple[int | None, Result, Any, tuple[Any, Any]]:
+    """The elements of one result that differ, and the bits of all."""
+    size, first = program.parameter(result.buffer).dtype.size, len(program.buffers)
+    said, own = (np.ascontiguousarray(array).reshape(-1).view(f"u{size}") for array in (claimed, computed))
+    call = None if result.buffer < first else (repeat - 1) * len(program.calls) + result.buffer - first
+    return call, result, np.flatnonzero(said != own), (said, own)

@@ -1,17 +1,22 @@
-"""From what the client wants to what it signs: pure."""
+"""From what the client wants to what it signs, and what that would cost: pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, Self
 
-from eigentensor import economics
+from eigentensor import economics, merkle
+from eigentensor.chain import Network, to_wei
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
+from eigentensor.program.codec import encode
+from eigentensor.program.cost import costs
 from eigentensor.task.order import NONE, Order
-from eigentensor_client.defaults import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, STAGES
-from eigentensor_client.results import Tensors
+from eigentensor_client.offers import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, LOCAL_PRICE, STAGES, Offer
+from eigentensor_client.results import Plan, Tensors
+
+Operators = Sequence[Mapping[str, Any]]
 
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
 MOST_VERIFIERS = 4
@@ -159,6 +164,30 @@ def terms_for(stage: str, terms: Terms) -> Terms:
     return replace(terms, check_rate=WAD) if stage == "checked" else terms
 
 
+def read_terms(network: Network, offer: Offer) -> Terms:
+    """The terms that are offered. Raises BindingError without a price on a chain that is not local."""
+
+    def wei(tokens: str) -> int:
+        return to_wei(tokens, network.deployment.token_decimals)
+
+    most = offer.max_price or (LOCAL_PRICE if network.is_local else None)
+    if most is None:
+        raise BindingError(
+            "no price is offered", fix="Say with --max-price how many tokens the executor is paid at most."
+        )
+    return Terms(
+        max_price=wei(most),
+        min_price=None if offer.min_price is None else wei(offer.min_price),
+        ramp=offer.ramp,
+        check_rate=read_rate(offer.check),
+        verifiers=offer.verifiers,
+        check_fee=None if offer.check_fee is None else wei(offer.check_fee),
+        value_at_risk=wei(offer.value_at_risk),
+        exec=offer.exec,
+        accept_within=offer.accept_within,
+    )
+
+
 def check_terms(p: Parameters, terms: Terms) -> None:
     """Raises TermsRefused for what the market would refuse."""
     least, exec_ = economics.check_fee_bound(p, terms.max_price), exec_of(p, terms)
@@ -197,6 +226,46 @@ def check_terms(p: Parameters, terms: Terms) -> None:
     ):
         if wrong:
             raise TermsRefused(what, fix=fix)
+
+
+def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: Operators | None) -> Plan:
+    """A valid work on valid terms, for an account with these wei in the market and in its wallet. `operators` is the
+    gateway's list of them, None if it does not answer."""
+    from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad: most verbs do without
+
+    members = [one for one in operators or () if one["member"]]
+    lately = [one["lately"] for one in members if one.get("lately")]
+    cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
+    exec_ = exec_of(p, terms)
+    return Plan(
+        program=merkle.program_root(encoded).hex(),
+        calls=cost.calls * work.repeat,
+        evaluations=cost.evaluations * work.repeat,
+        upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
+        memory=estimate_memory_requirements(work.program, repeat=work.repeat)["CPU"],
+        results=cost.result_bytes,
+        repeat=work.repeat,
+        min_price=terms.max_price if terms.min_price is None else terms.min_price,
+        max_price=terms.max_price,
+        check_rate=terms.check_rate,
+        verifiers=terms.verifiers,
+        check_fee=fee,
+        value_at_risk=terms.value_at_risk,
+        escrow=escrow(p, terms),
+        detection=economics.detection(terms.check_rate, terms.verifiers, p.sybils),
+        stake=economics.stake(p, terms.max_price, terms.value_at_risk, terms.check_rate, terms.verifiers),
+        collateral=economics.collateral(p, terms.max_price, terms.verifiers, fee),
+        penalty=economics.penalty(p, terms.max_price),
+        exec=exec_,
+        accept_within=terms.accept_within,
+        result_within=exec_ + p.lag + p.grid + economics.reveal_window(p, exec_),
+        final_after=economics.challenge_window(p, exec_),
+        balance=balance,
+        tokens=tokens,
+        operators=None if operators is None else len(members),
+        lowest_paid=min((int(paid["lowest_price"]) for paid in lately), default=None),
+        highest_paid=max((int(paid["highest_price"]) for paid in lately), default=None),
+    )
 
 
 def percent(rate: int) -> str:

@@ -4,36 +4,67 @@ The states stay at the gateway: an order names them by their root. What is asked
 sent, and what came of it before it is told: whatever ends this process, nothing is lost and nothing is paid twice.
 """
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import NoReturn, Self
 
-from eigentensor.errors import BindingError, ConfigError
-from eigentensor.program import Program
-from eigentensor_client import transfer, waiting
-from eigentensor_client.history import History
-from eigentensor_client.orders import Terms
-from eigentensor_client.progress import Progress
-from eigentensor_client.results import Plan, TaskResult, Tensors
-from eigentensor_client.session_file import SessionFile
+from eigentensor import merkle
+from eigentensor.errors import (
+    BindingError,
+    ConfigError,
+    EigenTensorError,
+    ExecutorConvicted,
+    ExecutorFailed,
+    NobodyAccepted,
+    Reverted,
+    SessionBusy,
+    SessionRewound,
+    TaskCancelled,
+    TaskError,
+)
+from eigentensor.program import Kind, Program
+from eigentensor.task import NONE, State
+from eigentensor_client import orders, steps, transfer
+from eigentensor_client.history import Asked, History, SessionFile
+from eigentensor_client.orders import Terms, Work
+from eigentensor_client.payer import Payer
+from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
+from eigentensor_client.steps import Steps
 from eigentensor_client.transfer import Part, Tell, silent
 
-if TYPE_CHECKING:
-    from eigentensor_client.client import Client
+ATTEMPTS = 3  # orders for one step, while tasks end without a result
+#: How a task ends without a result that costs the client nothing.
+_ENDS: dict[type[TaskError], str] = {
+    NobodyAccepted: "expired",
+    ExecutorFailed: "failed",
+    ExecutorConvicted: "convicted",
+}
 
 
-class Session(Progress):
+class Session:
     """Begun by `Client.session`, taken up again by `Client.resume`; for one thread. Usable as a context manager.
 
     Steps are numbered from 0; `step` is the number of the next one.
     """
 
+    def __init__(self, client: Payer, program: Program, history: History, file: SessionFile | None = None) -> None:
+        self.client = client
+        self.program = program
+        self.history = history
+        self._file = file
+
+    @property
+    def step(self) -> int:
+        """The number of the next step: so many have a result."""
+        return len(self.history.steps)
+
     @classmethod
     def start(
         cls,
-        client: "Client",
+        client: Payer,
         program: Program,
         weights: Part,
         states: Part,
@@ -59,7 +90,7 @@ class Session(Progress):
         return session
 
     @classmethod
-    def resume(cls, client: "Client", path: Path) -> Self:
+    def resume(cls, client: Payer, path: Path) -> Self:
         """As `Client.resume`."""
         file = SessionFile(path)
         try:
@@ -119,7 +150,7 @@ class Session(Progress):
         uploaded the result. The step is under way after NotYet, NotChecked and BlobNotFound.
         """
         with self.going_on():
-            return waiting.finish(self.running(inputs, variables or {}, repeat, stage, terms, timeout, tell))
+            return steps.finish(self.running(inputs, variables or {}, repeat, stage, terms, timeout, tell))
 
     def wait(self, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent) -> None:
         """Waits until the step under way, if there is one, and all before it have reached a stage.
@@ -127,7 +158,33 @@ class Session(Progress):
         `timeout` is for each of them. Raises as `run`.
         """
         with self.going_on():
-            waiting.finish(self.awaiting(stage, timeout, tell))
+            steps.finish(self.awaiting(stage, timeout, tell))
+
+    def look(self) -> None:
+        """Asks the chain about all steps that are not final.
+
+        Raises SessionRewound if an executor was convicted: the session stands before that step then.
+        """
+        history = self.history
+        for number, step in enumerate(history.steps):
+            if not step.final:
+                state = self.client.chain.task_at(bytes.fromhex(history.task(step.order))).state
+                if state is State.CONVICTED:
+                    self._void(number, self.client.failure(self.client.view(step.order)))
+                if state is State.FINAL:
+                    history = history.finals(number)
+        if history != self.history:
+            self._write(history)
+
+    def rewind(self, step: int) -> None:
+        """Goes back to where a step begins: that one, all after it and the one under way count no more.
+
+        What is under way is taken back if nobody has accepted it; whatever else is void stays paid for.
+        Raises BindingError for a step that there is not.
+        """
+        if not 0 <= step <= self.step:
+            raise BindingError(f"there is no step {step}", fix=f"The session has {self.step} of them.")
+        self._rewind(step, "rewound")
 
     # ---- What there is ----
 
@@ -150,6 +207,157 @@ class Session(Progress):
         Raises BlobNotFound if they are gone.
         """
         return transfer.download_states(self.client.gateway, self.program, self.history.next_states, tell)
+
+    # ---- As steps ----
+
+    def running(
+        self,
+        inputs: Tensors,
+        variables: Mapping[str, int],
+        repeat: int,
+        stage: str,
+        terms: Terms | None,
+        timeout: float | None,
+        tell: Tell,
+    ) -> Steps[TaskResult]:
+        """As `Session.run`."""
+        self.look()
+        chosen = orders.terms_for(stage, terms or self.history.terms)
+        work = self._work(inputs, variables, repeat)
+        self.client.check(work, chosen)
+        if self.history.under_way is None:
+            self.client.check_escrow(1, chosen)
+        roots = transfer.upload(self.client.gateway, work, tell)
+        if self.history.under_way is None:
+            history = self.history if terms is None else self.history.on(terms)
+            (order,) = self.client.drafts([work], [roots], chosen)
+            self._write(history.asks(order, work.variables))
+        elif not self.history.is_under_way(roots, repeat):
+            raise SessionBusy(
+                f"step {self.step} is under way with another work: task {self.history.task(self._asked.order)}",
+                fix="Wait for it (`session wait`), or give it up (`session rewind`).",
+            )
+        return (yield from self._finishing(stage, timeout, tell))
+
+    def awaiting(self, stage: str, timeout: float | None, tell: Tell) -> Steps[None]:
+        """As `Session.wait`."""
+        orders.check_stage(stage)
+        if self.history.under_way is not None:
+            yield from self._finishing(stage, timeout, tell)
+        for number, step in enumerate(self.history.steps):
+            if not step.final:
+                try:
+                    task = self.client.view(step.order)
+                    yield from self.client.waiting(task, stage, timeout, tell)
+                except ExecutorConvicted as error:
+                    self._void(number, error)
+        self.look()
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Whatever ends the block early, but for the end of a task itself, says how to take up the step under way."""
+        first = self.step
+        try:
+            yield
+        except (TaskError, GeneratorExit):
+            raise
+        except BaseException as error:
+            if (asked := self.history.under_way) is not None:
+                task = self.history.task(asked.order)
+                error.add_note(f"step {self.step} goes on as task {task}: `run` of the same, or `wait`, takes it up")
+            elif self.step > first:
+                error.add_note(f"step {first} is done: `result({first})` gives its result again")
+            raise
+
+    # ---- How ----
+
+    def _work(self, inputs: Tensors, variables: Mapping[str, int], repeat: int) -> Work:
+        weights: Part = {} if self.history.weights == NONE else self.history.weights
+        return Work(self.program, inputs, weights, self.history.next_states, variables, repeat)
+
+    def _finishing(self, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+        """The result of the step under way, asked for again if need be."""
+        for last in [False] * (ATTEMPTS - 1) + [True]:
+            task = self._sent(tell)
+            try:
+                task = yield from self.client.waiting(task, stage, timeout, tell)
+                break
+            except TaskCancelled:
+                self._write(self.history.gives_up("cancelled"))
+                raise
+            except (NobodyAccepted, ExecutorFailed, ExecutorConvicted) as error:
+                self.look()
+                if last:
+                    self._write(self.history.gives_up(_ENDS[type(error)]))
+                    raise
+                tell(f"{error.what}; asked again from the same states")
+                self._ask_again(_ENDS[type(error)])
+        self.look()
+        result = yield from self.client.delivering(task, tell, False)
+        outputs = merkle.kind_root(self.program, Kind.OUTPUT, result.outputs)
+        self._write(self.history.answered(outputs, result.states_root))
+        return result
+
+    def _sent(self, tell: Tell) -> TaskView:
+        """The task under way, posted now if it has not been."""
+        while True:
+            order = self._asked.order
+            task = self.client.view(order)
+            if task.state is not State.NONE:
+                return task
+            if task.block >= order.accept_by:
+                self._ask_again("never posted")  # and no market would take it now
+                continue
+            try:
+                return self.client.send([order], tell)[0]
+            except Reverted:
+                again = self.client.view(order)
+                if again.state is State.NONE and again.block < order.accept_by:
+                    raise
+
+    def _check_end(self) -> None:
+        """Each order names the states before it, and its task is its hash: only the last step's are the file's word."""
+        if self.step:
+            last = self.history.steps[-1]
+            task = bytes.fromhex(self.history.task(last.order))
+            if self.client.chain.outputs_root_of(task) not in (NONE, last.outputs_root):
+                raise ConfigError(
+                    f"task {task.hex()} has another result than the session's file says",
+                    fix="The file was changed: take one from before.",
+                )
+
+    def _ask_again(self, why: str) -> None:
+        asked = self._asked
+        order = orders.renewed(asked.order, secrets.randbits(128), self.client.chain.block_number())
+        self._write(self.history.gives_up(why).asks(order, asked.variables))
+
+    @property
+    def _asked(self) -> Asked:
+        assert self.history.under_way is not None
+        return self.history.under_way
+
+    def _void(self, step: int, error: EigenTensorError | None) -> NoReturn:
+        """An executor was convicted for a step: nothing that was built on it counts."""
+        void = self.step - step
+        self._rewind(step, "convicted" if void == 1 else "convicted, or built on what was")
+        raise SessionRewound(
+            f"step {step} was wrong, {void} of {step + void} steps are void{f': {error.what}' if error else ''}",
+            step,
+            fix=f"Run them again: the session goes on with the states before step {step}.",
+        )
+
+    def _rewind(self, step: int, why: str) -> None:
+        if self.history.under_way is not None:
+            task = self.client.view(self._asked.order)
+            if task.state is State.OPEN:
+                with suppress(Reverted):  # accepted just now
+                    self.client.cancel(task)
+        self._write(self.history.rewound(step, why))
+
+    def _write(self, history: History) -> None:
+        if self._file is not None:
+            self._file.write(history)
+        self.history = history
 
     def _move(self, file: SessionFile) -> None:
         file.write(self.history)

@@ -9,8 +9,7 @@ import typer
 
 from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
-from eigentensor_client.verbs.grouped import grouped
-from eigentensor_client.verbs.options import Json
+from eigentensor_client.verbs.options import Json, grouped
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas

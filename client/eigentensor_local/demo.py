@@ -18,9 +18,8 @@ from eigentensor.errors import EigenTensorError, ExecutorFailed, WrongResult
 from eigentensor.merkle import operators_root
 from eigentensor.task import Failed
 from eigentensor_client.amounts import number
-from eigentensor_client.cli import report
+from eigentensor_client.cli import exit_code, report
 from eigentensor_client.client import Client
-from eigentensor_client.exit_codes import exit_code
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, short, table

@@ -15,7 +15,7 @@ from eigentensor.program import Program, Role
 from eigentensor.schemas.tasks import Tensor
 from eigentensor.scratch import scratch
 from eigentensor.store.tensors import load_safetensors
-from eigentensor_client.defaults import ACCEPT_WITHIN
+from eigentensor_client.offers import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors
 

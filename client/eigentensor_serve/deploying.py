@@ -8,7 +8,7 @@ import typer
 from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.grouped import grouped
+from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
     from eigentensor_serve.apps.registry import App
@@ -48,9 +48,8 @@ def run(
     """
     from eigentensor.chain import to_wei
     from eigentensor_client.client import Client
-    from eigentensor_client.orders import check_stage, terms_for
+    from eigentensor_client.orders import check_stage, read_terms, terms_for
     from eigentensor_client.verbs.show import Show
-    from eigentensor_client.verbs.work import read_terms
     from eigentensor_serve.apps.deployment import Here, deploy, deploy_local, read_named
     from eigentensor_serve.apps.registry import Apps, serve_folder
 

@@ -22,8 +22,7 @@ from eigentensor.graph import Graph
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client import Client, byte_pairs
 from eigentensor_client.byte_pairs import END, BytePairs
-from eigentensor_client.cli import report
-from eigentensor_client.exit_codes import exit_code
+from eigentensor_client.cli import exit_code, report
 from eigentensor_client.orders import Terms
 from eigentensor_client.session import Session
 from eigentensor_client.writing import Arrays, Executor, Sampling, Text

@@ -17,7 +17,7 @@ import eigentensor as et
 from eigentensor import reference
 from eigentensor.errors import BindingError, TaskCancelled, TaskNotFound, TermsRefused
 from eigentensor.task import NONE, Posted, State
-from eigentensor_client import AsyncClient, waiting
+from eigentensor_client import AsyncClient, steps
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import TaskResult
@@ -195,7 +195,7 @@ def test_a_call_that_assigns_is_taken_up_once(
 ) -> None:
     before = COUNT.item()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as interrupted:
-        patch.setattr(waiting, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
+        patch.setattr(steps, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
         counted.remote(rows(1))
     [note] = interrupted.value.__notes__
     uuid = next(client.tasks()).uuid
@@ -226,7 +226,7 @@ def test_an_interruption_says_how_to_take_the_task_up(
     client: Client, operators: list[Party], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(waiting, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
+        patch.setattr(steps, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
         with pytest.raises(KeyboardInterrupt) as interrupted:
             scores.remote(rows(6))
     task = next(client.tasks())

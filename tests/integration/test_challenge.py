@@ -31,8 +31,7 @@ from eigentensor.task import Order, State, commitment, order_uuid
 from eigentensor.tracing import retrace
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
-from eigentensor_client import views
-from eigentensor_client.challenging import Challenger
+from eigentensor_client.challenging import Challenger, read_game
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.verbs import challenge
@@ -260,7 +259,7 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
 
     _, out, _ = call("show", "1", "--json")
     (told,) = objects(out)
-    seen = views.game(market.client, 1, {})
+    seen = read_game(market.client, 1, {})
     assert {name: told[name] for name in seen if name != "block"} == {n: v for n, v in seen.items() if n != "block"}
     assert [payout["what"] for payout in told["payouts"]] == ["bond", "reward", "escrow", "share of the slash"]
     assert told["body"] and told["path"][-1]["part"] in ("steps", "element", "expression", "reduction", "leaf")

@@ -36,9 +36,8 @@ from eigentensor_client import AsyncClient
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work, escrow_of
-from eigentensor_client.progress import ATTEMPTS
 from eigentensor_client.results import TaskResult
-from eigentensor_client.session import Session
+from eigentensor_client.session import ATTEMPTS, Session
 from support.generated.programs import Example
 from support.programs.captured import Block
 from support.programs.worked_examples import layer
@@ -308,7 +307,7 @@ def test_another_gateway_is_given_what_the_cache_has_and_what_it_lacks_is_named(
 def test_an_executor_that_withholds_the_states_does_not_end_the_session(
     market: Market, payer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eigentensor_client.waiting.DELIVERY", 0.5)
+    monkeypatch.setattr("eigentensor_client.payer.DELIVERY", 0.5)
     with begun(payer) as session:
         market.parts = [honestly(states=False)]
         with pytest.raises(BlobNotFound, match="does not have the new states"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tinygrad import Context
 
-from eigentensor_client.remote import Function
+from eigentensor_client.function import Function
 
 EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
 NAMES = sorted(path.stem for path in (EXAMPLES / "plain").glob("*.py"))

@@ -9,7 +9,7 @@ from eigentensor import reference
 from eigentensor.dispute import refuse
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor_client.differences import first_difference
+from eigentensor_client.looking import first_difference
 from support.generated.programs import Example, generate
 
 

@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from eigentensor_client import screen
-from eigentensor_client.following import following
-from eigentensor_client.games import Here
+from eigentensor_client.games import Here, following
 from eigentensor_client.screen import Screen
 from support.screens.values import GAME
 

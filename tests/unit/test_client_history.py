@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from eigentensor import merkle
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy
 from eigentensor.task import Domain, Order
-from eigentensor_client.history import History, Void
+from eigentensor_client.history import History, SessionFile, Void
 from eigentensor_client.orders import Roots, renewed
-from eigentensor_client.session_file import SessionFile
 from support.stories.operator import an_order
 from support.stories.orders import CLIENT, TERMS
 

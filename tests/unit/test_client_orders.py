@@ -18,12 +18,12 @@ from eigentensor_client.orders import (
     escrow,
     escrow_of,
     percent,
+    plan,
     price,
     read_rate,
     stake,
     terms_for,
 )
-from eigentensor_client.plans import plan
 from support.stories.orders import CLIENT, LOCAL, ORDER, TERMS, WORK
 
 

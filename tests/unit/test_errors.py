@@ -20,8 +20,7 @@ import eigentensor_operator
 import eigentensor_serve
 from eigentensor import errors
 from eigentensor.errors import EigenTensorError
-from eigentensor_client.cli import main
-from eigentensor_client.exit_codes import exit_code
+from eigentensor_client.cli import exit_code, main
 from support.screens.errors import BASES, ELSEWHERE, HERE
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ import pytest
 from tinygrad import Context, Tensor
 
 from eigentensor.errors import NotYet, Unreachable
-from eigentensor_client import aio, waiting
-from eigentensor_client.handles import Received
+from eigentensor_client.calls import Received
 from eigentensor_client.results import TaskResult
+from eigentensor_client.steps import Steps, finish, finish_async, going_on, in_thread
 from support.stories.orders import seen
 
 TASK = seen()
@@ -48,14 +48,14 @@ def test_what_comes_back_mixes_with_any_tensor(use: Callable[[Tensor, Tensor], T
     "error", [KeyboardInterrupt(), Unreachable("no answer", fix="Try again."), asyncio.CancelledError()]
 )
 def test_an_interruption_names_what_goes_on(error: BaseException) -> None:
-    with pytest.raises(type(error)) as raised, waiting.going_on([TASK]):
+    with pytest.raises(type(error)) as raised, going_on([TASK]):
         raise error
     note = raised.value.__notes__[-1]
     assert TASK.uuid in note and f"eigentensor get {TASK.uuid[:10]}" in note
 
 
 def test_the_end_of_a_task_does_not() -> None:
-    with pytest.raises(NotYet) as raised, waiting.going_on([TASK]):
+    with pytest.raises(NotYet) as raised, going_on([TASK]):
         raise NotYet("not there")
     assert not hasattr(raised.value, "__notes__")
 
@@ -73,7 +73,7 @@ def test_what_a_thread_does_is_finished_before_a_cancellation_goes_on() -> None:
         results = []
 
         async def caller() -> None:
-            results.append(await aio.in_thread(work))
+            results.append(await in_thread(work))
             await asyncio.sleep(3600)
 
         task = asyncio.create_task(caller())
@@ -91,21 +91,21 @@ def test_what_a_thread_does_is_finished_before_a_cancellation_goes_on() -> None:
 
 
 def test_a_timeout_of_asyncio_ends_a_wait_as_its_own() -> None:
-    def steps() -> waiting.Steps[None]:
+    def steps() -> Steps[None]:
         while True:
             yield 0.001
 
     async def story() -> None:
         async with asyncio.timeout(0.01):
-            await aio.finish(steps())
+            await finish_async(steps())
 
     with pytest.raises(TimeoutError):
         asyncio.run(story())
 
 
 def test_steps_end_with_what_they_return() -> None:
-    def steps() -> waiting.Steps[str]:
+    def steps() -> Steps[str]:
         yield 0.0
         return "result"
 
-    assert waiting.finish(steps()) == asyncio.run(aio.finish(steps())) == "result"
+    assert finish(steps()) == asyncio.run(finish_async(steps())) == "result"

@@ -13,7 +13,7 @@ from eigentensor.program.codec import encode
 from eigentensor.store import save_safetensors
 from eigentensor_client.sources import is_captured, is_uuid, of_python
 from eigentensor_client.verbs.options import Given
-from eigentensor_client.verbs.work import read_work
+from eigentensor_client.verbs.run import read_work
 from support.programs.worked_examples import layer
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from eigentensor.chain import Network
     from eigentensor.store import GatewayClient
     from eigentensor_client.amounts import Amount
-    from eigentensor_client.claiming import Claimed
+    from eigentensor_client.claims import Claimed
     from eigentensor_client.client import Client
-    from eigentensor_client.following import Following
-    from eigentensor_client.games import Game, Here
+    from eigentensor_client.games import Following, Game, Here
     from eigentensor_client.schemas import results as schemas
 
 app = typer.Typer(
@@ -77,7 +76,7 @@ def watch(
     json: options.Json = False,
 ) -> None:
     """Follow a game to its end, or all games until Ctrl-C. With --json an object for every change."""
-    from eigentensor_client.following import following
+    from eigentensor_client.games import following
 
     with looking(network, json=json) as (screen, chosen, gateway), following(screen, _here(chosen)) as shown:
         if game is None:
@@ -116,15 +115,15 @@ def claim(
     json: options.Json = False,
 ) -> None:
     """Collect what is due to this account from its games: bonds, fees, shares of slashed stake. Safe to repeat."""
-    from eigentensor_client import claiming
+    from eigentensor_client import claims
 
     with paying(network, json=json) as (screen, client, _):
         with screen.work() as bar:
             bar("reading the account's games")
-            found = claiming.due(client.chain, _claimed_games(client, of))
+            found = claims.due(client.chain, _claimed_games(client, of))
         told = []
         with screen.work() as bar:
-            for one in claiming.send(client.chain, found, dry_run=dry_run):
+            for one in claims.send(client.chain, found, dry_run=dry_run):
                 bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words}")
                 told.append(one)
         balance = client.chain.balance_of(client.address).balance

@@ -97,8 +97,7 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
 
 def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
     from eigentensor_client import games
-    from eigentensor_client.following import following
-    from eigentensor_client.games import Here
+    from eigentensor_client.games import Here, following
 
     client, uuid = challenger.client, challenger.task.uuid
     here = Here(client.address, client.amount, client.chain.block_seconds())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigentensor.errors import ExecutionError
-from eigentensor_client.exit_codes import exit_code
+from eigentensor_client.cli import exit_code
 from eigentensor_client.screen import Screen, table
 from eigentensor_client.verbs.options import Json
 

@@ -1,12 +1,16 @@
 """Arguments that several verbs share, and those that they take together."""
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from eigentensor_client.defaults import ACCEPT_WITHIN, CHECK, EXEC
+from eigentensor_client import offers
+from eigentensor_client.offers import EXEC
 
 Json = Annotated[bool, typer.Option("--json", help="Print the data as one JSON object.")]
 NetworkName = Annotated[
@@ -65,29 +69,67 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
-    """The terms of an order, in words: amounts are tokens."""
+class Offer(offers.Offer):
+    """The same as flags; what each is unless it is given stands there."""
 
-    max_price: MaxPrice = None
-    min_price: Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")] = None
-    ramp: Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")] = 0
+    max_price: MaxPrice
+    min_price: Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")]
+    ramp: Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")]
     check: Annotated[
         str, typer.Option("--check", metavar="RATE", help="How probably others re-execute it: 20% or 0.2.")
-    ] = CHECK
-    verifiers: Annotated[int, typer.Option("--verifiers", help="How many others re-execute it, if it is drawn.")] = 1
+    ]
+    verifiers: Annotated[int, typer.Option("--verifiers", help="How many others re-execute it, if it is drawn.")]
     check_fee: Annotated[
         str | None, typer.Option("--check-fee", help="What each of them is paid, in tokens [the least allowed].")
-    ] = None
+    ]
     value_at_risk: Annotated[
         str,
         typer.Option(
             "--value-at-risk", help="What a wrong result could gain the executor, in tokens: raises its stake."
         ),
-    ] = "0"
+    ]
     exec: Annotated[
         int | None,
         typer.Option("--exec", min=1, help=f"Blocks that one execution may take [{EXEC}, or as many as there are]."),
-    ] = None
+    ]
     accept_within: Annotated[
         int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")
-    ] = ACCEPT_WITHIN
+    ]
+
+
+Verb = Callable[..., None]
+
+
+def grouped(verb: Verb) -> Verb:
+    """The same verb, for Typer: a parameter whose type is a dataclass of options stands for all of its fields."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(verb, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            parameters += _parameters(parameter.annotation)
+        else:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+
+    @wraps(verb)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        verb(**given)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]

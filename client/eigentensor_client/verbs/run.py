@@ -1,21 +1,24 @@
-"""`eigentensor run`: post, wait, fetch, verify."""
+"""`eigentensor run`: post, wait, fetch, verify. `eigentensor plan`: what that would cost."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eigentensor.errors import BindingError
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.grouped import grouped
 from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
     from eigentensor_client.client import Client
     from eigentensor_client.orders import Terms, Work
     from eigentensor_client.results import TaskResult
+    from eigentensor_client.transfer import Keeper
 
 app = typer.Typer(rich_markup_mode=None)
+plan = typer.Typer(rich_markup_mode=None)
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the local network, if this command started it, until Ctrl-C.")]
 
 
@@ -37,10 +40,9 @@ def run(
 
     ONNX models and Python functions become programs first. If the network is `local` and none runs, one is started.
     """
-    from eigentensor_client.orders import terms_for
+    from eigentensor_client.orders import read_terms, terms_for
     from eigentensor_client.sources import is_uuid
     from eigentensor_client.verbs.show import write_result
-    from eigentensor_client.verbs.work import read_terms, read_work
 
     work = None if is_uuid(given.program) else read_work(given)
     with (
@@ -82,3 +84,39 @@ def _paid(
         words = ["the local network ends, and the task with it: nothing of it was worth anything"]
     with screen.goes_on(*words), screen.work() as bar:
         return client.deliver(client.wait(task, stage, timeout=timeout, tell=bar), bar)
+
+
+def read_work(given: options.Given, gateway: "Keeper | None" = None) -> "Work":
+    """The program and its tensors; the gateway is asked for a program that is named by its uuid. In a
+    terminal it shows that one is captured."""
+    from eigentensor_client.files import read_inputs, read_tensors, read_variables
+    from eigentensor_client.orders import Work
+    from eigentensor_client.sources import captured, is_captured, read_program
+
+    inputs, states, variables = read_inputs(given.input), read_tensors(given.states), read_variables(given.variable)
+    if is_captured(given.program):
+        with Screen().work() as bar:
+            bar(f"capturing {given.program}")
+            graph, inputs = captured(given.program, inputs, given.weights, given.cast)
+        weights, states = dict(graph.weights), states or dict(graph.states)
+        return Work(graph.program, inputs, weights, states, variables, given.repeat, graph.cast)
+    if given.cast:
+        raise BindingError(
+            f"{given.program} is a program already", fix="Leave --cast out, and give it the types that it takes."
+        )
+    program = read_program(given.program, gateway)
+    return Work(program, inputs, read_tensors(given.weights), states, variables, given.repeat)
+
+
+@plan.command("plan")
+@grouped
+def show_plan(
+    given: options.Given, offer: options.Offer, network: options.NetworkName = None, json: options.Json = False
+) -> None:
+    """Show what a task would cost, and what cheating would cost its executor. Nothing is sent."""
+    from eigentensor_client.orders import read_terms
+
+    with paying(network, json=json) as (screen, client, show):
+        work = read_work(given, client.gateway)
+        found = client.plan(work, read_terms(client.network, offer))
+        screen.result("eigentensor.plan/1", show.plan(found), *show.plan_lines(found, work.cast))

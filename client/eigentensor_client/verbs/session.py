@@ -10,8 +10,8 @@ import typer
 
 from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
-from eigentensor_client.verbs.grouped import grouped
 from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,8 +43,8 @@ def start(
 ) -> None:
     """Begin a session in a new file: give the gateway the program, its weights and first states. Nothing is spent."""
     from eigentensor_client.files import read_tensors
+    from eigentensor_client.orders import read_terms
     from eigentensor_client.sources import read_program
-    from eigentensor_client.verbs.work import read_terms
 
     with paying(network, json=json) as (screen, client, show):
         found, terms = read_program(program, client.gateway), read_terms(client.network, offer)

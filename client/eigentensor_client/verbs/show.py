@@ -10,7 +10,7 @@ from rich.table import Table
 
 from eigentensor import economics
 from eigentensor.chain import Network
-from eigentensor.economics import WAD
+from eigentensor.economics import WAD, Parameters
 from eigentensor.program import Kind, Program
 from eigentensor.task import (
     Answered,
@@ -26,14 +26,13 @@ from eigentensor.task import (
     view,
 )
 from eigentensor_client import receipts
-from eigentensor_client.amounts import amount
+from eigentensor_client.amounts import Amount, amount
 from eigentensor_client.files import write_tensors
-from eigentensor_client.happened import words
 from eigentensor_client.orders import percent
+from eigentensor_client.remedies import Remedy, best, remedy_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
-from eigentensor_client.stages import conviction
-from eigentensor_client.verbs.opinions import helped, opinions
+from eigentensor_client.stages import conviction, words
 
 if TYPE_CHECKING:
     from eigentensor.schemas import tasks as schemas
@@ -219,3 +218,49 @@ def _draw(task: TaskView) -> str:
 
 def _name(event: TaskEvent) -> str:
     return re.sub("(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
+
+
+_WEI = re.compile(r"(\d+) wei")
+_HEAD = ("operator", "says", "needed", "offered", "would help")
+
+
+def helped(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Any]:
+    """What the gateway says, with `helps` beside each operator, and for all of them together."""
+    remedies = _remedies(task, said, p, amount)
+    texts = {name: remedy.text for name, remedy in remedies.items()}
+    operators = [o | {"helps": texts.get(o["operator"])} for o in said["operators"]]
+    return said | {"operators": operators, "helps": _ranked(remedies)}
+
+
+def opinions(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> list[str | Table]:
+    """A line for each operator; the last one says what helps most."""
+    remedies, rows = _remedies(task, said, p, amount), []
+    for o in said["operators"]:
+        remedy = remedies.get(o["operator"])
+        amounts = (_read(text, amount) for text in (o["needed"], o["offered"]))
+        rows.append([short(o["operator"]), o["reason"], *amounts, remedy.text if remedy else "–"])
+    if not rows:
+        return ["operators  none has joined this market"]
+    helps = "; or ".join(_ranked(remedies))
+    return [table(_HEAD, rows), *([facts([["helps", helps]])] if helps else [])]
+
+
+def _remedies(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Remedy]:
+    """Of each operator that has not accepted; none unless the task is open."""
+    if task.state is not State.OPEN:
+        return {}
+    found = {o["operator"]: remedy_of(o, task.order, p, amount) for o in said["operators"]}
+    return {name: remedy for name, remedy in found.items() if remedy is not None}
+
+
+def _ranked(remedies: dict[str, Remedy]) -> list[str]:
+    """What helps with most operators first."""
+    return [f"{remedy.text} ({_named(names)})" for remedy, names in best(remedies)]
+
+
+def _named(operators: list[str]) -> str:
+    return short(operators[0]) if len(operators) == 1 else f"{len(operators)} operators"
+
+
+def _read(text: str | None, amount: Amount) -> str:
+    return amount(int(found[1])) if (found := _WEI.fullmatch(text or "")) else text or "–"

@@ -22,11 +22,11 @@ from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
 from eigentensor_aggregator.watch.watcher import Report
 from eigentensor_client import games, receipts
-from eigentensor_client.claiming import Claimed
+from eigentensor_client.claims import Claimed
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
-from eigentensor_client.plans import plan
+from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, console, facts
 from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet

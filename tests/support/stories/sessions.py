@@ -19,9 +19,9 @@ from eigentensor.reference import execute
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, commitment, order_uuid
 from eigentensor.tracing import Execution, retrace
-from eigentensor_client import waiting
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
+from eigentensor_client.steps import Steps
 from eigentensor_local.anvil import pass_seed
 from eigentensor_operator.data import Shelf
 from support.stories.game_table import CLIENT, SALT, Case, Table
@@ -124,19 +124,19 @@ class Killed(BaseException):
 def killing(client: Client, moment: str) -> Iterator[None]:
     """The client's process ends before its order leaves (`send`), when it is posted (`wait`), or when the result is
     there and nobody was told (`deliver`)."""
-    owner: Any = client if moment == "send" else waiting
-    real = getattr(owner, moment)
+    method = {"send": "send", "wait": "waiting", "deliver": "delivering"}[moment]
+    real = getattr(client, method)
 
     def never(*_: Any) -> None:
         raise Killed
 
-    def steps(*arguments: Any, **options: Any) -> waiting.Steps[None]:
+    def steps(*arguments: Any, **options: Any) -> Steps[None]:
         if moment == "deliver":
             yield from real(*arguments, **options)
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(owner, moment, never if moment == "send" else steps)
+        patch.setattr(client, method, never if moment == "send" else steps)
         yield
 
 

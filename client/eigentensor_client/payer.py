@@ -1,8 +1,11 @@
-"""What an account pays with and posts: plans, checks, uploads, orders."""
+"""An account that pays on a network: plans, checks, uploads, orders, and what becomes of these."""
 
 import secrets
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
@@ -11,24 +14,37 @@ from eth_account.signers.local import LocalAccount
 from eigentensor import economics
 from eigentensor.chain import Chain, Lives, Network
 from eigentensor.dispute import refuse
-from eigentensor.errors import InsufficientFunds, NotDisputable, StoreError
+from eigentensor.errors import (
+    BlobNotFound,
+    EigenTensorError,
+    InsufficientFunds,
+    NotDisputable,
+    NotYet,
+    Reverted,
+    StoreError,
+)
 from eigentensor.program import Program
+from eigentensor.program.codec import decode
+from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
-from eigentensor.task import Order, order_uuid
-from eigentensor_client import orders, waiting
+from eigentensor.task import Order, State, order_uuid
+from eigentensor.task.due import Verb
+from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
-from eigentensor_client.orders import Roots, Terms, Work
-from eigentensor_client.plans import Operators, plan
-from eigentensor_client.results import Plan, TaskView
-from eigentensor_client.transfer import Tell, bound, silent, upload
+from eigentensor_client.orders import Operators, Roots, Terms, Work, plan
+from eigentensor_client.receipts import receipt_of
+from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.steps import Steps
+from eigentensor_client.transfer import Tell, bound, download_outputs, download_states, silent, upload
 
 POSTS = 32  # orders in one transaction
+DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
 LEAST_CLOCK = 60.0  # seconds that a game gives anybody: what made a local chain's blocks may not be time
 
 
 class Payer:
-    """An account on a network with a gateway: the part of `Client` that plans and posts."""
+    """An account on a network with a gateway: the part of `Client` that plans, posts, and follows single tasks."""
 
     def __init__(
         self, network: Network | str | None = None, account: LocalAccount | None = None, store: LocalStore | None = None
@@ -137,7 +153,7 @@ class Payer:
         """
         tell("posting")
         posted: list[str] = []
-        with waiting.sending(posted):
+        with steps.sending(posted):
             for start in range(0, len(drafts), POSTS):
                 self.chain.post_many(batch := drafts[start : start + POSTS])
                 posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
@@ -163,3 +179,100 @@ class Payer:
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""
         return amount(wei, self.network.deployment)
+
+    # ---- What becomes of it ----
+
+    def look(self, task: TaskView) -> TaskView:
+        """The same task as it stands now."""
+        return self.view(task.order)
+
+    def waiting(self, task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskView]:
+        """As `Client.wait`, in steps."""
+        orders.check_stage(stage)
+        started = time.monotonic()
+        while True:
+            task = self.look(task)
+            if stages.reached(task, stage):
+                return task
+            if (error := self.failure(task, stage)) is not None:
+                raise error
+            tell(f"{task.words}: waits for {task.waits_for}")
+            self.move_on(task)
+            if timeout is not None and time.monotonic() - started > timeout:
+                raise stages.not_yet(task, stage, timeout)
+            yield self.poll
+
+    def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
+        """Why a task will never reach a stage; None if it may."""
+        return stages.failure(task, stage, self.amount)
+
+    def move_on(self, task: TaskView) -> None:
+        """Sends what anybody may send for a task, if nobody did in time."""
+        if (message := stages.late(task)) is None:
+            return
+        with suppress(Reverted):  # somebody else was faster: the next look shows it
+            match message.verb:
+                case Verb.EXPIRE:
+                    self.chain.expire(task.order)
+                case Verb.SEED:
+                    self.chain.seed(message.number)
+                case Verb.CLOSE:
+                    self.chain.close(task.order)
+
+    def cancel(self, task: TaskView) -> TaskView:
+        """Takes back an order that nobody accepted; the whole escrow returns to the balance.
+
+        Raises TaskError if the task is not open any more.
+        """
+        stages.check_open(self.look(task))
+        self.chain.cancel(task.order)
+        return self.look(task)
+
+    # ---- Its result ----
+
+    def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+        """The verified result of a task that is `result` or `final`; its new states stay at the gateway if not wanted.
+
+        Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
+        """
+        if task.state not in (State.REVEALED, State.FINAL):
+            raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
+        program = self.program(task.order.program.hex())
+        root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
+        outputs, states_root = download_outputs(self.gateway, program, root, tell)
+        there = download_states(self.gateway, program, states_root, tell) if states else {}
+        return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))
+
+    def delivering(self, task: TaskView, tell: Tell, states: bool) -> Steps[TaskResult]:
+        """As `Client.deliver`, in steps."""
+        started = time.monotonic()
+        while True:
+            try:
+                return self.fetch(task, tell, states=states)
+            except BlobNotFound:
+                if time.monotonic() - started > DELIVERY:
+                    raise
+            tell("waits for the executor to upload the result")
+            yield self.poll
+
+    def completing(self, task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+        """As `Client.complete`, in steps."""
+        task = yield from self.waiting(task, stage, timeout, tell)
+        return (yield from self.delivering(task, tell, True))
+
+    def receipt(self, task: TaskView) -> Receipt:
+        """The receipt of a task as it stands now, with its result or the conviction of its executor.
+
+        Raises NotYet before, and what `wait` raises of a task that ended without a result.
+        """
+        return receipt_of(self.chain, self.gateway, self.look(task))
+
+    def program(self, uuid: str) -> Program:
+        """A program by its uuid, from the cache or the gateway."""
+        return _decoded(self.gateway.fetch(uuid).read_bytes())
+
+
+@lru_cache(maxsize=4)
+def _decoded(program: bytes) -> Program:
+    """Checked once: the tasks of a session have one program."""
+    return decode(program)
