@@ -3,18 +3,19 @@
 import sys
 
 from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
-from eigentensor.chain.chain import Admission, Chain, Opening
+from eigentensor.chain.chain import Chain
 from eigentensor.chain.decline import Decline
 from eigentensor.chain.games import GameView
 from eigentensor.chain.history import Changes
 from eigentensor.chain.keys import anvil_account, load_account, save_account
 from eigentensor.chain.lives import Lives
+from eigentensor.chain.market import Admission, Opening
 from eigentensor.chain.network import Deployment, Network
 from eigentensor.chain.node import Head
 from eigentensor.chain.onboarding import Call, Goal, Status, Step, joining, leaving
 from eigentensor.chain.reader import Reader
 from eigentensor.chain.sender import Message, Mined, Sender
-from eigentensor.chain.survey import Findings, Survey, Withdrawal
+from eigentensor.chain.survey import Findings, Withdrawal, survey
 from eigentensor.chain.transcript import transcript
 from eigentensor.chain.units import Tokens, from_wei, to_wei
 from eigentensor.chain.views import (
@@ -33,10 +34,10 @@ from eigentensor.chain.views import (
 __all__ = [
     "Admission", "Answer", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
     "Deployment", "Findings", "GameView", "Goal", "Head", "LeafProof", "Lives", "Lock", "Message", "Mined",
-    "Network", "Note", "Opening", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Survey", "Task", "Tokens",
+    "Network", "Note", "Opening", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task", "Tokens",
     "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account", "message_of",
-    "rehearse", "save_account", "sendable", "settle", "to_wei", "transcript",
-]  # fmt: skip  # fmt: skip
+    "rehearse", "save_account", "sendable", "settle", "survey", "to_wei", "transcript",
+]  # fmt: skip
 
 # A library below eth_account raises this to 100,000: deep enough for a stranger's nested JSON to overflow the C stack
 # and end the process. tinygrad needs 10,000.

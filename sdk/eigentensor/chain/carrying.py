@@ -14,7 +14,7 @@ from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.node import Node
 from eigentensor.chain.onboarding import Call, Status, Step
 from eigentensor.chain.sender import Message
-from eigentensor.chain.survey import Findings
+from eigentensor.chain.survey import Findings, survey
 from eigentensor.errors import ChainError
 
 _POLL = 0.1
@@ -22,16 +22,17 @@ _UNKNOWN_METHOD = -32601
 
 
 def carry_out(
-    chain: Chain, plan: Callable[[Findings], Sequence[Step]], tell: Callable[[Step, Call], None] = lambda *_: None
+    chain: Chain, plan: Callable[[Findings], Sequence[Step]], progress: Callable[[Step, Call], None] = lambda *_: None
 ) -> Sequence[Step]:
-    """Sends all that the plan says can be sent now, and returns what it says then. `tell` is called before a message.
+    """Sends all that the plan says can be sent now, and returns the plan as it is then.
 
-    What an interrupted run had sent is waited for first: then the chain alone says what is done.
+    `progress` is called before each message. What an interrupted run had sent is waited for first. Raises what
+    `Sender.send` raises.
     """
     settle(chain)
     before: Call | None = None
     while True:
-        steps = plan(chain.findings(chain.address))
+        steps = plan(survey(chain, chain.address))
         ready = sendable(steps)
         if not ready:
             return steps
@@ -39,9 +40,9 @@ def carry_out(
         call = step.calls[0]
         if call == before:
             raise ChainError(f"{step.name}: {call.function} is in the chain, and nothing has changed", fix="Try again.")
-        tell(step, call)
-        receipt = chain.sender.send(message_of(chain, call), uuid.uuid4().hex)
-        while chain.block_number() < receipt.block:  # a node behind the same address may be late
+        progress(step, call)
+        receipt = chain.sender.send(message_of(chain.node, call), uuid.uuid4().hex)
+        while chain.node.block_number() < receipt.block:  # a node behind the same address may be late
             time.sleep(_POLL)
         before = call
 
@@ -69,9 +70,7 @@ def message_of(node: Node, call: Call) -> Message:
         "StrategyManager": node.strategy_manager,
         "Token": node.token,
     }
-    contract = contracts[call.contract]
-    data = bytes.fromhex(contract.encode_abi(call.function, list(call.arguments))[2:])
-    return Message(call.function, contract.address, data)
+    return Message.of(contracts[call.contract], call.function, *call.arguments)
 
 
 def rehearse(node: Node, sender: str, messages: Sequence[Message]) -> bool:

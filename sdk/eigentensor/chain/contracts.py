@@ -1,18 +1,31 @@
-"""The contracts as Python sees them: their committed ABIs, and what their refusals mean."""
+"""The contracts as Python sees them: their committed ABIs, their functions as bytes, and what their refusals mean."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import requests
 from eth_abi.abi import decode
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import AddressDecoder
+from eth_abi.encoding import AddressEncoder
 from eth_abi.exceptions import DecodingError
-from eth_typing import ABI, ABIError
-from eth_utils.abi import abi_to_signature, function_signature_to_4byte_selector, get_abi_input_types
-from web3.exceptions import ContractLogicError, Web3RPCError
+from eth_abi.registry import registry
+from eth_typing import ABI, ABIError, ABIFunction
+from eth_utils.abi import (
+    abi_to_signature,
+    function_abi_to_4byte_selector,
+    function_signature_to_4byte_selector,
+    get_abi_input_types,
+    get_abi_output_types,
+)
+from eth_utils.address import to_checksum_address
+from web3 import Web3
+from web3.exceptions import BadFunctionCallOutput, ContractLogicError, Web3RPCError
 
 from eigentensor.chain.answers import nonsense
 from eigentensor.chain.fixes import FIXES, MOVE, NO_REASON, UNKNOWN, UNUSUAL
@@ -45,7 +58,7 @@ def abi(name: str) -> ABI:
 
 
 def reverted(data: bytes) -> Reverted:
-    """What a contract said when it refused: a custom error of any of our contracts, a text, or a panic."""
+    """The error of a refusal by its bytes: a custom error of any of our contracts, a text, or a panic."""
     selector, rest = data[:4], data[4:]
     try:
         if selector == _TEXT:
@@ -63,15 +76,60 @@ def reverted(data: bytes) -> Reverted:
         pass
     if not data:
         return Reverted("UnknownError", words="a contract refused, and gives no reason", fix=NO_REASON)
-    said = "0x" + data[:_SHOWN].hex() + ("…" if len(data) > _SHOWN else "")
-    words = f"a contract refused for a reason that is not known here, {said}"
+    shown = "0x" + data[:_SHOWN].hex() + ("…" if len(data) > _SHOWN else "")
+    words = f"a contract refused for a reason that is not known here, {shown}"
     return Reverted("UnknownError", ("0x" + data.hex(),), words=words, fix=UNKNOWN)
+
+
+class _Checksummed(AddressDecoder):
+    decoder_fn = staticmethod(to_checksum_address)
+
+
+def _reading() -> ABICodec:
+    types = registry.copy()  # type: ignore[no-untyped-call]
+    types.unregister("address")
+    types.register("address", AddressEncoder, _Checksummed, label="address")
+    return ABICodec(types)
+
+
+_WRITES, _READS = Web3().codec, _reading()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A contract's function as bytes, there and back: as web3 has them, which looks through the whole ABI each time.
+
+    Its selector, and the types of its arguments and of what it returns, as the ABI spells them.
+    """
+
+    selector: bytes
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+    def data(self, arguments: Sequence[Any]) -> bytes:
+        """The calldata of a call. Raises EncodingError for arguments of other types."""
+        return self.selector + _WRITES.encode(self.inputs, arguments)
+
+    def values(self, answer: bytes) -> Any:
+        """The values returned: one value, or a tuple of several. Raises BadFunctionCallOutput."""
+        try:
+            values = _READS.decode(self.outputs, answer)
+        except DecodingError as error:
+            raise BadFunctionCallOutput(f"{len(answer)} bytes are no ({', '.join(self.outputs)})") from error
+        return values[0] if len(values) == 1 else values
+
+
+def function_of(abi: ABI, name: str) -> Function:
+    """The function of an ABI by its name, or by its signature where several have the name."""
+    functions: list[ABIFunction] = [entry for entry in abi if entry["type"] == "function"]
+    (one,) = (entry for entry in functions if name in (entry["name"], abi_to_signature(entry)))
+    return Function(function_abi_to_4byte_selector(one), get_abi_input_types(one), get_abi_output_types(one))
 
 
 @contextmanager
 def talking_to(url: str) -> Iterator[None]:
-    """Turns the ways in which a node fails, and all that cannot be made of what it says, into Unreachable, Reverted and
-    ChainError."""
+    """Errors of a conversation with a node: whatever fails in it, and whatever cannot be made of its responses, raises
+    Unreachable, Reverted or ChainError."""
     try:
         yield
     except EigenTensorError:
@@ -92,18 +150,19 @@ def talking_to(url: str) -> Iterator[None]:
     except Web3RPCError as error:
         response = error.rpc_response if isinstance(error.rpc_response, dict) else {}
         detail = response.get("error")
-        said: Mapping[str, Any] = detail if isinstance(detail, dict) else {}
-        if isinstance(said.get("data"), str) and said["data"].startswith("0x"):
-            raise _refusal(said["data"], "") from None
+        reason: Mapping[str, Any] = detail if isinstance(detail, dict) else {}
+        if isinstance(reason.get("data"), str) and reason["data"].startswith("0x"):
+            raise _refusal(reason["data"], "") from None
         raise ChainError(
-            f"the node refused: {said.get('message') or error}", fix="Run the same command again, or ask another node."
+            f"the node refused: {reason.get('message') or error}",
+            fix="Run the same command again, or ask another node.",
         ) from error
     except Exception as error:
         raise nonsense(f"{type(error).__name__}: {error}") from error
 
 
 def _refusal(data: object, text: str) -> Reverted:
-    """What a contract said, out of what the node tells of it: bytes in hex, or else a text."""
+    """The error of a refusal as a node reports it: bytes in hex, or else a text."""
     if isinstance(data, str) and data.startswith("0x"):
         try:
             return reverted(bytes.fromhex(data[2:]))

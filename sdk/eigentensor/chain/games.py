@@ -1,12 +1,15 @@
-"""Games, as their events tell them."""
+"""Games of a market: where they stand, as their events say, and the messages of their players."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
-from eigentensor.chain.history import SPAN, History
+from eigentensor.chain.history import History, spans, spans_back
+from eigentensor.chain.market import Market
+from eigentensor.chain.node import Node
+from eigentensor.chain.sender import Mined, Sender
+from eigentensor.dispute.moves import Move
 from eigentensor.dispute.position import Position
 from eigentensor.errors import ChainError
-from eigentensor.task.events import Ended, Event, Moved, Opened, Posted, Seeded
-from eigentensor.task.order import Order
+from eigentensor.task.events import Ended, Moved, Opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,62 +32,62 @@ class GameView:
 
     @property
     def challenger(self) -> str:
-        """Who plays against the executor."""
+        """The address that plays against the executor."""
         return self.opened.challenger
 
     @property
     def position(self) -> Position:
-        """That after the last move, which stays when the game has ended."""
+        """The position after the last move, which stays when the game has ended."""
         return self.moves[-1].position if self.moves else self.opened.position
 
 
-class Games(History):
-    """The games of one market."""
+class Games:
+    """The games of one market, as of the newest block."""
 
-    def game(self, game_id: int) -> GameView:
-        """Raises ChainError if no such game was opened."""
-        found: list[Opened | Moved | Ended] = []
-        for stop in range(self.block_number(), self.deployment.block - 1, -SPAN):
-            logs = self.logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, [game_id.to_bytes(32, "big")]))
-            found[:0] = [event for event in logs if isinstance(event, (Opened, Moved, Ended))]
-            if found and isinstance(found[0], Opened):
-                moves = tuple(event for event in found if isinstance(event, Moved))
-                return GameView(found[0], moves, next((e for e in found if isinstance(e, Ended)), None))
+    def __init__(self, node: Node, history: History, market: Market) -> None:
+        self._node, self._history, self._market = node, history, market
+
+    def at(self, game_id: int) -> GameView:
+        """The game of that number. Raises ChainError if no such game was opened."""
+        events: list[Opened | Moved | Ended] = []
+        for start, stop in spans_back(self._node.block_number(), self._node.deployment.block):
+            logs = self._history.logs(start, stop, (None, [game_id.to_bytes(32, "big")]))
+            events[:0] = [event for event in logs if isinstance(event, (Opened, Moved, Ended))]
+            if events and isinstance(events[0], Opened):
+                moves = tuple(event for event in events if isinstance(event, Moved))
+                return GameView(events[0], moves, next((e for e in events if isinstance(e, Ended)), None))
         raise ChainError(f"there is no game {game_id}")
 
-    def order_of(self, task: bytes) -> Order:
-        """The order that is an accepted task. Raises ChainError if there is none."""
-        return self.posted(task).order
-
-    def posted(self, task: bytes) -> Posted:
-        """How an accepted task was posted. Raises ChainError if there is none."""
-        accepted = int(self._call(self.market, "taskAt", task)[2])
-        for stop in range(accepted, self.deployment.block - 1, -SPAN):
-            for event in self.logs(max(stop - SPAN + 1, self.deployment.block), stop, (None, [task])):
-                if isinstance(event, Posted) and event.task == task:
-                    return event
-        raise ChainError(f"task {task.hex()} was never accepted")
-
-    def events_of(self, task: bytes, first: int, last: int | None = None) -> list[Event]:
-        """What happened to a task and its slash in these blocks (to the newest by default), in order; the moves of its
-        games are apart."""
-        last, found = self.block_number() if last is None else last, []
-        for start in range(first, last + 1, SPAN):
-            stop = min(start + SPAN - 1, last)
-            found += [*self.logs(start, stop, (None, [task])), *self.logs(start, stop, (None, None, [task]))]
-        return sorted(found, key=lambda event: event.place)
-
-    def seeded(self, block: int, last: int) -> Seeded | None:
-        """The record of a seed block's randomness, if it was made until block `last`."""
-        events = self.logs(block + 1, last, (None, [block.to_bytes(32, "big")])) if last > block else []
-        return next((event for event in events if isinstance(event, Seeded)), None)
-
-    def _games(self, task: bytes, first: int) -> dict[int, bool]:
-        """The games of a task that was committed in block `first`, and whether they are open."""
+    def of(self, task: bytes) -> dict[int, bool]:
+        """The numbers of all games about a task's result, in order, and whether each is open."""
         games: dict[int, bool] = {}
-        last = self.block_number()
-        for start in range(first, last + 1, SPAN):
-            for event in self.logs(start, min(start + SPAN - 1, last), (None, None, [task])):
-                if isinstance(event, (Opened, Ended)):
-                    games[event.game_id] = isinstance(event, Opened)
-        return games
+        if committed := self._market.task_at(task).committed_at:
+            for start, stop in spans(committed, self._node.block_number()):
+                for event in self._history.logs(start, stop, (None, None, [task])):
+                    if isinstance(event, (Opened, Ended)):
+                        games[event.game_id] = isinstance(event, Opened)
+        return dict(sorted(games.items()))
+
+    def open(self, task: bytes) -> tuple[int, ...]:
+        """The numbers of those that are not decided."""
+        return tuple(number for number, is_open in self.of(task).items() if is_open)
+
+    def open_count(self, task: bytes) -> int:
+        """How many games about the task's result are not decided; one view, whatever the task's age."""
+        return int(self._node.call(self._node.disputes, "openGames", task))
+
+
+class GameMessages(Games):
+    """The games, and the messages of an account that plays them. Raises what `Sender.send` raises."""
+
+    def __init__(self, node: Node, history: History, market: Market, sender: Sender) -> None:
+        super().__init__(node, history, market)
+        self._sender = sender
+
+    def play(self, game_id: int, position: Position, move: Move) -> Mined:
+        """A move in a game that stands at `position`. Raises Reverted if it stands elsewhere."""
+        return self._sender.once(self._node.disputes, move.function, game_id, astuple(position), *move.arguments())
+
+    def timeout(self, game_id: int, position: Position) -> Mined:
+        """The end of a game whose side to move has used up its clock. By anybody."""
+        return self._sender.once(self._node.disputes, "timeout", game_id, astuple(position))

@@ -1,16 +1,19 @@
-"""What happened in a market, in order, reorganisations included."""
+"""The history of a market: its events in order, reorganisations included."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 from web3.types import FilterParams
 
 from eigentensor.chain.contracts import talking_to
 from eigentensor.chain.logs import decode_log
 from eigentensor.chain.node import Head, Node
-from eigentensor.task.events import Event
+from eigentensor.errors import ChainError
+from eigentensor.task.events import Event, Posted, Seeded
+from eigentensor.task.order import Order
 
 #: Blocks whose logs are asked for at once.
 SPAN = 2_000
@@ -20,9 +23,9 @@ Topics = Sequence[Sequence[bytes] | None]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is new since `known`: first forget everything above block `rolled_back_to` (None: nothing), then add.
+    """News since `known`: first forget everything above block `rolled_back_to` (None: nothing), then add.
 
-    `heads` are to be remembered and given to the next call. `complete` is False when there is more already.
+    `heads` are to be remembered and passed to the next call. `complete` is False when there is more already.
     """
 
     rolled_back_to: int | None
@@ -31,58 +34,94 @@ class Changes:
     complete: bool
 
 
-class History(Node):
-    """The events of one market's contracts."""
+def spans(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The blocks `first` to `last` in parts of at most SPAN, ends included."""
+    return ((start, min(start + SPAN - 1, last)) for start in range(first, last + 1, SPAN))
+
+
+def spans_back(last: int, first: int) -> Iterator[tuple[int, int]]:
+    """The same from the newest to the oldest."""
+    return ((max(stop - SPAN + 1, first), stop) for stop in range(last, first - 1, -SPAN))
+
+
+class History:
+    """The events of one market's contracts, in blocks whose numbers are inclusive. Raises what `Node` raises."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
     def events(self, from_block: int, to_block: int | None = None) -> Iterator[Event]:
-        """Everything that happened in these blocks (to the newest by default), in order. It does not wait for more."""
-        last = self.block_number() if to_block is None else to_block
-        for start in range(from_block, last + 1, SPAN):
-            yield from self.logs(start, min(start + SPAN - 1, last))
+        """All events of these blocks (to the newest by default), in order. It does not wait for more."""
+        last = self._node.block_number() if to_block is None else to_block
+        for start, stop in spans(from_block, last):
+            yield from self.logs(start, stop)
 
     def changes(self, known: Sequence[Head] = ()) -> Changes:
-        """What happened since the caller asked last, reorganisations included.
+        """News since the caller asked last, reorganisations included.
 
         `known` are the heads that earlier calls returned, ascending; older ones may be dropped, a reorganisation deeper
         than all of them starts again from the deployment. A call covers a bounded number of blocks.
         """
-        newest, parent = self.newest()
+        newest, parent = self._node.newest()
         if known and newest == known[-1]:
             return Changes(None, (), (), complete=True)
         if known and parent == known[-1].hash:  # its logs are asked for by its hash: no other block can slip in
-            return Changes(None, tuple(self._logs_of(newest)), (newest,), complete=True)
+            return Changes(None, tuple(self._asked({"blockHash": HexBytes(newest.hash)})), (newest,), complete=True)
         return self._caught_up(known)
 
     def _caught_up(self, known: Sequence[Head]) -> Changes:
-        first = self.deployment.block
-        ancestor = next((h for h in reversed(known) if self.is_canonical(h)), None)
-        base = ancestor.number if ancestor else first - 1
+        node = self._node
+        ancestor = next((h for h in reversed(known) if node.is_canonical(h)), None)
+        base = ancestor.number if ancestor else node.deployment.block - 1
         rolled_back = base if known and ancestor != known[-1] else None
         while True:
-            newest = self.head()
+            newest = node.head()
             to = min(newest.number, base + SPAN)
-            last = newest if to == newest.number else self._head(to)
+            last = newest if to == newest.number else node.head(to)
             if to <= base:
                 return Changes(rolled_back, (), (), complete=True)
             events = tuple(self.logs(base + 1, to))
             # If the last block is still the same, so were all before it while the logs were read.
-            if self.is_canonical(last):
+            if node.is_canonical(last):
                 break
         places = [Head(e.place.block, e.place.block_hash) for e in events]
         heads = [a for a, b in pairwise([*places, last]) if a != b]
         return Changes(rolled_back, events, (*heads, last), complete=to == newest.number)
 
+    def events_of(self, task: bytes, first: int, last: int | None = None) -> list[Event]:
+        """The events of a task and of its slash in these blocks (to the newest by default), in order; the moves of its
+        games are apart."""
+        last, events = self._node.block_number() if last is None else last, []
+        for start, stop in spans(first, last):
+            events += [*self.logs(start, stop, (None, [task])), *self.logs(start, stop, (None, None, [task]))]
+        return sorted(events, key=lambda event: event.place)
+
+    def order_of(self, task: bytes) -> Order:
+        """The order that is an accepted task. Raises ChainError if there is none."""
+        return self.posted(task).order
+
+    def posted(self, task: bytes) -> Posted:
+        """How an accepted task was posted. Raises ChainError if there is none."""
+        accepted = int(self._node.call(self._node.market, "taskAt", task)[2])
+        for start, stop in spans_back(accepted, self._node.deployment.block):
+            for event in self.logs(start, stop, (None, [task])):
+                if isinstance(event, Posted) and event.task == task:
+                    return event
+        raise ChainError(f"task {task.hex()} was never accepted")
+
+    def seeded(self, block: int, last: int) -> Seeded | None:
+        """The record of a seed block's randomness, if it was made until block `last`."""
+        events = self.logs(block + 1, last, (None, [block.to_bytes(32, "big")])) if last > block else []
+        return next((event for event in events if isinstance(event, Seeded)), None)
+
     def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
-        """What happened in these blocks, at most SPAN, with these topics: None is any, a list one of several."""
+        """The events of these blocks, at most SPAN, with these topics: None is any, a list one of several."""
         named = [None if topic is None else [HexBytes(one) for one in topic] for topic in topics]
         return self._asked({"fromBlock": start, "toBlock": stop, "topics": named})
 
-    def _logs_of(self, block: Head) -> list[Event]:
-        return self._asked({"blockHash": HexBytes(block.hash)})
-
     def _asked(self, which: FilterParams) -> list[Event]:
-        d = self.deployment
-        contracts = (d.task_market, d.service_manager, d.dispute_game, d.bounty)
-        with talking_to(self.network.rpc_url):
-            logs = self.web3.eth.get_logs({**which, "address": [self._address(contract) for contract in contracts]})
+        d = self._node.deployment
+        contracts = [to_checksum_address(c) for c in (d.task_market, d.service_manager, d.dispute_game, d.bounty)]
+        with talking_to(self._node.network.rpc_url):
+            logs = self._node.web3.eth.get_logs({**which, "address": contracts})
             return [event for log in logs if (event := decode_log(log)) is not None]

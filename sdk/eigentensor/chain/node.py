@@ -1,23 +1,30 @@
 """One node of one chain, and the contracts of one market on it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eth_typing import ChecksumAddress
+import rlp
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound, TransactionNotFound
 from web3.types import BlockIdentifier, TxParams, TxReceipt
 
 from eigentensor.chain.answers import NodeProvider
-from eigentensor.chain.contracts import abi, talking_to
-from eigentensor.chain.functions import Function, function_of
-from eigentensor.chain.header import encode_header
+from eigentensor.chain.contracts import Function, abi, function_of, talking_to
 from eigentensor.chain.network import Network
 from eigentensor.chain.transactions import raw_of
 from eigentensor.errors import ChainError
 
 _LATE = 64  # blocks that say how fast they come
+# In the order of the forks that added them: a chain has a prefix.
+_FIELDS = (
+    "parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "difficulty",
+    "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce",
+    "baseFeePerGas", "withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +36,14 @@ class Head:
 
 
 class Node:
-    """Raises Unreachable without an answer, Reverted when a view refuses."""
+    """A node of one chain, by JSON-RPC, with the contracts of one market.
+
+    It reads at the newest block unless one is named. Raises Unreachable without a response, ChainError for one that
+    makes no sense, Reverted when a view refuses.
+    """
 
     def __init__(self, network: Network, *, timeout: float = 10) -> None:
+        """`timeout` in seconds is for each silence of the node. Asks it nothing yet."""
         self.network = network
         self.deployment = network.deployment
         self.web3 = Web3(NodeProvider(network.rpc_url, timeout))
@@ -54,7 +66,7 @@ class Node:
         """Raises ChainError unless the node's chain is the network's and the market is on it."""
         with talking_to(self.network.rpc_url):
             chain_id = self.web3.eth.chain_id
-            code = self.web3.eth.get_code(self._address(self.deployment.task_market))
+            code = self.web3.eth.get_code(to_checksum_address(self.deployment.task_market))
         if chain_id != self.deployment.chain_id or not code:
             raise ChainError(
                 f"the node at {self.network.rpc_url} (chain {chain_id}) does not have the market "
@@ -62,19 +74,21 @@ class Node:
                 fix="The local network was started anew, or the network file is of another chain.",
             )
 
-    def head(self) -> Head:
-        """The newest block."""
-        return self._head("latest")
+    def head(self, block: BlockIdentifier = "latest") -> Head:
+        """A block, by default the newest."""
+        with talking_to(self.network.rpc_url):
+            values = self.web3.eth.get_block(block)
+        return Head(values["number"], bytes(values["hash"]))
 
     def newest(self) -> tuple[Head, bytes]:
         """The newest block, and the hash of the one before it."""
         with talking_to(self.network.rpc_url):
-            found = self.web3.eth.get_block("latest")
-        return Head(found["number"], bytes(found["hash"])), bytes(found["parentHash"])
+            block = self.web3.eth.get_block("latest")
+        return Head(block["number"], bytes(block["hash"])), bytes(block["parentHash"])
 
     def genesis(self) -> bytes:
         """The hash of the first block: a local chain that was started anew has another one."""
-        return self._head("earliest").hash
+        return self.head("earliest").hash
 
     def block_number(self) -> int:
         """The newest block's number."""
@@ -102,7 +116,7 @@ class Node:
     def ether_of(self, account: str) -> int:
         """Wei of the chain's own coin, which pays for gas."""
         with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_balance(self._address(account))
+            return self.web3.eth.get_balance(to_checksum_address(account))
 
     def receipt(self, transaction: bytes) -> TxReceipt | None:
         """The receipt of a transaction that is in the chain; None if it is not."""
@@ -130,12 +144,7 @@ class Node:
     def transaction_count(self, account: str, block: BlockIdentifier = "latest") -> int:
         """How many transactions of an account are in the chain up to a block: its next nonce there."""
         with talking_to(self.network.rpc_url):
-            return self.web3.eth.get_transaction_count(self._address(account), block)
-
-    def _head(self, block: BlockIdentifier) -> Head:
-        with talking_to(self.network.rpc_url):
-            found = self.web3.eth.get_block(block)
-        return Head(found["number"], bytes(found["hash"]))
+            return self.web3.eth.get_transaction_count(to_checksum_address(account), block)
 
     def is_canonical(self, head: Head) -> bool:
         """Whether a block is in the chain as the node has it now."""
@@ -145,7 +154,8 @@ class Node:
             except BlockNotFound:
                 return False
 
-    def _call(self, contract: Contract, function: str, *arguments: Any) -> Any:
+    def call(self, contract: Contract, function: str, *arguments: Any) -> Any:
+        """The value, or the tuple of values, of a contract's view in the newest block. Raises Reverted."""
         key = (contract.address, function)
         if (known := self._functions.get(key)) is None:
             known = self._functions[key] = function_of(contract.abi, function)
@@ -154,8 +164,24 @@ class Node:
             return known.values(self.web3.eth.call(asked))
 
     def _contract(self, name: str, address: str) -> Contract:
-        return self.web3.eth.contract(self._address(address), abi=abi(name))
+        return self.web3.eth.contract(to_checksum_address(address), abi=abi(name))
 
-    @staticmethod
-    def _address(account: str) -> ChecksumAddress:
-        return Web3.to_checksum_address(account)
+
+def encode_header(block: Mapping[str, Any]) -> bytes:
+    """The RLP of a block as a node describes it; hashes to the block's hash.
+
+    Raises ChainError if it does not: the chain's headers have fields that this version does not know.
+    """
+    header: bytes = rlp.encode([_item(block[name]) for name in _FIELDS if name in block])
+    if keccak(header) != bytes(block["hash"]):
+        raise ChainError(
+            f"the header of block {block['number']} does not hash to the block's hash",
+            fix="This chain's headers are of a fork that this version does not know: update it.",
+        )
+    return header
+
+
+def _item(value: Any) -> bytes:
+    if isinstance(value, int):
+        return value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return bytes.fromhex(value.removeprefix("0x")) if isinstance(value, str) else bytes(value)

@@ -1,23 +1,25 @@
 """Sending transactions of one account: simulated first, journalled before they leave, replaced when they are stuck."""
 
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from eth_account.signers.local import LocalAccount
 from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from hexbytes import HexBytes
 from web3 import Web3
+from web3.contract import Contract
 from web3.exceptions import TransactionNotFound
 from web3.types import TxParams, TxReceipt
 
 from eigentensor.chain.contracts import reverted, talking_to
-from eigentensor.chain.fees import Fee, Fees
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
-from eigentensor.chain.reader import Reader
-from eigentensor.errors import ChainError, NotMined, Reverted, Unreachable
+from eigentensor.chain.node import Node
+from eigentensor.chain.units import GWEI
+from eigentensor.errors import ChainError, FeeTooHigh, NotMined, Reverted, Unreachable
 from eigentensor.task.events import Event
 
 _GAS_MARGIN = 1.25
@@ -38,6 +40,12 @@ class Message:
     data: bytes
     takes: int = 0
 
+    @classmethod
+    def of(cls, contract: Contract, function: str, *arguments: Any, takes: int = 0) -> Self:
+        """The call of a contract's function with these arguments, which web3 checks against its ABI."""
+        data = bytes.fromhex(contract.encode_abi(function, list(arguments))[2:])
+        return cls(function, contract.address, data, takes)
+
     @property
     def key(self) -> str:
         """The intent of a message that makes sense once only: what it says."""
@@ -55,6 +63,60 @@ class Mined:
     events: tuple[Event, ...]
 
 
+class Fee(NamedTuple):
+    """Wei of the chain's coin for a unit of gas: the most of both parts, and of it the tip."""
+
+    most: int
+    tip: int
+
+
+class Fees:
+    """The fees of an account: enough for the next blocks, never more than its owner allows.
+
+    `capped` says whether the fee wanted last was beyond the bound: what offers less may wait, or is not sent.
+    """
+
+    def __init__(self, node: Node, bound: int | None) -> None:
+        """`bound` in wei for a unit of gas, tip included; None: as much as it takes."""
+        self._node = node
+        self._bound = bound
+        self.capped = False
+
+    def first(self) -> Fee:
+        """The fee that a new transaction offers: it outlives some blocks of rising fees. Raises FeeTooHigh."""
+        base, tip = self._asked()
+        fee = self._bounded(2 * base + tip, tip)
+        if base > fee.most:
+            raise FeeTooHigh(
+                f"gas costs {base / GWEI:.3g} gwei, at most {fee.most / GWEI:.3g} gwei is allowed for it",
+                fix="Wait until it is cheaper, or allow more in the settings.",
+            )
+        return fee
+
+    def next(self, last: Fee, *, waited: bool) -> Fee | None:
+        """The fee that replaces one that has `waited` too long, or is less than the next block takes.
+
+        None: nothing does. Nodes refuse a replacement unless both parts are a tenth more.
+        """
+        base, tip = self._asked()
+        self.capped = False
+        if not waited and last.most >= base:
+            return None
+        fee = self._bounded(max(2 * base + tip, last.most * 5 // 4 + 1), max(tip, last.tip * 5 // 4 + 1))
+        return fee if all(10 * new >= 11 * old for new, old in zip(fee, last, strict=True)) else None
+
+    def _asked(self) -> tuple[int, int]:
+        """What the next block takes at least, and the tip that usually gets into it."""
+        with talking_to(self._node.network.rpc_url):
+            base = self._node.web3.eth.fee_history(1, "latest")["baseFeePerGas"][-1]
+            return base, self._node.web3.eth.max_priority_fee
+
+    def _bounded(self, most: int, tip: int) -> Fee:
+        self.capped = self._bound is not None and most > self._bound
+        most = most if self._bound is None else min(most, self._bound)
+        return Fee(most, min(most, tip))
+
+
 class Sender:
     """Sends each intent once: `send` with a key that is known waits for what was sent under it, also after a restart.
 
@@ -64,7 +126,7 @@ class Sender:
 
     def __init__(
         self,
-        reader: Reader,
+        node: Node,
         account: LocalAccount,
         journal: Journal,
         *,
@@ -77,13 +139,13 @@ class Sender:
 
         `max_fee` is the most for a unit of gas, in wei of the chain's coin, tip included; None: as much as it takes.
         """
-        self._reader = reader
+        self._node = node
         self._account = account
-        self._journal = journal
+        self.journal = journal
         self._patience = patience
         self._deadline = deadline
         self._poll = poll
-        self.fees = Fees(reader, max_fee)
+        self.fees = Fees(node, max_fee)
 
     @property
     def address(self) -> str:
@@ -99,6 +161,14 @@ class Sender:
         """
         return self.wait(self.submit(message, key))
 
+    def once(self, contract: Contract, function: str, *arguments: Any) -> Mined:
+        """Sends a call that makes sense once: the same arguments are never sent again while they are in the chain."""
+        return self.send(Message.of(contract, function, *arguments))
+
+    def call(self, contract: Contract, function: str, *arguments: Any, once: str | None = None) -> Mined:
+        """Sends a call that makes sense more than once: once under a key, else each time."""
+        return self.send(Message.of(contract, function, *arguments), once or uuid.uuid4().hex)
+
     def submit(self, message: Message, key: str | None = None) -> str:
         """Like `send`, but returns the intent's key when the transaction has left."""
         key = key or message.key
@@ -112,7 +182,7 @@ class Sender:
             raise
         except ChainError:
             # No node has it, so its nonce is free: nothing may wait behind it.
-            self._journal.mark(key, Status.LOST)
+            self.journal.mark(key, Status.LOST)
             raise
         return key
 
@@ -125,8 +195,8 @@ class Sender:
 
         A message that gets into the chain while others are asked for more than this may be counted: never fewer.
         """
-        waiting = [intent for intent in self._journal.pending() if intent.takes]
-        mined = self._reader.transaction_count(self.address)
+        waiting = [intent for intent in self.journal.pending() if intent.takes]
+        mined = self._node.transaction_count(self.address)
         return sum(intent.takes for intent in waiting if intent.nonce >= mined)
 
     def wait(self, key: str) -> Mined:
@@ -134,13 +204,13 @@ class Sender:
         started = offered = time.monotonic()
         looked, pause = b"", self._poll
         while True:
-            intent = self._journal.get(key)
+            intent = self.journal.get(key)
             if intent is None:
                 raise ChainError(f"nothing was sent under {key}")
             receipt = self._receipt(intent)
             if receipt is not None:
                 return self._conclude(intent, receipt)
-            head, now = self._reader.head().hash, time.monotonic()
+            head, now = self._node.head().hash, time.monotonic()
             if head != looked or now - offered > self._patience:
                 if not self._settles(intent):
                     raise ChainError(f"{intent.name}: another transaction took nonce {intent.nonce}", fix="Try again.")
@@ -161,47 +231,47 @@ class Sender:
 
         What the node does not take now is offered again by whoever waits for it, or for what was sent after it.
         """
-        for intent in self._journal.pending():
+        for intent in self.journal.pending():
             with suppress(ChainError):
                 if self._settles(intent):
                     self._offer(intent)
 
     def simulate(self, message: Message) -> None:
         """Raises Reverted if the message would be refused in the next block."""
-        with talking_to(self._reader.network.rpc_url):
-            self._reader.web3.eth.call(self._parameters(message), "pending")
+        with talking_to(self._node.network.rpc_url):
+            self._node.web3.eth.call(self._parameters(message), "pending")
 
     def _begin(self, message: Message, key: str) -> Intent:
         self.simulate(message)
-        with talking_to(self._reader.network.rpc_url):
-            gas = self._reader.web3.eth.estimate_gas(self._parameters(message), "pending")
+        with talking_to(self._node.network.rpc_url):
+            gas = self._node.web3.eth.estimate_gas(self._parameters(message), "pending")
         fee = self.fees.first()
-        with self._journal.exclusive():
-            begun = self._journal.get(key)
+        with self.journal.exclusive():
+            begun = self.journal.get(key)
             if begun is not None and begun.status in (Status.PENDING, Status.MINED):
                 return begun  # another thread or process was faster
             # The nonce belongs to the intent before anything is sent: a crash from here on repeats the same bytes.
-            nonce = self._journal.free_nonce(self._reader.transaction_count(self.address, "pending"))
-            self._journal.begin(key, message.name, nonce, message.takes)
+            nonce = self.journal.free_nonce(self._node.transaction_count(self.address, "pending"))
+            self.journal.begin(key, message.name, nonce, message.takes)
             self._sign(key, self._fields(nonce, message, min(int(gas * _GAS_MARGIN), _GAS_MOST)), fee)
-        begun = self._journal.get(key)
+        begun = self.journal.get(key)
         assert begun is not None
         return begun
 
     def _fill(self, intent: Intent) -> None:
         """Offers what the intent waits behind again, and closes the hole that a message leaves which no node took."""
-        for waiting in self._journal.pending():
+        for waiting in self.journal.pending():
             if waiting.nonce < intent.nonce:
                 with suppress(ChainError):
                     self._offer(waiting)
         if not self._is_stale(intent):
             return
-        with self._journal.exclusive():
-            nonce = self._reader.transaction_count(self.address, "pending")
-            if nonce >= intent.nonce or self._journal.free_nonce(nonce) != nonce:
+        with self.journal.exclusive():
+            nonce = self._node.transaction_count(self.address, "pending")
+            if nonce >= intent.nonce or self.journal.free_nonce(nonce) != nonce:
                 return
             fee, nothing = self.fees.first(), Message("nothing", self.address, b"")
-            self._journal.begin(f"nothing {nonce}", nothing.name, nonce)
+            self.journal.begin(f"nothing {nonce}", nothing.name, nonce)
             attempt = self._sign(f"nothing {nonce}", self._fields(nonce, nothing, _GAS_OF_NOTHING), fee)
         self._broadcast(attempt)
 
@@ -212,8 +282,8 @@ class Sender:
         last = intent.attempts[-1]
         more = self.fees.next(Fee(last.fee, last.tip), waited=self._is_stale(intent))
         if more is not None:
-            with self._journal.exclusive():
-                newest = self._journal.get(intent.key)
+            with self.journal.exclusive():
+                newest = self.journal.get(intent.key)
                 if newest is None or newest.attempts[-1] != last:
                     return  # another thread or process was faster
                 last = self._sign(intent.key, _fields_of(last.raw), more)
@@ -226,13 +296,13 @@ class Sender:
     def _sign(self, key: str, fields: dict[str, Any], fee: Fee) -> Attempt:
         signed = self._account.sign_transaction({**fields, "maxFeePerGas": fee.most, "maxPriorityFeePerGas": fee.tip})
         attempt = Attempt(bytes(signed.hash), bytes(signed.raw_transaction), fee.most, fee.tip, time.time())
-        self._journal.attempt(key, attempt.hash, attempt.raw, fee.most, fee.tip)
+        self.journal.attempt(key, attempt.hash, attempt.raw, fee.most, fee.tip)
         return attempt
 
     def _fields(self, nonce: int, message: Message, gas: int) -> dict[str, Any]:
         return {
             "type": 2,
-            "chainId": self._reader.deployment.chain_id,
+            "chainId": self._node.deployment.chain_id,
             "nonce": nonce,
             "gas": gas,
             "to": message.to,
@@ -244,8 +314,8 @@ class Sender:
         if self._is_known(attempt):
             return
         try:
-            with talking_to(self._reader.network.rpc_url):
-                self._reader.web3.eth.send_raw_transaction(attempt.raw)
+            with talking_to(self._node.network.rpc_url):
+                self._node.web3.eth.send_raw_transaction(attempt.raw)
         except Reverted:
             raise
         except ChainError as error:
@@ -254,7 +324,7 @@ class Sender:
                 raise
 
     def _sent(self, key: str) -> Intent | None:
-        known = self._journal.get(key)
+        known = self.journal.get(key)
         if known is None or known.status not in (Status.PENDING, Status.MINED) or not self._settles(known):
             return None
         return known
@@ -263,27 +333,27 @@ class Sender:
         """Whether one of the intent's transactions is, or can still get, into the chain; marks it lost if not."""
         if self._receipt(intent) is not None:
             return True
-        if self._reader.transaction_count(self.address) <= intent.nonce:
+        if self._node.transaction_count(self.address) <= intent.nonce:
             if intent.status is not Status.PENDING:
-                self._journal.mark(intent.key, Status.PENDING)
+                self.journal.mark(intent.key, Status.PENDING)
             return True
         for _ in range(_LOOKS):  # mined since the first question; a node counts before it has the receipt
             if self._receipt(intent) is not None:
                 return True
             time.sleep(self._poll)
-        self._journal.mark(intent.key, Status.LOST)
+        self.journal.mark(intent.key, Status.LOST)
         return False
 
     def _receipt(self, intent: Intent) -> TxReceipt | None:
         for attempt in reversed(intent.attempts):
-            if (receipt := self._reader.receipt(attempt.hash)) is not None:
+            if (receipt := self._node.receipt(attempt.hash)) is not None:
                 return receipt
         return None
 
     def _conclude(self, intent: Intent, receipt: TxReceipt) -> Mined:
         if receipt["status"] == 1:
-            self._journal.mark(intent.key, Status.MINED)
-            with talking_to(self._reader.network.rpc_url):
+            self.journal.mark(intent.key, Status.MINED)
+            with talking_to(self._node.network.rpc_url):
                 events = tuple(event for log in receipt["logs"] if (event := decode_log(log)) is not None)
             return Mined(
                 bytes(receipt["transactionHash"]),
@@ -292,18 +362,18 @@ class Sender:
                 receipt["gasUsed"],
                 events,
             )
-        self._journal.mark(intent.key, Status.REVERTED)
+        self.journal.mark(intent.key, Status.REVERTED)
         # The state before the block explains most refusals; what it does not explain happened within the block.
         fields = _fields_of(intent.attempts[-1].raw)
-        with talking_to(self._reader.network.rpc_url):
+        with talking_to(self._node.network.rpc_url):
             message = Message(intent.name, Web3.to_hex(fields["to"]), bytes(fields["data"]))
-            self._reader.web3.eth.call(self._parameters(message), receipt["blockNumber"])
+            self._node.web3.eth.call(self._parameters(message), receipt["blockNumber"])
         raise reverted(b"")
 
     def _is_known(self, attempt: Attempt) -> bool:
-        with talking_to(self._reader.network.rpc_url):
+        with talking_to(self._node.network.rpc_url):
             try:
-                self._reader.web3.eth.get_transaction(Web3.to_hex(attempt.hash))
+                self._node.web3.eth.get_transaction(Web3.to_hex(attempt.hash))
             except TransactionNotFound:
                 return False
         return True

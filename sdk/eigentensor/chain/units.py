@@ -8,6 +8,7 @@ from pydantic import AfterValidator
 from eigentensor.errors import ConfigError
 
 DECIMALS = 18
+GWEI = 10**9  # wei of the chain's coin
 _LIMIT = Decimal(10) ** 80
 
 
