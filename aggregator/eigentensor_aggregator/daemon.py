@@ -140,7 +140,7 @@ class Daemon:
         self._metrics.capped.set(capped)
 
     def _catch_up(self) -> bool:
-        changes = self._reader.changes(self._store.heads())
+        changes = self._reader.history.changes(self._store.heads())
         moves = {event.place.transaction for event in changes.events if isinstance(event, MOVES)}
         self._store.apply(changes, {transaction: self._sent(transaction) for transaction in moves})
         if changes.rolled_back_to is not None:
@@ -161,14 +161,14 @@ class Daemon:
         return changes.complete
 
     def _sent(self, transaction: bytes) -> Sent:
-        receipt = self._reader.receipt(transaction)
+        receipt = self._reader.node.receipt(transaction)
         if receipt is None:
             raise ChainError("a transaction left the chain while its block was read", fix="The next round reads again.")
         return Sent(str(receipt["from"]), receipt["gasUsed"])
 
     def _send(self, chain: Chain, action: Action) -> None:
         message = {"verb": action.verb, "tasks": [life.uuid.hex() for life in action.lives], "number": action.number}
-        if action.verb is Verb.PAY and (first := chain.payable_from(action.number)) > self.block + 1:
+        if action.verb is Verb.PAY and (first := chain.stake.payable_from(action.number)) > self.block + 1:
             self._pauses[action.keys[0]] = Pause(first - 1, 1)  # the core says when
             return
         try:
@@ -205,10 +205,10 @@ class Daemon:
     def _prune(self, chain: Chain) -> None:
         """Takes seats from those whose stake has gone elsewhere, and gets their deposits."""
         for row in self._queries.operator_rows():
-            if int(row.seats) == 0 or chain.covers_seats(row.operator):
+            if int(row.seats) == 0 or chain.stake.covers_seats(row.operator):
                 continue
             try:
-                chain.prune(row.operator, once=f"prune {row.operator} {self.block}")
+                chain.stake.prune(row.operator, once=f"prune {row.operator} {self.block}")
             except Reverted as error:
                 self._metrics.messages.labels("prune", "refused").inc()
                 _log.info("message refused", verb="prune", operator=row.operator, why=error.what)
@@ -223,20 +223,20 @@ def _message(chain: Chain, action: Action) -> Mined:
     life, number = action.lives[0], action.number
     match action.verb:
         case Verb.SEED:
-            return chain.seed(number)
+            return chain.market.seed(number)
         case Verb.EXPIRE:
-            return chain.expire(life.order)
+            return chain.market.expire(life.order)
         case Verb.CLOSE if len(action.lives) > 1:
-            return chain.close_many([task.order for task in action.lives])
+            return chain.market.close_many([task.order for task in action.lives])
         case Verb.CLOSE:
-            return chain.close(life.order)
+            return chain.market.close(life.order)
         case Verb.TIMEOUT:
-            return chain.timeout(number, position_of(life, number))
+            return chain.games.timeout(number, position_of(life, number))
         case Verb.SETTLE:
-            return chain.settle(life.order, number)
+            return chain.market.settle(life.order, number)
         case Verb.REFUND:
-            return chain.refund(life.order, number)
+            return chain.market.refund(life.order, number)
         case Verb.SLASH:
-            return chain.slash(life.order)
+            return chain.market.slash(life.order)
         case Verb.PAY:
-            return chain.pay_bounty(number)
+            return chain.stake.pay_bounty(number)

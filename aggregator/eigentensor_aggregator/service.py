@@ -9,7 +9,7 @@ import structlog
 from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.web.listening import listen
 from eigentensor.web.server import allow_connections, server
 from eigentensor_aggregator.blob_index import BlobIndex
@@ -34,7 +34,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
     """Everything of one aggregator; the daemon runs until the block ends."""
     network = Network.load(settings.network)
     reader = Reader(network)
-    reader.check()
+    reader.node.check()
     settings.data.mkdir(parents=True, exist_ok=True)
     store = Store(settings.database_url, network.deployment)
     metrics = Metrics(Act, Verdict)
@@ -43,7 +43,7 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         stack.callback(store.close)
         if settings.keystore is not None:
             account = load_account(settings.keystore, settings.password_file)
-            journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
+            journal = settings.data / f"journal-{account.address.lower()}-{reader.node.genesis()[:8].hex()}.sqlite"
             limit, patience = int(settings.max_fee_gwei * GWEI), max(10.0, 3 * settings.watch.block_seconds)
             chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
             stack.callback(chain.journal.close)

@@ -34,6 +34,6 @@ class Standings:
     def _one(self, operator: str) -> Standing:
         asked, standing = self._known.get(operator, (0.0, None))
         if standing is None or time.monotonic() - asked > SECONDS:
-            standing = Standing(self._reader.stake_of(operator), self._reader.locked_stake(operator))
+            standing = Standing(self._reader.stake.of(operator), self._reader.stake.locked_stake(operator))
             self._known[operator] = (time.monotonic(), standing)
         return standing

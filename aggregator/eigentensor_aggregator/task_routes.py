@@ -128,9 +128,9 @@ def router(parts: Parts) -> APIRouter:
             )
         order, signature = _signed_order(body)
         task = order_uuid(order, domain)
-        if parts.chain.task_at(task).state is not State.NONE:
+        if parts.chain.market.task_at(task).state is not State.NONE:
             return _posted(task, None)
-        receipt = parts.chain.post(order, signature)
+        receipt = parts.chain.market.post(order, signature)
         if not any(isinstance(event, Posted) and event.task == task for event in receipt.events):
             raise Reverted("AlreadyPosted", (task.hex(),))
         return _posted(task, receipt.transaction)

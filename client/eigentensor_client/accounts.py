@@ -36,7 +36,7 @@ def running(path: Path) -> Network | None:
     """The network of a file whose chain answers; None if there is no such file, or nobody behind it."""
     try:
         network = Network.load(path)
-        Reader(network).check()
+        Reader(network).node.check()
     except (ConfigError, ChainError):
         return None
     return network

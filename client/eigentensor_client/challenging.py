@@ -76,8 +76,8 @@ class Challenger:
 
     def own_games(self) -> dict[int, bool]:
         """This account's games about the result with bonds of their own, and whether they are open."""
-        played = self.chain.games_of(self._uuid)
-        bonds = {number: self.chain.challenge_of(self._uuid, number) for number in played}
+        played = self.chain.games.of(self._uuid)
+        bonds = {number: self.chain.market.challenge_of(self._uuid, number) for number in played}
         own = [n for n, bond in bonds.items() if bond.challenger == self.client.address and not bond.slot]
         return {number: played[number] for number in own}
 
@@ -107,13 +107,13 @@ class Challenger:
     @cached_property
     def until(self) -> int:
         """The last block for a challenge."""
-        revealed = self.chain.task_at(self._uuid).since
+        revealed = self.chain.market.task_at(self._uuid).since
         return revealed + economics.challenge_window(self._parameters, self.task.order.exec)
 
     @cached_property
     def claimed(self) -> bytes:
         """The outputs root that the executor revealed."""
-        return self.chain.outputs_root_of(self._uuid)
+        return self.chain.market.outputs_root_of(self._uuid)
 
     @property
     def _parameters(self) -> economics.Parameters:
@@ -124,7 +124,7 @@ class Challenger:
     def look(self, tell: Tell = silent) -> Look:
         """Executes the task again. Raises what fetching and `look_again` raise."""
         tell("fetching what the order names")
-        seconds = max(60.0, (self.until - self.task.block) * self.chain.block_seconds())
+        seconds = max(60.0, (self.until - self.task.block) * self.chain.node.block_seconds())
         means = Means(self._memory, seconds, self._unsafe)
         return look_again(self._bound, self.claimed, self.client.gateway, means, tell)
 
@@ -135,7 +135,7 @@ class Challenger:
             bond=economics.bond(self._parameters, price),
             reward=economics.reward(self._parameters, price),
             share=(self.task.stake or 0) // 2,
-            gas_price=self.chain.gas_price(),
+            gas_price=self.chain.node.gas_price(),
             until=self.until,
         )
 
@@ -150,7 +150,7 @@ class Challenger:
         self.client.check_funds(stakes.bond, "the bond", fix=fix)
         ended = sum(not is_open for is_open in self.own_games().values())
         once = f"challenge {self.task.uuid} after {ended}"
-        receipt = self.chain.challenge(self.client.address, self.task.order, once=once, bond=stakes.bond)
+        receipt = self.chain.market.challenge(self.client.address, self.task.order, once=once, bond=stakes.bond)
         return next(event.game_id for event in receipt.events if isinstance(event, Challenged))
 
     def play(self, game: int, seen: Callable[[Game, str], None]) -> Game:
@@ -159,7 +159,7 @@ class Challenger:
         What fails on the way is tried again. Raises DisputeError and ExecutionError: then the clock runs on.
         """
         clock = economics.clock(self._parameters, self.task.order.exec)
-        limits = self._limits(max(60.0, clock * self.chain.block_seconds()))
+        limits = self._limits(max(60.0, clock * self.chain.node.block_seconds()))
         retrace = rechecked.retracing(limits, unsafe=self._unsafe)
         public = partial(download, self.client.gateway)
         player = Player(self.chain, self.client.address, self._load, retrace, public=public)
@@ -196,13 +196,19 @@ def read_game(chain: Reader, number: int, known: Sent) -> dict[str, Any]:
 
     Raises ChainError if there is no such game.
     """
-    block, played = chain.block_number(), chain.game(number)
+    block, played = chain.node.block_number(), chain.games.at(number)
     state = _state_of(chain, played)
-    first = chain.task_at(played.task).accepted_at
-    told = [chain.posted(played.task), *(e for e in chain.events_of(played.task, first) if not _is_move(e))]
+    first = chain.market.task_at(played.task).accepted_at
+    told = [
+        chain.history.posted(played.task),
+        *(e for e in chain.history.events_of(played.task, first) if not _is_move(e)),
+    ]
     own = [played.opened, *played.moves, *([played.ended] if played.ended else [])]
     for event in own:
-        if event.place.transaction not in known and (receipt := chain.receipt(event.place.transaction)) is not None:
+        if (
+            event.place.transaction not in known
+            and (receipt := chain.node.receipt(event.place.transaction)) is not None
+        ):
             known[event.place.transaction] = str(receipt["from"]), receipt["gasUsed"]
     happened = sorted({event.place: event for event in (*told, *own)}.values(), key=lambda event: event.place)
     sent = [(event, known.get(event.place.transaction)) for event in happened]
@@ -215,8 +221,8 @@ def _is_move(event: Event) -> bool:
 
 def _state_of(chain: Reader, played: GameView) -> str:
     """`open`, `ended`, or `idle`: its task ended before it did, and its bond is not back."""
-    if not chain.task_at(played.task).state.is_terminal:
+    if not chain.market.task_at(played.task).state.is_terminal:
         return "open" if played.ended is None else "ended"
-    bond = chain.challenge_of(played.task, played.game_id)
-    paid = bond.slot and chain.answer_of(played.task, bond.slot - 1).stage is Stage.PAID
+    bond = chain.market.challenge_of(played.task, played.game_id)
+    paid = bond.slot and chain.market.answer_of(played.task, bond.slot - 1).stage is Stage.PAID
     return "ended" if bond.ended or paid else "idle"

@@ -162,32 +162,34 @@ class Claimed:
 
 def facts_of(chain: Chain, number: int) -> Facts:
     """A game and its task. Raises ChainError if there is no such game."""
-    game = chain.game(number)
-    task, order = chain.task_at(game.task), chain.order_of(game.task)
+    game = chain.games.at(number)
+    task, order = chain.market.task_at(game.task), chain.history.order_of(game.task)
     found = Facts(
         order=order,
         uuid=game.task,
         task=task,
         game=game,
-        bond=chain.challenge_of(game.task, number),
-        conviction=chain.conviction_of(game.task),
+        bond=chain.market.challenge_of(game.task, number),
+        conviction=chain.market.conviction_of(game.task),
         answers_by=0,
-        answers={i: chain.answer_of(game.task, i) for i in range(64) if task.differed >> i & 1},
+        answers={i: chain.market.answer_of(game.task, i) for i in range(64) if task.differed >> i & 1},
         lock_end=0,
     )
     if task.state is not State.CONVICTED:
         return found
-    found = replace(found, answers_by=chain.answers_by(game.task), lock_end=chain.lock_of(game.task, task.executor).end)
-    slashes = [e.slash_id for e in chain.events_of(game.task, task.accepted_at) if isinstance(e, Slashed)]
+    found = replace(
+        found, answers_by=chain.market.answers_by(game.task), lock_end=chain.stake.lock_of(game.task, task.executor).end
+    )
+    slashes = [e.slash_id for e in chain.history.events_of(game.task, task.accepted_at) if isinstance(e, Slashed)]
     if not slashes:
         return found
     number = slashes[0]
-    return replace(found, slash=number, note=chain.note_of(number), payable=chain.payable_from(number))
+    return replace(found, slash=number, note=chain.stake.note_of(number), payable=chain.stake.payable_from(number))
 
 
 def due(chain: Chain, games: Iterable[int]) -> list[Claim]:
     """What the account has coming from these games; a task's slash once, however many games it had in it."""
-    block = chain.block_number()
+    block = chain.node.block_number()
     found: dict[tuple[str, bytes, int], Claim] = {}
     for number in games:
         for claim in claims(facts_of(chain, number), chain.address, chain.deployment.parameters):
@@ -200,7 +202,7 @@ def due(chain: Chain, games: Iterable[int]) -> list[Claim]:
 def send(chain: Chain, found: Iterable[Claim], *, dry_run: bool = False) -> Iterator[Claimed]:
     """Sends for what is due, one after the other. What a contract does not take yet waits, and costs nothing."""
     for claim in found:
-        if claim.first > chain.block_number() + 1:
+        if claim.first > chain.node.block_number() + 1:
             yield Claimed(claim, waits=f"block {claim.first}")
             continue
         if dry_run:
@@ -216,15 +218,15 @@ def _message(chain: Chain, claim: Claim) -> Mined:
     facts = claim.facts
     match claim.message:
         case Message.TIMEOUT:
-            return chain.timeout(claim.number, facts.game.position)
+            return chain.games.timeout(claim.number, facts.game.position)
         case Message.REFUND:
-            return chain.refund(facts.order, claim.number)
+            return chain.market.refund(facts.order, claim.number)
         case Message.SETTLE:
-            return chain.settle(facts.order, claim.number)
+            return chain.market.settle(facts.order, claim.number)
         case Message.SLASH:
-            return chain.slash(facts.order)
+            return chain.market.slash(facts.order)
         case Message.PAY:
-            return chain.pay_bounty(claim.number)
+            return chain.stake.pay_bounty(claim.number)
 
 
 def payable_from(chain: Reader, life: Life) -> int | None:
@@ -232,4 +234,4 @@ def payable_from(chain: Reader, life: Life) -> int | None:
     conviction = life.conviction
     if conviction is None or conviction.slash is None or conviction.paid is not None:
         return None
-    return max(conviction.slashed_at, chain.payable_from(conviction.slash[0]))
+    return max(conviction.slashed_at, chain.stake.payable_from(conviction.slash[0]))

@@ -124,7 +124,7 @@ class Client(Payer):
 
     def _wait_for_gateway(self) -> None:
         """Gives the gateway a moment to see what the chain shows: what was posted just now is then among the tasks."""
-        block, started = self.chain.block_number(), time.monotonic()
+        block, started = self.chain.node.block_number(), time.monotonic()
         while self.gateway.tasks(limit=1)["block"] < block and time.monotonic() - started < PATIENCE:
             time.sleep(self.poll)
 

@@ -82,7 +82,7 @@ class Payer:
 
     def estimate(self, work: Work, terms: Terms) -> Plan:
         """As `plan`, of a work whose tensors are not looked at."""
-        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
+        balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
         return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
 
     def check(self, work: Work, terms: Terms) -> None:
@@ -94,7 +94,9 @@ class Payer:
     def check_program(self, program: Program, terms: Terms, repeat: int = 1) -> None:
         """As `check`, of what can be said without tensors."""
         orders.check_terms(self._parameters, terms)
-        clock = economics.clock(self._parameters, orders.exec_of(self._parameters, terms)) * self.chain.block_seconds()
+        clock = (
+            economics.clock(self._parameters, orders.exec_of(self._parameters, terms)) * self.chain.node.block_seconds()
+        )
         if (reason := refuse(program, repeat, max(LEAST_CLOCK, clock))) is not None:
             raise NotDisputable(reason)
 
@@ -140,7 +142,7 @@ class Payer:
 
     def drafts(self, works: Sequence[Work], named: Sequence[Roots], terms: Terms) -> list[Order]:
         """New orders for works whose parts the gateway has; their time begins now. Nothing is sent."""
-        block = self.chain.block_number()
+        block = self.chain.node.block_number()
         return [
             orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters, place=place)
             for place, (work, roots) in enumerate(zip(works, named, strict=True))
@@ -155,7 +157,7 @@ class Payer:
         posted: list[str] = []
         with steps.sending(posted):
             for start in range(0, len(drafts), POSTS):
-                self.chain.post_many(batch := drafts[start : start + POSTS])
+                self.chain.market.post_many(batch := drafts[start : start + POSTS])
                 posted += [order_uuid(order, self.network.deployment.domain).hex() for order in batch]
             return [self.view(order) for order in drafts]
 
@@ -166,14 +168,14 @@ class Payer:
 
     def check_funds(self, needed: int, what: str, *, fix: str) -> None:
         """Raises InsufficientFunds unless the account has so many wei for `what`, and something for gas."""
-        balance, tokens = self.chain.balance_of(self.address).balance, self.chain.tokens_of(self.address)
+        balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
         if balance + tokens < needed:
             raise InsufficientFunds(
                 f"{self.amount(needed)} are needed for {what}, {self.address} has "
                 f"{self.amount(balance)} in the market and {self.amount(tokens)} in its wallet",
                 fix=fix,
             )
-        if not self.chain.ether_of(self.address):
+        if not self.chain.node.ether_of(self.address):
             raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
 
     def amount(self, wei: int) -> str:
@@ -213,11 +215,11 @@ class Payer:
         with suppress(Reverted):  # somebody else was faster: the next look shows it
             match message.verb:
                 case Verb.EXPIRE:
-                    self.chain.expire(task.order)
+                    self.chain.market.expire(task.order)
                 case Verb.SEED:
-                    self.chain.seed(message.number)
+                    self.chain.market.seed(message.number)
                 case Verb.CLOSE:
-                    self.chain.close(task.order)
+                    self.chain.market.close(task.order)
 
     def cancel(self, task: TaskView) -> TaskView:
         """Takes back an order that nobody accepted; the whole escrow returns to the balance.
@@ -225,7 +227,7 @@ class Payer:
         Raises TaskError if the task is not open any more.
         """
         stages.check_open(self.look(task))
-        self.chain.cancel(task.order)
+        self.chain.market.cancel(task.order)
         return self.look(task)
 
     # ---- Its result ----
@@ -238,7 +240,7 @@ class Payer:
         if task.state not in (State.REVEALED, State.FINAL):
             raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
         program = self.program(task.order.program.hex())
-        root = self.chain.outputs_root_of(bytes.fromhex(task.uuid))
+        root = self.chain.market.outputs_root_of(bytes.fromhex(task.uuid))
         outputs, states_root = download_outputs(self.gateway, program, root, tell)
         there = download_states(self.gateway, program, states_root, tell) if states else {}
         return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))

@@ -39,7 +39,7 @@ def receipt_of(chain: Reader, gateway: GatewayClient, task: TaskView) -> Receipt
             f"task {task.uuid} is {task.words}: there is no result to give a receipt of",
             fix=f"It waits for {task.waits_for}.",
         )
-    parts, root = None, chain.outputs_root_of(bytes.fromhex(task.uuid))
+    parts, root = None, chain.market.outputs_root_of(bytes.fromhex(task.uuid))
     if any(root):
         with suppress(BlobNotFound):
             parts = fetch_roots(gateway, root)

@@ -168,7 +168,7 @@ class Session:
         history = self.history
         for number, step in enumerate(history.steps):
             if not step.final:
-                state = self.client.chain.task_at(bytes.fromhex(history.task(step.order))).state
+                state = self.client.chain.market.task_at(bytes.fromhex(history.task(step.order))).state
                 if state is State.CONVICTED:
                     self._void(number, self.client.failure(self.client.view(step.order)))
                 if state is State.FINAL:
@@ -320,7 +320,7 @@ class Session:
         if self.step:
             last = self.history.steps[-1]
             task = bytes.fromhex(self.history.task(last.order))
-            if self.client.chain.outputs_root_of(task) not in (NONE, last.outputs_root):
+            if self.client.chain.market.outputs_root_of(task) not in (NONE, last.outputs_root):
                 raise ConfigError(
                     f"task {task.hex()} has another result than the session's file says",
                     fix="The file was changed: take one from before.",
@@ -328,7 +328,7 @@ class Session:
 
     def _ask_again(self, why: str) -> None:
         asked = self._asked
-        order = orders.renewed(asked.order, secrets.randbits(128), self.client.chain.block_number())
+        order = orders.renewed(asked.order, secrets.randbits(128), self.client.chain.node.block_number())
         self._write(self.history.gives_up(why).asks(order, asked.variables))
 
     @property

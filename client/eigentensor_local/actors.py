@@ -29,7 +29,7 @@ class SilentOperator:
 
     def accept(self, order: Order, admission: Admission | None = None) -> Mined:
         """Raises what `Chain.accept` raises: Reverted if somebody else was faster."""
-        return self.chain.accept(self.operator, order, admission)
+        return self.chain.market.accept(self.operator, order, admission)
 
 
 def lied(program: Program, results: Results) -> Results:

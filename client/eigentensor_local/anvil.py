@@ -205,7 +205,7 @@ def join(
     """
     most = (1 << 96) - 1
     with TemporaryDirectory() as journals, Chain(network, account, Path(journals) / "journal.sqlite") as chain:
-        chain.mint(chain.address, stake + collateral)
+        chain.token.mint(chain.address, stake + collateral)
         goal = Goal(signer or chain.address, stake, collateral, most, most, seats)
         steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
         if missing := [step.name for step in steps if step.status is not Status.DONE]:
@@ -218,7 +218,7 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
     The account of `chain` records the seed. Nothing else may have happened since the commit.
     """
     task = order_uuid(order, chain.deployment.domain)
-    seed = chain.seed_block_of(task)
+    seed = chain.market.seed_block_of(task)
     while True:
         before = anvil.rpc("evm_snapshot")
         anvil.mine_past(seed - 1)
@@ -227,7 +227,7 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
             break
         anvil.rpc("evm_revert", before)
         anvil.rpc("anvil_setCoinbase", "0x" + secrets.token_hex(20))  # makes other blocks, whatever the time
-    chain.seed(seed)
+    chain.market.seed(seed)
 
 
 def _drain(process: subprocess.Popen[str]) -> None:

@@ -198,9 +198,13 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
 def _balances(client: Client, operator: str) -> tuple[int, int, int, int]:
     """Wei of the client (market and wallet), of the operator in the market, and burned."""
     chain, burn = client.chain, client.network.deployment.burn
-    own, other, held = chain.balance_of(client.address), chain.balance_of(operator), chain.held_of(operator)
-    burned = chain.balance_of(burn).balance + chain.tokens_of(burn)
-    return own.balance + chain.tokens_of(client.address), other.balance + other.collateral - held, held, burned
+    own, other, held = (
+        chain.market.balance_of(client.address),
+        chain.market.balance_of(operator),
+        chain.market.held_of(operator),
+    )
+    burned = chain.market.balance_of(burn).balance + chain.token.balance_of(burn)
+    return own.balance + chain.token.balance_of(client.address), other.balance + other.collateral - held, held, burned
 
 
 if __name__ == "__main__":

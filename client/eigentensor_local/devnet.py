@@ -73,7 +73,7 @@ class Devnet:
     def stake(self) -> int:
         """Wei that each operator stakes: two of them have seats enough for the market's checks."""
         others = self.network.deployment.parameters.other_seats
-        return max(STAKE, Reader(self.network).seat_stake() * -(-others // 2))
+        return max(STAKE, Reader(self.network).stake.seat_stake() * -(-others // 2))
 
     def environment(self, folder: Path, settings: Settings) -> dict[str, str]:
         """What a daemon sees: this network, a blob cache and a folder for temporary files of its own, its settings."""
@@ -101,7 +101,7 @@ class Devnet:
     def mint(self, address: str, amount: int) -> None:
         """Makes test tokens for an account."""
         with Chain(self.network, anvil_account(DEPLOYER), self.folder / "deployer.sqlite") as chain:
-            chain.mint(address, amount)
+            chain.token.mint(address, amount)
 
     def start_aggregator(self) -> Running:
         folder = self.folder / "aggregator"
@@ -127,8 +127,8 @@ class Devnet:
                 stake=self.stake,
                 collateral=COLLATERAL,
                 collateral_cap=COLLATERAL,
-                stake_cap=chain.shares_of(self.stake),
-                seats=self.stake // chain.seat_stake(),
+                stake_cap=chain.stake.shares_of(self.stake),
+                seats=self.stake // chain.stake.seat_stake(),
             )
             steps = carry_out(chain, lambda findings: joining(findings, goal, chain.deployment))
         if left := [step.name for step in steps if step.status is not Status.DONE]:

@@ -114,14 +114,18 @@ def _await_slash(client: Client, task: TaskView, bar: Bar) -> None:
 def _ledger(client: Client, liar: Party, operators: Sequence[Party]) -> _Ledger:
     """Wei by name: of the client (market and wallet), of the operators in the market and at stake, and burned."""
     chain, burn = client.chain, client.network.deployment.burn
-    own, lies, held = chain.balance_of(client.address), chain.balance_of(liar.address), chain.held_of(liar.address)
+    own, lies, held = (
+        chain.market.balance_of(client.address),
+        chain.market.balance_of(liar.address),
+        chain.market.held_of(liar.address),
+    )
     ledger = {
-        "client": own.balance + chain.tokens_of(client.address),
+        "client": own.balance + chain.token.balance_of(client.address),
         "liar, in the market": lies.balance + lies.collateral - held,
         "liar, held as collateral": held,
-        "liar, at stake": chain.stake_of(liar.address),
+        "liar, at stake": chain.stake.of(liar.address),
     }
     for party in operators:
-        account = chain.balance_of(party.address)
+        account = chain.market.balance_of(party.address)
         ledger[f"{party.name}, bonds included"] = account.balance + account.collateral
-    return ledger | {"burned": chain.balance_of(burn).balance + chain.tokens_of(burn)}
+    return ledger | {"burned": chain.market.balance_of(burn).balance + chain.token.balance_of(burn)}

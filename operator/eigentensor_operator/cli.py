@@ -63,13 +63,13 @@ def bench(
     settings = Settings.load(network=network, data_dir=data_dir, unsafe_no_sandbox=unsafe_no_sandbox or None, **asked)
     found = NetworkFile.load(settings.network)
     chain = Reader(found)
-    chain.check()
+    chain.node.check()
     head(found.name, "none")
     machine = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
     say("holds the device to the reference")
     machine.check()
     measured = measure(machine, found.gateway_url, say)
-    made = prices(measured, found.deployment, settings, chain.gas_price())
+    made = prices(measured, found.deployment, settings, chain.node.gas_price())
     kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
     if write:
         write_file(settings.data_dir, kept)

@@ -116,7 +116,7 @@ class Daemon:
         try:
             complete = False
             while not complete:
-                changes = self._chain.changes(tuple(self._heads))
+                changes = self._chain.history.changes(tuple(self._heads))
                 if changes.rolled_back_to is not None:
                     self._roll_back(changes.rolled_back_to)
                 for event in changes.events:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigentensor import economics
-from eigentensor.chain import Call, Findings, Goal, Status, Step, Survey, from_wei, message_of, sendable
+from eigentensor.chain import Call, Findings, Goal, Reader, Status, Step, from_wei, message_of, sendable
 from eigentensor.errors import ChainError, ConfigError, InsufficientFunds
 from eigentensor_operator.config import read_file, write_file
 
@@ -67,7 +67,7 @@ class Plan:
             seconds = math.floor(self.outage * self.block_seconds)
             yield f"away    an operator that is away for {self.outage} blocks, about {seconds} s, may be convicted"
 
-    def to_json(self, chain: Survey) -> "schemas.OperatorPlan":
+    def to_json(self, chain: Reader) -> "schemas.OperatorPlan":
         """`eigentensor.operator-plan/2`."""
         return {
             "schema": "eigentensor.operator-plan/2",
@@ -79,7 +79,7 @@ class Plan:
             "steps": [self._step(chain, step) for step in self.steps],
         }
 
-    def _step(self, chain: Survey, step: Step) -> "schemas.PlanStep":
+    def _step(self, chain: Reader, step: Step) -> "schemas.PlanStep":
         return {
             "step": step.name,
             "what": step.what,
@@ -91,18 +91,20 @@ class Plan:
         }
 
 
-def plan_of(chain: Survey, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
+def plan_of(chain: Reader, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
     outage = economics.outage(chain.deployment.parameters)
-    return Plan(findings.owner, signer, findings.block, chain.block_seconds(), datetime.now(UTC), tuple(steps), outage)
+    return Plan(
+        findings.owner, signer, findings.block, chain.node.block_seconds(), datetime.now(UTC), tuple(steps), outage
+    )
 
 
-def written(chain: Survey, call: Call) -> "schemas.OwnerCall":
+def written(chain: Reader, call: Call) -> "schemas.OwnerCall":
     """A message for whoever has the owner's key."""
-    message = message_of(chain, call)
+    message = message_of(chain.node, call)
     return {"function": message.name, "to": message.to, "value": "0", "data": "0x" + message.data.hex()}
 
 
-def batch(chain: Survey, plan: Plan) -> dict[str, Any]:
+def batch(chain: Reader, plan: Plan) -> dict[str, Any]:
     """What is to be sent now as a file for Safe's transaction builder."""
     calls = [written(chain, call) for step in sendable(plan.steps) for call in step.calls]
     empty = {"contractMethod": None, "contractInputsValues": None}
@@ -124,10 +126,10 @@ def write_batch(path: Path, content: Mapping[str, Any]) -> None:
 # ---- Before anything is spent ----
 
 
-def check_market(chain: Survey) -> None:
+def check_market(chain: Reader) -> None:
     """Raises ChainError if the market takes no tasks on EigenLayer's core as it is now."""
     p = chain.deployment.parameters
-    longest, delay = economics.lifetime(p, p.max_exec), chain.stake_delay()
+    longest, delay = economics.lifetime(p, p.max_exec), chain.stake.stake_delay()
     if economics.lifetime(p, 1) > delay:
         raise ChainError(
             f"EigenLayer lets stake go after {delay} blocks now, the market's shortest task lives longer",
@@ -135,11 +137,11 @@ def check_market(chain: Survey) -> None:
         )
 
 
-def check_funds(chain: Survey, findings: Findings, goal: Goal) -> None:
+def check_funds(chain: Reader, findings: Findings, goal: Goal) -> None:
     """Raises InsufficientFunds, which names what is missing where: gas of both keys, tokens for all steps together."""
     symbol, decimals, owner = chain.deployment.token_symbol, chain.deployment.token_decimals, findings.owner
     for who, account, gas in (("owner", owner, _GAS), ("signer", goal.signer, 1)):
-        if chain.ether_of(account) < (needed := gas * chain.gas_price()):
+        if chain.node.ether_of(account) < (needed := gas * chain.node.gas_price()):
             raise InsufficientFunds(
                 f"the {who} {account} has no gas",
                 fix=f"Send {from_wei(needed)} of the chain's coin there, then run this again.",
@@ -183,8 +185,8 @@ def prices(folder: Path, wanted: Mapping[str, str | None], *, write: bool) -> St
     return Step("prices", f"ask for {shown}", Status.DONE if done else Status.TODO)
 
 
-def wait_for(chain: Survey, block: int, poll: float) -> None:
+def wait_for(chain: Reader, block: int, poll: float) -> None:
     """Returns when a block is there; where 0, after the next one."""
-    target = block or chain.block_number() + 1
-    while chain.block_number() < target:
+    target = block or chain.node.block_number() + 1
+    while chain.node.block_number() < target:
         time.sleep(poll)

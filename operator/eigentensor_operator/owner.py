@@ -57,7 +57,7 @@ def up(
 
     Exit code 9: it waits for a block; 11: a step is blocked, the plan says by what.
     """
-    from eigentensor.chain import Goal, joining, to_wei
+    from eigentensor.chain import Goal, joining, survey, to_wei
     from eigentensor.economics import WAD
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding
@@ -81,8 +81,8 @@ def up(
             stake=staked,
             collateral=to_wei(collateral, decimals),
             collateral_cap=to_wei(cap or collateral, decimals),
-            stake_cap=chain.shares_of(to_wei(stake_cap or stake, decimals)),
-            seats=staked // chain.seat_stake() if seats is None else seats,
+            stake_cap=chain.stake.shares_of(to_wei(stake_cap or stake, decimals)),
+            seats=staked // chain.stake.seat_stake() if seats is None else seats,
             magnitude=part,
             metadata=metadata,
         )
@@ -90,7 +90,7 @@ def up(
         onboarding.check_market(chain)
         if not dry_run and not account.is_cold:
             account.settle()
-            onboarding.check_funds(chain, chain.findings(account.owner), goal)
+            onboarding.check_funds(chain, survey(chain, account.owner), goal)
         kept = onboarding.prices(settings.data_dir, wanted, write=not dry_run and not account.is_cold)
 
         def planned(findings: "Findings") -> "Sequence[Step]":

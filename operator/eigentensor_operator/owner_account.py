@@ -6,7 +6,19 @@ from pathlib import Path
 
 import typer
 
-from eigentensor.chain import Call, Chain, Findings, Network, Step, Survey, carry_out, message_of, rehearse, sendable
+from eigentensor.chain import (
+    Call,
+    Chain,
+    Findings,
+    Network,
+    Reader,
+    Step,
+    carry_out,
+    message_of,
+    rehearse,
+    sendable,
+    survey,
+)
 from eigentensor.chain import settle as settle_chain
 from eigentensor.errors import ConfigError
 from eigentensor_operator.config import Settings, checked_address
@@ -19,7 +31,7 @@ Planned = Callable[[Findings], Sequence[Step]]
 class OwnerAccount:
     """`chain` is a `Chain` where the owner's key is here."""
 
-    def __init__(self, chain: Survey, owner: str, poll: float) -> None:
+    def __init__(self, chain: Reader, owner: str, poll: float) -> None:
         self.chain = chain
         self.owner = owner
         self._poll = poll
@@ -41,11 +53,11 @@ class OwnerAccount:
         chain = self.chain
         while True:
             if dry_run or not isinstance(chain, Chain):
-                steps = planned(chain.findings(self.owner))
+                steps = planned(survey(chain, self.owner))
                 self._rehearse(steps)
             else:
                 steps = carry_out(chain, planned, _announce)
-            findings = chain.findings(self.owner)
+            findings = survey(chain, self.owner)
             plan = plan_of(chain, findings, signer, (*steps, *more))
             if dry_run or self.is_cold or not wait or plan.exit_code != 9:
                 return plan
@@ -73,8 +85,8 @@ class OwnerAccount:
                 yield f"{message['function']}\n  to    {message['to']}\n  value 0\n  data  {message['data']}"
 
     def _rehearse(self, steps: Sequence[Step]) -> None:
-        messages = [message_of(self.chain, call) for step in sendable(steps) for call in step.calls]
-        if messages and not rehearse(self.chain, self.owner, messages):
+        messages = [message_of(self.chain.node, call) for step in sendable(steps) for call in step.calls]
+        if messages and not rehearse(self.chain.node, self.owner, messages):
             say("the node simulates one message at a time: only the first was tried")
 
 
@@ -99,11 +111,11 @@ def opened(settings: Settings, owner: str | None) -> Iterator[OwnerAccount]:
     if owner is not None:
         if settings.keystore is not None:
             raise ConfigError("--owner is for a key that is elsewhere", fix="Leave out --owner, or the keystore.")
-        survey = Survey(network)
-        survey.check()
+        reader = Reader(network)
+        reader.node.check()
         address = checked_address(owner, "--owner")
         head(network.name, address)
-        yield OwnerAccount(survey, address, settings.poll_seconds)
+        yield OwnerAccount(reader, address, settings.poll_seconds)
         return
     account = settings.account()
     head(network.name, account.address)

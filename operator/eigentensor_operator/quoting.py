@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from eigentensor import economics
 from eigentensor.chain import Deployment, from_wei
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD, Parameters
 from eigentensor.task import NONE, Order
 from eigentensor_operator.bench import Measured, Timing

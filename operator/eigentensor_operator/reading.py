@@ -63,7 +63,7 @@ def deadlines_of(chain: c.Reader, operator: Operator) -> dict[bytes, int]:
     """The chain's deadlines of own results of which leaves were demanded. Raises ChainError."""
     revealed = (case for case in operator.cases.values() if operator.mine(case) and case.now.state is State.REVEALED)
     demanded = (case.uuid for case in revealed if any(isinstance(e, t.Demanded) for e in case.incidents))
-    return {uuid: chain.deadline_of(uuid) for uuid in demanded}
+    return {uuid: chain.market.deadline_of(uuid) for uuid in demanded}
 
 
 def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:
@@ -72,19 +72,19 @@ def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: 
     What EigenLayer says of all that backs it is taken from `last` where that was asked less than ASK blocks ago and
     the operator has the same seats, as the same member or stranger.
     """
-    operator, delay = policy.operator, chain.stake_delay()
-    account = chain.balance_of(operator)
-    named, cap, stake_cap = chain.signer_of(operator)
+    operator, delay = policy.operator, chain.stake.stake_delay()
+    account = chain.market.balance_of(operator)
+    named, cap, stake_cap = chain.stake.signer_of(operator)
     end = block + min(delay, economics.lifetime(policy.parameters, policy.parameters.max_exec))
-    shares = (chain.free_stake(operator, end), chain.locked_stake(operator), stake_cap)
-    rate = chain.worth_of(economics.WAD)
+    shares = (chain.stake.free_stake(operator, end), chain.stake.locked_stake(operator), stake_cap)
+    rate = chain.stake.worth_of(economics.WAD)
     free, locked, most = (amount * rate // economics.WAD for amount in shares)
     standing = Standing(
         block, account.balance, account.collateral, cap, delay,
-        member=chain.is_member(operator) and named == signer,
+        member=chain.stake.is_member(operator) and named == signer,
         stake=free, locked=locked, stake_cap=most,
-        seats=chain.seats_of(operator), other_seats=chain.other_seats(operator), gas_price=chain.gas_price(),
-        asked=block,
+        seats=chain.stake.seats_of(operator), other_seats=chain.stake.other_seats(operator),
+        gas_price=chain.node.gas_price(), asked=block,
     )  # fmt: skip
     same = last is not None and (last.seats, last.member) == (standing.seats, standing.member)
     if last is not None and same and last.backing.asked <= block < last.backing.asked + ASK:
@@ -93,14 +93,14 @@ def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: 
 
 
 def _backing_of(chain: c.Reader, operator: str, block: int) -> Backing:
-    deallocating, gone_by = chain.deallocation_of(operator)
+    deallocating, gone_by = chain.stake.deallocation_of(operator)
     return Backing(
         asked=block,
-        seat_stake=chain.seat_stake(),
-        lasting=chain.lasting_stake(operator),
-        queued=chain.queued_stake(operator),
+        seat_stake=chain.stake.seat_stake(),
+        lasting=chain.stake.lasting_stake(operator),
+        queued=chain.stake.queued_stake(operator),
         deallocating=deallocating,
         gone_by=gone_by,
-        magnitude=chain.magnitude_of(operator),
-        paused=chain.is_slashing_paused(),
+        magnitude=chain.stake.magnitude_of(operator),
+        paused=chain.stake.is_slashing_paused(),
     )

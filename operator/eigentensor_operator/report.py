@@ -71,10 +71,10 @@ def report_of(settings: Settings, network: Network) -> Report:
     if not operator:
         raise ConfigError("which operator?", fix="Set --address or EIGENTENSOR_OPERATOR_ADDRESS.")
     chain = Reader(network)
-    chain.check()
-    signer, *_ = chain.signer_of(operator)
+    chain.node.check()
+    signer, *_ = chain.stake.signer_of(operator)
     policy = settings.policy(operator, network)
-    standing = standing_of(chain, policy, chain.block_number(), signer)
+    standing = standing_of(chain, policy, chain.node.block_number(), signer)
     tasks = [line for line in _lines(settings) if line.role]
     return Report(
         network=network.name,
@@ -84,7 +84,7 @@ def report_of(settings: Settings, network: Network) -> Report:
         collateral=standing.collateral,
         cap=standing.cap,
         bonds=sum(line.bond for line in tasks),
-        stake=chain.stake_of(operator),
+        stake=chain.stake.of(operator),
         free=standing.stake,
         locked=standing.locked,
         stake_cap=standing.stake_cap,

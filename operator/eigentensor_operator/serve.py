@@ -9,7 +9,7 @@ from types import FrameType
 import structlog
 
 from eigentensor.chain import Chain, Network
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.errors import ConfigError
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.store import GatewayClient, LocalStore

@@ -77,14 +77,16 @@ class Steps:
             Step.HALT: self._halt,
         }
         self._sending: Mapping[Step, Callable[[Case], Mined]] = {
-            Step.ACCEPT: lambda case: chain.accept(policy.operator, case.order, admission_of(case.order.operators)),
-            Step.COMMIT: lambda case: chain.commit(policy.operator, case.uuid, self._commitment(case, 0)),
+            Step.ACCEPT: lambda case: chain.market.accept(
+                policy.operator, case.order, admission_of(case.order.operators)
+            ),
+            Step.COMMIT: lambda case: chain.market.commit(policy.operator, case.uuid, self._commitment(case, 0)),
             Step.ANSWER: self._answer,
             Step.REVEAL: self._reveal,
             Step.SHOW: self._show,
-            Step.CLOSE: lambda case: chain.close(case.order),
-            Step.SETTLE: lambda case: chain.settle(case.order, self._slot(case) - 1),
-            Step.SLASH: lambda case: chain.slash(case.order),
+            Step.CLOSE: lambda case: chain.market.close(case.order),
+            Step.SETTLE: lambda case: chain.market.settle(case.order, self._slot(case) - 1),
+            Step.SLASH: lambda case: chain.market.slash(case.order),
         }
 
     def do(self, step: Step, case: Case, head: int) -> Outcome:
@@ -100,7 +102,7 @@ class Steps:
         """The next move of a game, or its end by the clock."""
         try:
             if step is Step.TIMEOUT:
-                receipt: Mined | None = self._chain.timeout(game.number, game.position)
+                receipt: Mined | None = self._chain.games.timeout(game.number, game.position)
             else:
                 receipt = self._player.turn(game.number)
             return Done(game.task, step, receipt.block if receipt else 0, game.number)
@@ -225,14 +227,14 @@ class Steps:
 
     def _seed(self, case: Case, _: int) -> Outcome:
         block = case.seed_block(self._policy)
-        recorded = self._chain.seed_of(block) is not None
-        return Done(case.uuid, Step.SEED, 0 if recorded else self._chain.seed(block).block)
+        recorded = self._chain.market.seed_of(block) is not None
+        return Done(case.uuid, Step.SEED, 0 if recorded else self._chain.market.seed(block).block)
 
     def _look(self, case: Case, _: int) -> Outcome:
-        mix, committed = self._chain.seed_of(case.seed_block(self._policy)), case.at(State.COMMITTED)
+        mix, committed = self._chain.market.seed_of(case.seed_block(self._policy)), case.at(State.COMMITTED)
         if mix is None or committed is None:
             raise ChainError("the seed is gone", fix="A reorganisation took it away; it will be recorded again.")
-        seats = (self._chain.seat_of(case.uuid, index) for index in range(CANDIDATES * case.order.verifiers))
+        seats = (self._chain.market.seat_of(case.uuid, index) for index in range(CANDIDATES * case.order.verifiers))
         drawn = ((seat.operator, seat.since) for seat in seats)
         return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, case.executor, committed.block))
 
@@ -240,18 +242,18 @@ class Steps:
         assert case.candidacy is not None and case.candidacy.index is not None
         index = case.candidacy.index
         hidden = self._commitment(case, index + 1)
-        return self._chain.answer(self._policy.operator, case.order, index, hidden)
+        return self._chain.market.answer(self._policy.operator, case.order, index, hidden)
 
     def _reveal(self, case: Case) -> Mined:
         assert case.seal is not None
         opening = Opening(case.uuid, case.seal.outputs_root, case.seal.salt, self._slot(case))
-        return self._chain.reveal(case.order, opening)
+        return self._chain.market.reveal(case.order, opening)
 
     def _show(self, case: Case) -> Mined:
         assert case.demand is not None
         leaves = case.demand.leaves
         program = fetch_program(self._gateway, case.order)
-        return self._chain.show(case.order, leaves, self._shelf.prove(case.uuid, program, leaves))
+        return self._chain.market.show(case.order, leaves, self._shelf.prove(case.uuid, program, leaves))
 
     def _commitment(self, case: Case, slot: int) -> bytes:
         assert case.seal is not None

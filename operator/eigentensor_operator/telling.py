@@ -73,7 +73,7 @@ class Teller:
         self._log.info(name, task=event.task.hex(), role=role.value, block=event.place.block, **details)
         self._metrics.incidents.labels(AVS, name).inc()
         if isinstance(event, t.Slashed) and operator.mine(case):
-            self._metrics.slashed.labels(AVS, self._token).inc(self._chain.worth_of(event.shares))
+            self._metrics.slashed.labels(AVS, self._token).inc(self._chain.stake.worth_of(event.shares))
 
     # ---- Where it stands ----
 
@@ -92,7 +92,7 @@ class Teller:
         self._warn(operator)
         self._tell_alarms(alarms_of(operator.policy, standing))
         if standing.block >= self._paced + PACE:
-            self._paced, seconds = standing.block, self._chain.block_seconds()
+            self._paced, seconds = standing.block, self._chain.node.block_seconds()
             m.pace.labels(AVS).set(seconds)
             if 2 * seconds < (expected := operator.policy.block_seconds):
                 self._log.warning("blocks are fast", seconds=seconds, expected=expected, fix="Lower BLOCK_SECONDS.")

@@ -81,19 +81,19 @@ class Player:
 
         Raises ChainError, DisputeError if the game is of others, and what `load` and `retrace` raise.
         """
-        game, head = self._chain.game(game_id), self._chain.block_number()
+        game, head = self._chain.games.at(game_id), self._chain.node.block_number()
         position = game.position
         if game.ended is not None:
             return None
         is_over = head >= deadline_of(position)
         if position.phase.side not in self._sides(position):
-            return self._chain.timeout(game_id, position) if is_over else None
+            return self._chain.games.timeout(game_id, position) if is_over else None
         move = None if is_over else self.move(game)
-        return None if move is None else self._chain.play(game_id, position, move)
+        return None if move is None else self._chain.games.play(game_id, position, move)
 
     def move(self, game: GameView) -> Move | None:
         """The next move in an open game whose turn is ours; None: there is nothing to object to."""
-        order, position = self._chain.order_of(game.task), game.position
+        order, position = self._chain.history.order_of(game.task), game.position
         claim = Claim(
             program=order.program,
             inputs=order.inputs,
@@ -102,7 +102,7 @@ class Player:
             variables=order.variables,
             repeat=order.repeat,
             trace=NOTHING,
-            outputs=self._chain.outputs_root_of(game.task),
+            outputs=self._chain.market.outputs_root_of(game.task),
         )
         published = Published.of((moved.position, moved.data) for moved in game.moves)
         by = deadline_of(position)

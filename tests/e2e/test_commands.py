@@ -155,7 +155,7 @@ def test_a_run_that_was_interrupted_is_taken_up_again(
 def test_plan_shows_price_and_cap_and_sends_nothing(
     call_json: Callable[..., Any], client: Client, folder: Path
 ) -> None:
-    sent = client.chain.transaction_count(client.address)
+    sent = client.chain.node.transaction_count(client.address)
     said = call_json("plan", *RUN[1:])
     assert said["schema"] == "eigentensor.plan/1"
     assert said["max_price"] == str(5 * 10**16)
@@ -163,7 +163,7 @@ def test_plan_shows_price_and_cap_and_sends_nothing(
     assert int(said["check_rate"]) == 10**18 // 5
     assert int(said["stake"]) > int(said["max_price"])
     assert said["affordable"] and said["evaluations"] > 0
-    assert client.chain.transaction_count(client.address) == sent
+    assert client.chain.node.transaction_count(client.address) == sent
 
 
 def test_explain_says_what_each_operator_says(

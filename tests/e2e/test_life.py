@@ -186,7 +186,7 @@ def test_an_operator_killed_in_the_middle_finishes_its_task(
 ) -> None:
     (task,) = client.post([work], TERMS)
     uuid = bytes.fromhex(task.uuid)
-    while client.chain.task_at(uuid).state < state:
+    while client.chain.market.task_at(uuid).state < state:
         pass
     with clock.stopped():
         for party in operators:
@@ -207,23 +207,23 @@ def test_a_silent_executor_pays_the_penalty_and_the_client_is_refunded(
     terms = replace(TERMS, exec=5, operators=operators_root([bytes.fromhex(party.address[2:])]))
     parameters, burn = net.network.deployment.parameters, net.network.deployment.burn
     chain = client.chain
-    client_before = chain.tokens_of(client.address) + chain.balance_of(client.address).balance
-    operator_before, burned_before = chain.balance_of(party.address), chain.balance_of(burn).balance
+    client_before = chain.token.balance_of(client.address) + chain.market.balance_of(client.address).balance
+    operator_before, burned_before = chain.market.balance_of(party.address), chain.market.balance_of(burn).balance
 
     (task,) = client.post([work], terms)
     with Chain(net.network, party.signer, party.folder / "transactions.sqlite") as silent:
         SilentOperator(silent, party.address).accept(task.order, Admission(0, 1, ()))
     held = collateral(parameters, terms.max_price, 1, task.order.check_fee)
-    assert chain.held_of(party.address) == held
-    net.anvil.mine_past(chain.deadline_of(bytes.fromhex(task.uuid)))
+    assert chain.market.held_of(party.address) == held
+    net.anvil.mine_past(chain.market.deadline_of(bytes.fromhex(task.uuid)))
     with pytest.raises(ExecutorFailed, match=party.address):
         client.wait(task, timeout=LONG)
 
     h = penalty(parameters, terms.max_price)
-    assert chain.tokens_of(client.address) + chain.balance_of(client.address).balance == client_before
-    after = chain.balance_of(party.address)
-    assert (after.balance, chain.held_of(party.address)) == (operator_before.balance - h, 0)
-    assert chain.balance_of(burn).balance == burned_before + h
+    assert chain.token.balance_of(client.address) + chain.market.balance_of(client.address).balance == client_before
+    after = chain.market.balance_of(party.address)
+    assert (after.balance, chain.market.held_of(party.address)) == (operator_before.balance - h, 0)
+    assert chain.market.balance_of(burn).balance == burned_before + h
     failed = next(event for event in client.task(task.uuid).events if isinstance(event, Failed))
     assert (failed.refund, failed.penalty) == (escrow_of(task.order), h)
 
@@ -234,9 +234,9 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     liar = net.party("liar")
     net.join(liar)
     net.start_operator(liar, lies=True).wait_ready()
-    parameters, stake = net.network.deployment.parameters, client.chain.stake_of(liar.address)
+    parameters, stake = net.network.deployment.parameters, client.chain.stake.of(liar.address)
     terms = replace(TERMS, check_rate=WAD, exec=40, operators=operators_root([bytes.fromhex(liar.address[2:])]))
-    before = client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+    before = client.chain.token.balance_of(client.address) + client.chain.market.balance_of(client.address).balance
 
     (task,) = client.post([work], terms)
     try:
@@ -244,7 +244,7 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
             client.wait(task, timeout=LONG)
     finally:
         net.processes[liar.name].kill()
-    after = client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+    after = client.chain.token.balance_of(client.address) + client.chain.market.balance_of(client.address).balance
     assert after == before
 
     convicted = await_event(client, task, Convicted)
@@ -252,7 +252,7 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     assert convicted.winner in {party.address for party in operators}
     shares = await_event(client, task, Slashed).shares
     lost = stake_lock(parameters, terms.max_price, 0, WAD, 1)
-    assert abs(shares - lost) <= 1024 >= abs(stake - client.chain.stake_of(liar.address) - lost)
+    assert abs(shares - lost) <= 1024 >= abs(stake - client.chain.stake.of(liar.address) - lost)
     finders = await_event(client, task, Noted).beneficiaries  # whoever answered before it knew of the others
     paid = await_event(client, task, Paid)
     assert set(finders) <= {party.address for party in operators}

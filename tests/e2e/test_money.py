@@ -27,7 +27,7 @@ NOBODY = Terms(PRICE, operators=merkle.operators_root([bytes(19) + b"\x01"]), ac
 
 
 def wealth(client: Client) -> int:
-    return client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+    return client.chain.token.balance_of(client.address) + client.chain.market.balance_of(client.address).balance
 
 
 def test_a_task_that_nobody_accepts_expires_and_pays_back(client: Client, net: Devnet, work: Work) -> None:
@@ -68,15 +68,15 @@ def test_a_client_takes_back_what_nobody_accepted(client: Client, work: Work) ->
 
 
 def test_too_little_money_is_refused_before_anything_is_sent(pauper: Client, work: Work) -> None:
-    sent = pauper.chain.transaction_count(pauper.address)
+    sent = pauper.chain.node.transaction_count(pauper.address)
     with pytest.raises(InsufficientFunds, match=r"0\.021 TETH are needed"):
         pauper.post([work], Terms(PRICE))
-    assert pauper.chain.transaction_count(pauper.address) == sent
+    assert pauper.chain.node.transaction_count(pauper.address) == sent
     assert not pauper.plan(work, Terms(PRICE)).affordable
 
 
 def test_wrong_inputs_are_refused_before_anything_is_sent(client: Client, work: Work) -> None:
-    sent = client.chain.transaction_count(client.address)
+    sent = client.chain.node.transaction_count(client.address)
     wrong = (
         {},
         {"a": work.inputs["a"]},
@@ -87,23 +87,23 @@ def test_wrong_inputs_are_refused_before_anything_is_sent(client: Client, work: 
     for inputs in wrong:
         with pytest.raises(BindingError):
             client.post([Work(work.program, inputs, work.weights)], Terms(PRICE))
-    assert client.chain.transaction_count(client.address) == sent
+    assert client.chain.node.transaction_count(client.address) == sent
 
 
 def test_terms_that_the_market_refuses_are_refused_before_anything_is_sent(client: Client, work: Work) -> None:
-    sent = client.chain.transaction_count(client.address)
+    sent = client.chain.node.transaction_count(client.address)
     for terms in (Terms(PRICE, check_rate=0), Terms(PRICE, verifiers=5), Terms(PRICE, check_fee=1)):
         with pytest.raises(TermsRefused):
             client.post([work], terms)
-    assert client.chain.transaction_count(client.address) == sent
+    assert client.chain.node.transaction_count(client.address) == sent
 
 
 def test_what_nobody_could_be_convicted_for_is_refused_before_anything_is_sent(client: Client) -> None:
     work = Work(sums(1, ELEMENT), {"x": np.zeros(1, np.int8)})
-    sent = client.chain.transaction_count(client.address)
+    sent = client.chain.node.transaction_count(client.address)
     with pytest.raises(NotDisputable, match="evaluations"):
         client.post([work], Terms(PRICE))
-    assert client.chain.transaction_count(client.address) == sent
+    assert client.chain.node.transaction_count(client.address) == sent
 
 
 def test_a_wait_that_is_over_says_that_the_task_goes_on(client: Client, work: Work) -> None:

@@ -110,7 +110,7 @@ def body(names: dict[str, str]) -> dict[str, Any]:
 
 def posts(client: Client, task: str) -> int:
     """How often a task is in the chain."""
-    events = client.chain.events(client.network.deployment.block)
+    events = client.chain.history.events(client.network.deployment.block)
     return sum(isinstance(event, Posted) and event.task.hex() == task for event in events)
 
 

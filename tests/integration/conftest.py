@@ -36,8 +36,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Anvil, 
     """The market, three operators, and account 2 as a client with tokens."""
     with local_network(map(anvil_account, OPERATORS)) as (anvil, network):
         with Chain(network, anvil_account(CLIENT), tmp_path_factory.mktemp("journals") / "client.sqlite") as client:
-            client.mint(client.address, to_wei("10"))
-            client.approve(network.deployment.task_market, to_wei("10"))
+            client.token.mint(client.address, to_wei("10"))
+            client.token.approve(network.deployment.task_market, to_wei("10"))
         yield anvil, network
 
 

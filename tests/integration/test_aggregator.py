@@ -48,17 +48,17 @@ def get(url: str, path: str, status: int = 200) -> dict[str, Any]:
 
 
 def post(client: Chain, order: Order) -> str:
-    client.post(order)
+    client.market.post(order)
     return order_uuid(order, client.deployment.domain).hex()
 
 
 def execute(anvil: Anvil, operator: Chain, order: Order) -> None:
     task = order_uuid(order, operator.deployment.domain)
-    operator.accept(operator.address, order)
+    operator.market.accept(operator.address, order)
     c = commitment(operator.deployment.domain, task, operator.address, 0, ROOT, SALT)
-    operator.commit(operator.address, task, c)
+    operator.market.commit(operator.address, task, c)
     pass_seed(anvil, operator, order, drawn=False)
-    operator.reveal(order, Opening(task, ROOT, SALT))
+    operator.market.reveal(order, Opening(task, ROOT, SALT))
 
 
 def escrow(order: Order) -> int:
@@ -84,13 +84,13 @@ def test_a_task_is_followed_to_its_end_and_closed(
     assert (said["state"], said["executor"]) == ("revealed", operator.address)
     assert said["stage"] == said["checked"] == "unchecked" and said["draw"]["drawn"] is False
     assert said["outputs_root"] == ROOT.hex()
-    assert said["deadline"] == client.deadline_of(bytes.fromhex(uuid))
+    assert said["deadline"] == client.market.deadline_of(bytes.fromhex(uuid))
 
     anvil.mine_past(said["deadline"])
     daemon.turn()
     daemon.turn()
     said = get(url, f"/v1/tasks/{uuid}")
-    assert said["state"] == "final" and client.task_at(bytes.fromhex(uuid)).state is State.FINAL
+    assert said["state"] == "final" and client.market.task_at(bytes.fromhex(uuid)).state is State.FINAL
     assert said["stage"] == "final" and said["checked"] == "unchecked"
     steps = [event["event"] for event in said["events"] if event["event"] not in ("Locked", "Unlocked")]
     assert steps == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
@@ -99,8 +99,8 @@ def test_a_task_is_followed_to_its_end_and_closed(
     assert set(listed) == {anvil_account(i).address for i in (1, 6, 7)}
     row = listed[operator.address]
     assert row["member"] and row["signer"] == operator.address and row["tasks"] == {"final": 1}
-    assert row["stake"] == str(operator.stake_of(operator.address)) and row["locked_shares"] == "0"
-    assert row["seats"] == str(operator.seats_of(operator.address)) != "0"
+    assert row["stake"] == str(operator.stake.of(operator.address)) and row["locked_shares"] == "0"
+    assert row["seats"] == str(operator.stake.seats_of(operator.address)) != "0"
     price, blocks = (
         dict.fromkeys(("lowest_price", "median_price", "highest_price"), said["price"]),
         {event["event"]: event["block"] for event in said["events"]},
@@ -115,14 +115,14 @@ def test_what_nobody_took_or_finished_is_ended(
     anvil: Anvil, served: tuple[str, Daemon], client: Chain, operator: Chain, order_of: Orders
 ) -> None:
     url, daemon = served
-    lonely, silent = order_of(accept_by=client.block_number() + 5), order_of()
+    lonely, silent = order_of(accept_by=client.node.block_number() + 5), order_of()
     uuids = [post(client, lonely), post(client, silent)]
-    operator.accept(operator.address, silent)
+    operator.market.accept(operator.address, silent)
     anvil.mine(20)
     daemon.turn()
     daemon.turn()
     assert [get(url, f"/v1/tasks/{uuid}")["state"] for uuid in uuids] == ["expired", "failed"]
-    assert client.balance_of(client.address).balance == escrow(lonely) + escrow(silent)
+    assert client.market.balance_of(client.address).balance == escrow(lonely) + escrow(silent)
     assert int(get(url, f"/v1/tasks/{uuids[1]}")["penalty"]) > 0
 
 
@@ -131,13 +131,13 @@ def test_many_due_tasks_are_closed_in_one_message(
 ) -> None:
     url, daemon = serve(settings.model_copy(update={"poll": 60}))  # it must not look while blocks are mined
     orders = [order_of() for _ in range(3)]
-    client.post_many(orders)
+    client.market.post_many(orders)
     for order in orders:
         execute(anvil, operator, order)
     anvil.mine(30)
     daemon.turn()
     assert 'et_tx_total{kind="close",outcome="mined"} 1.0' in httpx.get(url + "/metrics").text
-    assert all(client.task_at(order_uuid(o, client.deployment.domain)).state is State.FINAL for o in orders)
+    assert all(client.market.task_at(order_uuid(o, client.deployment.domain)).state is State.FINAL for o in orders)
 
 
 def test_seats_without_stake_are_pruned_for_their_deposits(
@@ -145,16 +145,16 @@ def test_seats_without_stake_are_pruned_for_their_deposits(
 ) -> None:
     _, daemon = serve(settings.model_copy(update={"poll": 60}))
     gone = verifiers[0]
-    seats, owner = gone.seats_of(gone.address), anvil_account(3).address
-    gone.allocate(0)
-    assert not gone.covers_seats(gone.address) and operator.covers_seats(operator.address)
+    seats, owner = gone.stake.seats_of(gone.address), anvil_account(3).address
+    gone.stake.allocate(0)
+    assert not gone.stake.covers_seats(gone.address) and operator.stake.covers_seats(operator.address)
     anvil.mine(PRUNE)
     daemon.turn()
-    assert gone.seats_of(gone.address) == 0 < operator.seats_of(operator.address)
+    assert gone.stake.seats_of(gone.address) == 0 < operator.stake.seats_of(operator.address)
     deposits = seats * economics.seat_deposit(gone.deployment.parameters)
-    assert gone.balance_of(owner).balance == deposits > 0
+    assert gone.market.balance_of(owner).balance == deposits > 0
     daemon.turn()
-    assert gone.balance_of(owner).balance == deposits
+    assert gone.market.balance_of(owner).balance == deposits
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
@@ -164,9 +164,9 @@ def test_tasks_are_listed_newest_first_in_pages(
     url, daemon = served
     uuids = [post(client, order_of()) for _ in range(3)]
     many = [order_of() for _ in range(2)]
-    client.post_many(many)
+    client.market.post_many(many)
     uuids += [order_uuid(order, client.deployment.domain).hex() for order in many]
-    operator.accept(operator.address, many[1])
+    operator.market.accept(operator.address, many[1])
     daemon.turn()
     seen, cursor = [], ""
     while True:
@@ -210,15 +210,15 @@ def test_a_signed_order_is_posted_for_a_client_without_gas(
 ) -> None:
     url, _ = served
     order = order_of()
-    client.deposit(client.address, escrow(order))
-    sent = client.transaction_count(client.address)
+    client.market.deposit(client.address, escrow(order))
+    sent = client.node.transaction_count(client.address)
     signature = sign_order(order, client.deployment.domain, client.account)
     with GatewayClient(url, LocalStore(tmp_path)) as gateway:
         answer = gateway.post_order(order.to_json(), signature)
         assert answer["transaction"].startswith("0x")
         assert gateway.post_order(order.to_json(), signature)["task"] == answer["task"]
-    assert client.task_at(bytes.fromhex(answer["task"])).state is State.OPEN
-    assert client.transaction_count(client.address) == sent
+    assert client.market.task_at(bytes.fromhex(answer["task"])).state is State.OPEN
+    assert client.node.transaction_count(client.address) == sent
     unpaid = order_of()
     body = {"order": unpaid.to_json(), "signature": sign_order(unpaid, client.deployment.domain, client.account).hex()}
     refused = httpx.post(f"{url}/v1/orders", json=body)
@@ -249,7 +249,7 @@ def test_a_reorganised_accept_is_taken_back(
     url, daemon = served
     order = order_of()
     task = post(client, order)
-    operator.accept(operator.address, order)
+    operator.market.accept(operator.address, order)
     anvil.mine(2)
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "accepted"
@@ -257,7 +257,7 @@ def test_a_reorganised_accept_is_taken_back(
     daemon.turn()
     said = get(url, f"/v1/tasks/{task}")
     assert (said["state"], said["executor"], len(said["events"])) == ("open", None, 1)
-    client.cancel(order)
+    client.market.cancel(order)
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "cancelled"
     anvil.rollback(2)
@@ -322,7 +322,7 @@ def test_a_killed_process_resumes_and_a_told_one_ends_well(
         assert httpx.get(url + "/healthz").json()["status"] == "ok"
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0
-    assert client.task_at(bytes.fromhex(task)).state is State.FINAL
+    assert client.market.task_at(bytes.fromhex(task)).state is State.FINAL
 
 
 def test_a_gateway_without_its_database_or_its_blobs_says_that_it_is_not_well(settings: Settings, serve: Serve) -> None:

@@ -18,10 +18,10 @@ ROOT, SALT = b"\2" * 32, b"\3" * 32
 def committed(client: Chain, operator: Chain, order: Order) -> bytes:
     """Posted, accepted and committed; returns the task."""
     task = order_uuid(order, client.deployment.domain)
-    client.post(order)
-    operator.accept(operator.address, order)
+    client.market.post(order)
+    operator.market.accept(operator.address, order)
     sealed = commitment(client.deployment.domain, task, operator.address, 0, ROOT, SALT)
-    operator.commit(operator.address, task, sealed)
+    operator.market.commit(operator.address, task, sealed)
     return task
 
 
@@ -30,10 +30,10 @@ def answer(verifiers: list[Chain], order: Order, root: bytes) -> tuple[Chain, Op
     reader, domain = verifiers[0], verifiers[0].deployment.domain
     task = order_uuid(order, domain)
     by_address = {verifier.address: verifier for verifier in verifiers}
-    drawn = ((index, reader.seat_of(task, index).operator) for index in range(16 * order.verifiers))
+    drawn = ((index, reader.market.seat_of(task, index).operator) for index in range(16 * order.verifiers))
     index, address = next((i, a) for i, a in drawn if a in by_address)
     sealed = commitment(domain, task, address, index + 1, root, SALT)
-    by_address[address].answer(address, order, index, sealed)
+    by_address[address].market.answer(address, order, index, sealed)
     return by_address[address], Opening(task, root, SALT, index + 1)
 
 
@@ -49,12 +49,12 @@ def test_the_seed_is_sent_when_its_block_is_there(
     url, daemon = serve(settings)
     order = order_of()
     task = committed(client, operator, order)
-    seed = client.seed_block_of(task)
+    seed = client.market.seed_block_of(task)
     anvil.mine_past(seed - 1)
     follow(daemon)
-    assert client.seed_of(seed) == bytes(anvil.web3.eth.get_block(seed)["mixHash"])
+    assert client.market.seed_of(seed) == bytes(anvil.web3.eth.get_block(seed)["mixHash"])
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert said["draw"] == {"seed_block": seed, "known": True, "drawn": client.is_drawn(order)}
+    assert said["draw"] == {"seed_block": seed, "known": True, "drawn": client.market.is_drawn(order)}
 
 
 def test_a_checked_task_is_closed_and_its_verifier_paid(
@@ -70,24 +70,24 @@ def test_a_checked_task_is_closed_and_its_verifier_paid(
     task = committed(client, operator, order)
     pass_seed(anvil, operator, order, drawn=True)
     verifier, opening = answer(verifiers, order, ROOT)
-    before, bond = verifier.balance_of(verifier.address), verifier.held_of(verifier.address)
+    before, bond = verifier.market.balance_of(verifier.address), verifier.market.held_of(verifier.address)
     parameters = client.deployment.parameters
-    anvil.mine_past(client.seed_block_of(task) + order.exec + parameters.check)
-    operator.reveal(order, Opening(task, ROOT, SALT))
+    anvil.mine_past(client.market.seed_block_of(task) + order.exec + parameters.check)
+    operator.market.reveal(order, Opening(task, ROOT, SALT))
     url, daemon = serve(settings)
     daemon.turn()
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert (said["stage"], said["checked"]) == ("result", None) and not said["answers"][0]["revealed"]
-    verifier.reveal(order, opening)
+    verifier.market.reveal(order, opening)
     daemon.turn()
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert said["stage"] == "checked(1)" and said["answers"][0]["agrees"] is True
 
-    anvil.mine_past(client.deadline_of(task))
+    anvil.mine_past(client.market.deadline_of(task))
     follow(daemon)
     follow(daemon)
-    assert client.task_at(task).state is State.FINAL
-    after = verifier.balance_of(verifier.address)
+    assert client.market.task_at(task).state is State.FINAL
+    after = verifier.market.balance_of(verifier.address)
     assert after.balance + after.collateral == before.balance + before.collateral + order.check_fee
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert (said["stage"], said["checked"]) == ("final", "checked(1)")
@@ -101,17 +101,17 @@ def test_an_executor_that_is_drawn_and_silent_is_convicted_and_slashed(
     task = committed(client, operator, order)
     pass_seed(anvil, operator, order, drawn=True)
     url, daemon = serve(settings)
-    stake = client.stake_of(operator.address)
-    anvil.mine_past(client.deadline_of(task))
+    stake = client.stake.of(operator.address)
+    anvil.mine_past(client.market.deadline_of(task))
     follow(daemon)
-    assert client.conviction_of(task).cause is Cause.SILENCE and not client.conviction_of(task).slashed
-    anvil.mine_past(client.answers_by(task))
+    assert client.market.conviction_of(task).cause is Cause.SILENCE and not client.market.conviction_of(task).slashed
+    anvil.mine_past(client.market.answers_by(task))
     follow(daemon)
-    assert client.conviction_of(task).slashed and client.stake_of(operator.address) < stake
+    assert client.market.conviction_of(task).slashed and client.stake.of(operator.address) < stake
     said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
     assert (said["stage"], said["checked"], said["convicted"]["cause"]) == ("convicted", None, "silence")
     # Nobody else earned W: it went to whoever sent the slash.
-    assert client.balance_of(anvil_account(3).address).balance > 0
+    assert client.market.balance_of(anvil_account(3).address).balance > 0
 
 
 def test_bonds_of_games_that_another_conviction_made_idle_go_back(
@@ -126,17 +126,17 @@ def test_bonds_of_games_that_another_conviction_made_idle_go_back(
     order = order_of()
     task = committed(client, operator, order)
     pass_seed(anvil, operator, order, drawn=False)
-    operator.reveal(order, Opening(task, ROOT, SALT))
+    operator.market.reveal(order, Opening(task, ROOT, SALT))
     for index in (4, 5):
         challenger = chain_of(index)
-        challenger.mint(challenger.address, 10**18)
-        challenger.ensure_allowance(client.deployment.task_market, 10**18)
-        challenger.challenge(challenger.address, order)
+        challenger.token.mint(challenger.address, 10**18)
+        challenger.token.ensure_allowance(client.deployment.task_market, 10**18)
+        challenger.market.challenge(challenger.address, order)
     url, daemon = serve(settings)
     anvil.mine(order.exec + client.deployment.parameters.clock)
     follow(daemon)
     follow(daemon)
-    assert client.task_at(task).state is State.CONVICTED
+    assert client.market.task_at(task).state is State.CONVICTED
     games = {game["game"]: game for game in httpx.get(f"{url}/v1/challenges?task={task.hex()}").json()["challenges"]}
     assert len(games) == 2 and {game["state"] for game in games.values()} == {"ended"}
-    assert all(client.balance_of(anvil_account(index).address).balance > 0 for index in (4, 5))
+    assert all(client.market.balance_of(anvil_account(index).address).balance > 0 for index in (4, 5))

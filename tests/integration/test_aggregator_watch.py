@@ -123,11 +123,13 @@ def ordered(case: Case, blobs: LocalStore, order_of: Orders, tmp_path: Path) -> 
 def reveal(anvil: Anvil, client: Chain, operator: Chain, order: Order, root: bytes) -> bytes:
     """Posts, accepts, commits, waits for a seed that draws nobody, and reveals; returns the task."""
     task = order_uuid(order, client.deployment.domain)
-    client.post(order)
-    operator.accept(operator.address, order)
-    operator.commit(operator.address, task, commitment(client.deployment.domain, task, operator.address, 0, root, SALT))
+    client.market.post(order)
+    operator.market.accept(operator.address, order)
+    operator.market.commit(
+        operator.address, task, commitment(client.deployment.domain, task, operator.address, 0, root, SALT)
+    )
     pass_seed(anvil, operator, order, drawn=False)
-    operator.reveal(order, Opening(task, root, SALT))
+    operator.market.reveal(order, Opening(task, root, SALT))
     return task
 
 
@@ -193,33 +195,33 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     tmp_path: Path,
 ) -> None:
     lying = flipping(case.call)
-    chain_of(5).mint(anvil_account(3).address, 10**18)
+    chain_of(5).token.mint(anvil_account(3).address, 10**18)
     task = reveal(anvil, client, operator, ordered, case.root(lying))
     blobs_url, _ = serve(settings.model_copy(update={"keystore": None, "data": tmp_path / "blobs"}))
     publish(blobs_url, blobs)
     url, _ = serve(settings.model_copy(update={"watch": Watch(share=1, block_seconds=2, gateway=blobs_url)}))
-    eventually(lambda: client.open_games(task) == (1,))
+    eventually(lambda: client.games.open(task) == (1,))
     load = lambda _, order: Bound(case.example.program, (), case.example.tensors, case.example.variables, 1)  # noqa: E731
     liar = Player(operator, operator.address, load, partial(retrace, execute=lying))
 
     def over() -> bool:
         liar.turn(1)
-        return client.task_at(task).state is State.CONVICTED
+        return client.market.task_at(task).state is State.CONVICTED
 
     eventually(over)
-    assert client.conviction_of(task).winner == anvil_account(3).address
-    assert client.conviction_of(task).cause is Cause.VERDICT
-    assert client.balance_of(client.address).balance == ordered.max_price + ordered.check_fee
+    assert client.market.conviction_of(task).winner == anvil_account(3).address
+    assert client.market.conviction_of(task).cause is Cause.VERDICT
+    assert client.market.balance_of(client.address).balance == ordered.max_price + ordered.check_fee
     parameters, price = client.deployment.parameters, ordered.max_price
     won = economics.bond(parameters, price) + economics.reward(parameters, price)
-    assert client.balance_of(anvil_account(3).address).balance == won
+    assert client.market.balance_of(anvil_account(3).address).balance == won
 
-    anvil.mine_past(client.answers_by(task))
-    eventually(lambda: client.conviction_of(task).slashed)
+    anvil.mine_past(client.market.answers_by(task))
+    eventually(lambda: client.market.conviction_of(task).slashed)
     anvil.mine(20)
     # What the daemon has paid on chain it reads back in its next round.
     eventually(lambda: httpx.get(f"{url}/v1/tasks/{task.hex()}").json()["convicted"]["paid"])
-    assert client.balance_of(anvil_account(3).address).balance > won
+    assert client.market.balance_of(anvil_account(3).address).balance > won
 
     game = httpx.get(f"{url}/v1/challenges/1").json()
     assert (game["state"], game["lost_by"], game["why"], game["task"]) == ("ended", "executor", "verdict", task.hex())
@@ -247,25 +249,25 @@ def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_ki
 ) -> None:
     url, _ = serve(settings.model_copy(update={"keystore": None}))
     publish(url, blobs)
-    chain_of(5).mint(anvil_account(3).address, 10**18)
+    chain_of(5).token.mint(anvil_account(3).address, 10**18)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
     with process(watching(url)) as (running, said):
         word = next(said)
         assert word["verdict"] == "differs" and word["said"].startswith("differs: challenging, since it should be ")
         assert next(said)["said"] == "differs: challenged as game 1"
         running.send_signal(signal.SIGKILL)
-    left = client.tokens_of(anvil_account(3).address)
+    left = client.token.balance_of(anvil_account(3).address)
 
     anvil.mine(ordered.exec + client.deployment.parameters.clock)
     with process(watching(url)) as (running, said):
         word = next(said)
         assert (word["said"], word["games"]) == ("differs: game 1 convicted the executor", [1])
-        anvil.mine_past(client.answers_by(task))
-        eventually(lambda: client.conviction_of(task).slashed)  # nobody else was there to send it
+        anvil.mine_past(client.market.answers_by(task))
+        eventually(lambda: client.market.conviction_of(task).slashed)  # nobody else was there to send it
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0
-    assert client.conviction_of(task).winner == anvil_account(3).address
-    assert not client.open_games(task) and client.tokens_of(anvil_account(3).address) == left
+    assert client.market.conviction_of(task).winner == anvil_account(3).address
+    assert not client.games.open(task) and client.token.balance_of(anvil_account(3).address) == left
     assert httpx.get(f"{url}/v1/challenges").json()["challenges"][0]["challenger"] == anvil_account(3).address
 
 
@@ -284,13 +286,13 @@ def test_a_challenge_that_a_reorganisation_throws_out_is_sent_again(
 ) -> None:
     url, _ = serve(settings.model_copy(update={"keystore": None}))
     publish(url, blobs)
-    chain_of(5).mint(anvil_account(3).address, 10**18)
+    chain_of(5).token.mint(anvil_account(3).address, 10**18)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
     with watcher(network, watching(url)) as words:
         eventually(lambda: words[-1:] == ["differs: challenged as game 1"])
         anvil.rollback(1)
         anvil.mine(2)
-        eventually(lambda: client.open_games(task) == (1,))
+        eventually(lambda: client.games.open(task) == (1,))
         eventually(lambda: words[-1] == "differs: challenged as game 1")
 
 
@@ -314,7 +316,7 @@ def test_a_right_result_agrees_and_data_that_is_missing_is_waited_for(
         publish(url, blobs)
         anvil.mine(1)
         eventually(lambda: words[-1] == "agrees")
-    assert client.task_at(task).state is State.REVEALED and not client.open_games(task)
+    assert client.market.task_at(task).state is State.REVEALED and not client.games.open(task)
 
 
 def test_a_watcher_without_a_compiler_does_not_begin(
@@ -349,4 +351,4 @@ def test_a_process_without_a_key_tells_what_differs_and_ends_well(
         assert running.wait(60) == 0
     assert (word["schema"], word["task"], word["verdict"]) == ("eigentensor.watch/1", task.hex(), "differs")
     assert word["said"] == "differs, and is not challenged: there is no account that could"
-    assert not client.open_games(task)
+    assert not client.games.open(task)

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from eigentensor.chain import Chain, Message, Reader, Sender, anvil_account
-from eigentensor.chain.fees import GWEI
 from eigentensor.chain.journal import Status
+from eigentensor.chain.units import GWEI
 from eigentensor.errors import FeeTooHigh, NotMined
 from eigentensor_local.anvil import Anvil
 
@@ -29,12 +29,12 @@ def spike(anvil: Anvil, base: int) -> None:
 
 
 def approval(chain: Chain, amount: int) -> Message:
-    data = chain.token.encode_abi("approve", [anvil_account(7).address, amount])
+    data = chain.node.token.encode_abi("approve", [anvil_account(7).address, amount])
     return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
 
 
 def allowed(chain: Chain) -> int:
-    return chain.allowance(chain.address, anvil_account(7).address)
+    return chain.token.allowance(chain.address, anvil_account(7).address)
 
 
 def stuck(anvil: Anvil, chain: Chain, sender: Sender, amount: int) -> str:
@@ -50,7 +50,7 @@ def stuck(anvil: Anvil, chain: Chain, sender: Sender, amount: int) -> str:
 def patient(chain: Chain, **settings: float) -> Sender:
     """A sender that restarted just now, which raises no fee only because time has passed."""
     given = {"patience": LONG, "deadline": 20.0} | settings
-    return Sender(Reader(chain.network), chain.account, chain.journal, **given)  # type: ignore[arg-type]
+    return Sender(Reader(chain.network).node, chain.account, chain.journal, **given)  # type: ignore[arg-type]
 
 
 def test_a_message_that_the_fees_have_overtaken_is_replaced_at_once(cheap: Anvil, client: Chain) -> None:
@@ -69,11 +69,11 @@ def test_no_message_pays_more_than_is_allowed_and_it_goes_on_when_fees_come_down
     with pytest.raises(NotMined) as late:
         sender.wait(key)
     assert sender.fees.capped and "allow more in the settings" in late.value.fix
-    count = client.transaction_count(client.address)
+    count = client.node.transaction_count(client.address)
     with pytest.raises(FeeTooHigh, match=r"gas costs .* gwei, at most 150 gwei is allowed"):
         sender.send(approval(client, 6))
     assert client.journal.get(approval(client, 6).key) is None
-    assert client.transaction_count(client.address, "pending") - count <= 1
+    assert client.node.transaction_count(client.address, "pending") - count <= 1
     spike(cheap, GWEI)
     sender.send(approval(client, 5))
     sender.send(approval(client, 6))
@@ -94,13 +94,13 @@ def test_a_message_that_the_node_has_dropped_is_offered_again(anvil: Anvil, clie
 
 
 def test_a_restart_after_a_spike_takes_up_what_no_node_knows_any_more(cheap: Anvil, client: Chain) -> None:
-    count = client.transaction_count(client.address)
+    count = client.node.transaction_count(client.address)
     stuck(cheap, client, patient(client), 5)
     cheap.rpc("anvil_dropAllTransactions")
     again = patient(client)
     again.resume()
     again.send(approval(client, 5))
-    assert allowed(client) == 5 and client.transaction_count(client.address) == count + 1
+    assert allowed(client) == 5 and client.node.transaction_count(client.address) == count + 1
 
 
 def test_nothing_waits_behind_a_message_that_is_too_cheap_and_that_nobody_waits_for(
@@ -113,10 +113,10 @@ def test_nothing_waits_behind_a_message_that_is_too_cheap_and_that_nobody_waits_
 
 
 def test_threads_that_send_the_same_send_it_once(client: Chain) -> None:
-    count = client.transaction_count(client.address)
+    count = client.node.transaction_count(client.address)
     with ThreadPoolExecutor(6) as pool:
         receipts = list(pool.map(lambda _: client.sender.send(approval(client, 5)), range(6)))
     assert len({receipt.transaction for receipt in receipts}) == 1
-    assert client.transaction_count(client.address) == count + 1
+    assert client.node.transaction_count(client.address) == count + 1
     intent = client.journal.get(approval(client, 5).key)
     assert intent is not None and intent.status is Status.MINED

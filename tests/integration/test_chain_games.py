@@ -52,27 +52,27 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     life.reveal(life.operator)
     before = wealth(verifier)
     life.reveal(verifier, index + 1, OTHER)
-    (number,) = life.client.open_games(life.task)
-    assert tuple(life.client.games_of(life.task)) == (number,)
-    game = life.client.game(number)
+    (number,) = life.client.games.open(life.task)
+    assert tuple(life.client.games.of(life.task)) == (number,)
+    game = life.client.games.at(number)
     assert (game.task, game.challenger, game.ended) == (life.task, verifier.address, None)
     assert (game.position.phase, game.position.executor) == (Phase.PUBLISH, life.operator.address)
     assert game.position.executor_left == economics.clock(life.parameters, life.order.exec)
     with pytest.raises(Reverted, match="ClockNotOver"):
-        anybody.timeout(number, game.position)
+        anybody.games.timeout(number, game.position)
     life.anvil.mine_past(deadline_of(game.position))
-    events = anybody.timeout(number, game.position).events
+    events = anybody.games.timeout(number, game.position).events
     (ended,) = [e for e in events if isinstance(e, GameEnded)]
     assert (ended.game_id, ended.executor_lost) == (number, True)
     (convicted,) = [e for e in events if isinstance(e, Convicted)]
     assert (convicted.cause, convicted.winner) == (Cause.VERDICT, verifier.address)
-    last = life.client.game(number).ended
+    last = life.client.games.at(number).ended
     assert last is not None and (last.executor_lost, last.reason) == (True, Reason.CLOCK)
-    assert life.client.open_games(life.task) == ()
+    assert life.client.games.open(life.task) == ()
 
     life.pass_answers()
-    (slashed,) = [e for e in anybody.slash(life.order).events if isinstance(e, Slashed)]
-    (settled,) = [e for e in anybody.settle(life.order, index).events if isinstance(e, Settled)]
+    (slashed,) = [e for e in anybody.market.slash(life.order).events if isinstance(e, Slashed)]
+    (settled,) = [e for e in anybody.market.settle(life.order, index).events if isinstance(e, Settled)]
     assert settled.amount == life.bond + life.order.check_fee
     reward = economics.reward(life.parameters, life.order.max_price)
     assert gained(verifier, before) == reward + life.order.check_fee
@@ -80,11 +80,11 @@ def test_a_differing_answer_opens_a_game_and_who_does_not_move_loses_it(
     assert from_block == slashed.place.block + RESOLUTION + 1
     life.anvil.mine_past(from_block - 3)
     with pytest.raises(Reverted, match="SlashResolutionDelayNotElapsed"):
-        anybody.pay_bounty(slashed.slash_id)
+        anybody.stake.pay_bounty(slashed.slash_id)
     life.anvil.mine_past(from_block - 2)
-    note = life.client.note_of(slashed.slash_id)
+    note = life.client.stake.note_of(slashed.slash_id)
     assert note.task == life.task and note.beneficiaries == (verifier.address,)
-    (paid,) = [e for e in anybody.pay_bounty(slashed.slash_id).events if isinstance(e, Paid)]
+    (paid,) = [e for e in anybody.stake.pay_bounty(slashed.slash_id).events if isinstance(e, Paid)]
     assert payable_from(anybody, Lives(anybody).of(life.order)[0]) is None
     assert paid.share == note.amount // 2 and paid.share + paid.burned >= note.amount
     assert gained(verifier, before) == reward + life.order.check_fee + paid.share
@@ -97,34 +97,36 @@ def test_a_challenger_that_does_not_move_loses_its_bond_and_the_task_becomes_fin
     challenger, anybody = chain_of(4), chain_of(5)
     life = Life(anvil, client, operator, order_of(program=merkle.program_root_of(header, records)))
     life.undrawn()
-    challenger.mint(challenger.address, life.bond)
-    challenger.approve(client.deployment.task_market, life.bond)
-    (opened,) = [e for e in challenger.challenge(challenger.address, life.order).events if isinstance(e, Challenged)]
+    challenger.token.mint(challenger.address, life.bond)
+    challenger.token.approve(client.deployment.task_market, life.bond)
+    (opened,) = [
+        e for e in challenger.market.challenge(challenger.address, life.order).events if isinstance(e, Challenged)
+    ]
     number = opened.game_id
-    assert opened.bond == life.bond and client.challenge_of(life.task, number).challenger == challenger.address
+    assert opened.bond == life.bond and client.market.challenge_of(life.task, number).challenger == challenger.address
 
     trace = merkle.tree_root([*calls, ROOT])
     claim = Claim(life.order.program, NONE, NONE, NONE, NONE, 1, trace, ROOT)
     publish = Publish(life.order.as_tuple(), claim, header, records, (*calls, ROOT), ())
     with pytest.raises(Reverted, match="NotThePlayer"):
-        challenger.play(number, client.game(number).position, publish)
-    start = client.game(number).position
-    operator.play(number, start, publish)
-    game = client.game(number)
+        challenger.games.play(number, client.games.at(number).position, publish)
+    start = client.games.at(number).position
+    operator.games.play(number, start, publish)
+    game = client.games.at(number)
     assert game.position.phase is Phase.CALL and game.position.claim == claim_hash(claim)
     assert [move.data for move in game.moves] == [publish.published()]
     with pytest.raises(Reverted, match="WrongPosition"):
-        anybody.timeout(number, start)
+        anybody.games.timeout(number, start)
 
     before = wealth(operator)
     anvil.mine_past(deadline_of(game.position))
-    anybody.timeout(number, game.position)
-    assert client.game(number).ended is not None and client.open_games(life.task) == ()
-    assert any(isinstance(e, Closed) for e in anybody.close(life.order).events)
+    anybody.games.timeout(number, game.position)
+    assert client.games.at(number).ended is not None and client.games.open(life.task) == ()
+    assert any(isinstance(e, Closed) for e in anybody.market.close(life.order).events)
     share = economics.bond_share(life.parameters, life.order.max_price)
     assert gained(operator, before) == life.order.max_price + share
     with pytest.raises(ChainError, match="no game 99"):
-        client.game(99)
+        client.games.at(99)
 
 
 def test_leaves_that_the_client_demands_and_nobody_shows_convict(
@@ -133,13 +135,13 @@ def test_leaves_that_the_client_demands_and_nobody_shows_convict(
     life = Life(anvil, client, operator, order_of())
     life.undrawn()
     leaves = (Leaf(False, 0, 0), Leaf(True, 1, 2))
-    client.deposit(client.address, 2 * life.parameters.g_chunk)
-    (demanded,) = [e for e in client.demand(life.order, leaves).events if isinstance(e, Demanded)]
+    client.market.deposit(client.address, 2 * life.parameters.g_chunk)
+    (demanded,) = [e for e in client.market.demand(life.order, leaves).events if isinstance(e, Demanded)]
     assert demanded.leaves == leaves
-    anvil.mine_past(max(demanded.by, client.deadline_of(life.task)))
-    (convicted,) = [e for e in chain_of(5).close(life.order).events if isinstance(e, Convicted)]
+    anvil.mine_past(max(demanded.by, client.market.deadline_of(life.task)))
+    (convicted,) = [e for e in chain_of(5).market.close(life.order).events if isinstance(e, Convicted)]
     assert convicted.cause is Cause.DEMAND
-    assert client.balance_of(client.address).balance == life.order.escrow + 2 * life.parameters.g_chunk
+    assert client.market.balance_of(client.address).balance == life.order.escrow + 2 * life.parameters.g_chunk
 
 
 def test_an_operator_asks_the_chain_whether_a_demand_waits(
@@ -147,18 +149,18 @@ def test_an_operator_asks_the_chain_whether_a_demand_waits(
 ) -> None:
     life = Life(anvil, client, operator, order_of())
     life.undrawn()
-    client.deposit(client.address, life.parameters.g_chunk)
+    client.market.deposit(client.address, life.parameters.g_chunk)
     policy = replace(POLICY, operator=operator.address, parameters=life.parameters)
 
     def seen() -> Operator:
         now = Operator(policy)
-        for event in client.events(client.deployment.block):
+        for event in client.history.events(client.deployment.block):
             if isinstance(fact := seen_of(event), (Seen, Noted)):
                 now, _ = step(now, fact)
         return now
 
     assert deadlines_of(client, seen()) == {}
-    (demanded,) = [e for e in client.demand(life.order, (Leaf(False, 0, 0),)).events if isinstance(e, Demanded)]
+    (demanded,) = [e for e in client.market.demand(life.order, (Leaf(False, 0, 0),)).events if isinstance(e, Demanded)]
     assert deadlines_of(client, seen()) == {life.task: demanded.by}
 
 
@@ -169,13 +171,13 @@ def test_a_bond_comes_back_when_another_game_convicts(
     life.undrawn()
     numbers = []
     for challenger in (chain_of(4), chain_of(5)):
-        challenger.mint(challenger.address, life.bond)
-        challenger.deposit(challenger.address, life.bond)
-        challenger.challenge(challenger.address, life.order)
-        numbers.append(client.open_games(life.task)[-1])
-    first = client.game(numbers[0]).position
+        challenger.token.mint(challenger.address, life.bond)
+        challenger.market.deposit(challenger.address, life.bond)
+        challenger.market.challenge(challenger.address, life.order)
+        numbers.append(client.games.open(life.task)[-1])
+    first = client.games.at(numbers[0]).position
     anvil.mine_past(deadline_of(first))
-    chain_of(4).timeout(numbers[0], first)
-    (returned,) = [e for e in client.refund(life.order, numbers[1]).events if isinstance(e, BondReturned)]
+    chain_of(4).games.timeout(numbers[0], first)
+    (returned,) = [e for e in client.market.refund(life.order, numbers[1]).events if isinstance(e, BondReturned)]
     assert (returned.challenger, returned.amount) == (chain_of(5).address, life.bond)
-    assert chain_of(5).balance_of(returned.challenger).balance == life.bond
+    assert chain_of(5).market.balance_of(returned.challenger).balance == life.bond

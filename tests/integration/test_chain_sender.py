@@ -20,18 +20,18 @@ Orders = Callable[..., Order]
 
 def test_the_same_message_is_sent_once(client: Chain, order_of: Orders) -> None:
     order = order_of()
-    first = client.post(order)
-    sent = client.transaction_count(client.address)
-    assert client.post(order) == first
-    assert client.deposit(client.address, 5, once="deposit of monday") == client.deposit(
+    first = client.market.post(order)
+    sent = client.node.transaction_count(client.address)
+    assert client.market.post(order) == first
+    assert client.market.deposit(client.address, 5, once="deposit of monday") == client.market.deposit(
         client.address, 5, once="deposit of monday"
     )
-    client.deposit(client.address, 5)
-    assert client.transaction_count(client.address) == sent + 2
+    client.market.deposit(client.address, 5)
+    assert client.node.transaction_count(client.address) == sent + 2
 
 
 def approval(chain: Chain, amount: int) -> Message:
-    data = chain.token.encode_abi("approve", [anvil_account(7).address, amount])
+    data = chain.node.token.encode_abi("approve", [anvil_account(7).address, amount])
     return Message("approve", chain.deployment.token, bytes.fromhex(data[2:]))
 
 
@@ -46,32 +46,32 @@ def test_a_process_that_dies_while_sending_sends_once(
     path = tmp_path / "crashing.sqlite"
     journal = Journal(path)
     dying = Reader(network)
-    offer = dying.web3.eth.send_raw_transaction
+    offer = dying.node.web3.eth.send_raw_transaction
 
     def die(raw: bytes) -> None:
         if moment.startswith("after"):
             offer(raw)
         raise Crash
 
-    monkeypatch.setattr(dying.web3.eth, "send_raw_transaction", die)
-    count = client.transaction_count(client.address)
+    monkeypatch.setattr(dying.node.web3.eth, "send_raw_transaction", die)
+    count = client.node.transaction_count(client.address)
     with pytest.raises(Crash):
-        Sender(dying, client.account, journal).send(approval(client, 77))
+        Sender(dying.node, client.account, journal).send(approval(client, 77))
     journal.close()
 
     journal = Journal(path)
-    again = Sender(Reader(network), client.account, journal)
+    again = Sender(Reader(network).node, client.account, journal)
     again.resume()
     receipt = again.send(approval(client, 77))
     assert receipt.transaction == journal.get(approval(client, 77).key).attempts[0].hash  # type: ignore[union-attr]
-    assert client.transaction_count(client.address) == count + 1
-    assert client.allowance(client.address, anvil_account(7).address) == 77
+    assert client.node.transaction_count(client.address) == count + 1
+    assert client.token.allowance(client.address, anvil_account(7).address) == 77
     journal.close()
 
 
 def test_a_stuck_transaction_is_replaced_and_either_of_them_counts(anvil: Anvil, client: Chain) -> None:
     anvil.rpc("evm_setAutomine", False)
-    sender = Sender(client, client.account, client.journal, patience=0, deadline=0.5)
+    sender = Sender(client.node, client.account, client.journal, patience=0, deadline=0.5)
     with pytest.raises(NotMined, match="not in the chain"):
         sender.send(approval(client, 5))
     intent = client.journal.get(approval(client, 5).key)
@@ -81,7 +81,7 @@ def test_a_stuck_transaction_is_replaced_and_either_of_them_counts(anvil: Anvil,
     anvil.mine()
     receipt = sender.send(approval(client, 5))
     assert receipt.transaction == intent.attempts[-1].hash
-    assert client.transaction_count(client.address) == intent.nonce + 1
+    assert client.node.transaction_count(client.address) == intent.nonce + 1
 
 
 def test_several_messages_wait_in_line(anvil: Anvil, client: Chain) -> None:
@@ -91,7 +91,7 @@ def test_several_messages_wait_in_line(anvil: Anvil, client: Chain) -> None:
     assert nonces == list(range(nonces[0], nonces[0] + 3))
     anvil.mine()
     assert len({client.sender.wait(key).block for key in keys}) == 1
-    assert client.allowance(client.address, anvil_account(7).address) == 3
+    assert client.token.allowance(client.address, anvil_account(7).address) == 3
 
 
 def test_a_nonce_that_somebody_else_used_is_not_waited_for(
@@ -106,77 +106,77 @@ def test_a_nonce_that_somebody_else_used_is_not_waited_for(
     with pytest.raises(ChainError, match="took nonce"):
         client.sender.wait(approval(client, 1).key)
     client.sender.send(approval(client, 1))
-    assert client.allowance(client.address, anvil_account(7).address) == 1
+    assert client.token.allowance(client.address, anvil_account(7).address) == 1
 
 
 def test_a_transaction_that_the_node_refuses_blocks_no_other(anvil: Anvil, client: Chain) -> None:
-    coins = client.ether_of(client.address)
+    coins = client.node.ether_of(client.address)
     anvil.fund(client.address, 0)
     with pytest.raises(ChainError, match="nsufficient funds"):
-        client.approve(anvil_account(7).address, 1, once="refused")
+        client.token.approve(anvil_account(7).address, 1, once="refused")
     assert client.journal.pending() == []
     anvil.rpc("anvil_setBalance", client.address, hex(coins))
-    client.approve(anvil_account(7).address, 2)
-    client.approve(anvil_account(7).address, 1, once="refused")
-    assert client.allowance(client.address, anvil_account(7).address) == 1
+    client.token.approve(anvil_account(7).address, 2)
+    client.token.approve(anvil_account(7).address, 1, once="refused")
+    assert client.token.allowance(client.address, anvil_account(7).address) == 1
 
 
 def test_messages_behind_one_that_no_node_took_are_not_held_back(
     anvil: Anvil, client: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anvil.rpc("evm_setAutomine", False)
-    sender = Sender(client, client.account, client.journal, patience=0, deadline=20)
-    offer = client.web3.eth.send_raw_transaction
+    sender = Sender(client.node, client.account, client.journal, patience=0, deadline=20)
+    offer = client.node.web3.eth.send_raw_transaction
 
     def refuse(raw: bytes) -> None:
-        monkeypatch.setattr(client.web3.eth, "send_raw_transaction", offer)
+        monkeypatch.setattr(client.node.web3.eth, "send_raw_transaction", offer)
         sender.submit(approval(client, 2))  # another thread was quicker with the next nonce
         raise Web3RPCError("no room for it")
 
-    monkeypatch.setattr(client.web3.eth, "send_raw_transaction", refuse)
+    monkeypatch.setattr(client.node.web3.eth, "send_raw_transaction", refuse)
     with pytest.raises(ChainError, match="no room"):
         sender.submit(approval(client, 1))
     anvil.rpc("evm_setAutomine", True)
     sender.wait(approval(client, 2).key)
-    assert client.allowance(client.address, anvil_account(7).address) == 2
+    assert client.token.allowance(client.address, anvil_account(7).address) == 2
     sender.send(approval(client, 1))
-    assert client.allowance(client.address, anvil_account(7).address) == 1
+    assert client.token.allowance(client.address, anvil_account(7).address) == 1
 
 
 def test_a_message_that_never_reached_the_node_is_offered_by_the_one_behind_it(
     client: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = Sender(client, client.account, client.journal, patience=0, deadline=20)
+    sender = Sender(client.node, client.account, client.journal, patience=0, deadline=20)
 
     def unreachable(raw: bytes) -> None:
         raise ConnectionError("no route")
 
     with monkeypatch.context() as patch:
-        patch.setattr(client.web3.eth, "send_raw_transaction", unreachable)
+        patch.setattr(client.node.web3.eth, "send_raw_transaction", unreachable)
         with pytest.raises(Unreachable):
             sender.submit(approval(client, 1))
     sender.send(approval(client, 2))
-    assert client.allowance(client.address, anvil_account(7).address) == 2
+    assert client.token.allowance(client.address, anvil_account(7).address) == 2
     assert sender.wait(approval(client, 1).key).block
     assert client.journal.pending() == []
 
 
 def test_threads_send_side_by_side(client: Chain) -> None:
-    sent = client.transaction_count(client.address)
+    sent = client.node.transaction_count(client.address)
     with ThreadPoolExecutor(4) as pool:
         receipts = list(pool.map(lambda amount: client.sender.send(approval(client, amount)), range(1, 9)))
     assert len({receipt.transaction for receipt in receipts}) == 8
-    assert client.transaction_count(client.address) == sent + 8
+    assert client.node.transaction_count(client.address) == sent + 8
 
 
 def test_what_fails_in_the_chain_after_a_good_simulation_is_a_refusal(
     anvil: Anvil, client: Chain, chain_of: Chains, order_of: Orders
 ) -> None:
-    order = order_of(accept_by=client.block_number() + 3)
-    client.post(order)
+    order = order_of(accept_by=client.node.block_number() + 3)
+    client.market.post(order)
     anvil.mine(4)
     other = chain_of(5)
-    data = client.market.encode_abi("expire", [order.as_tuple()])
+    data = client.node.market.encode_abi("expire", [order.as_tuple()])
     expire = Message("expire", client.deployment.task_market, bytes.fromhex(data[2:]))
     anvil.rpc("evm_setAutomine", False)
     key = other.sender.submit(expire)

@@ -81,15 +81,15 @@ class Market:
         self.uuid = self.task.hex()
 
     def commit(self, root: bytes) -> None:
-        self.client.post(self.order)
+        self.client.market.post(self.order)
         me, domain = self.operator.address, self.client.deployment.domain
-        self.operator.accept(me, self.order)
-        self.operator.commit(me, self.task, commitment(domain, self.task, me, 0, root, SALT))
+        self.operator.market.accept(me, self.order)
+        self.operator.market.commit(me, self.task, commitment(domain, self.task, me, 0, root, SALT))
 
     def reveal(self, root: bytes) -> None:
         self.commit(root)
         pass_seed(self.anvil, self.operator, self.order, drawn=False)
-        self.operator.reveal(self.order, Opening(self.task, root, SALT))
+        self.operator.market.reveal(self.order, Opening(self.task, root, SALT))
 
     def upload(self, results: Results) -> None:
         """As an executor does after its reveal."""
@@ -109,7 +109,7 @@ class Market:
         def play() -> None:
             while not over.wait(0.05):
                 with suppress(ChainError):  # the other side was faster
-                    games = self.operator.open_games(self.task)
+                    games = self.operator.games.open(self.task)
                     moved = [player.turn(game) for game in games]
                     if games and not any(moved) and not patient:
                         self.anvil.mine(10)
@@ -148,7 +148,7 @@ def market(
     with GatewayClient(url, store) as gateway:
         for names in list(store):
             gateway.upload(names.blob)
-    chain_of(8).mint(anvil_account(STRANGER).address, TOKENS)
+    chain_of(8).token.mint(anvil_account(STRANGER).address, TOKENS)
     use_account(monkeypatch, tmp_path, STRANGER)
     for name, folder in (("EIGENTENSOR_CACHE_DIR", "cache"), ("XDG_STATE_HOME", "state"), ("XDG_DATA_HOME", "data")):
         monkeypatch.setenv(name, str(tmp_path / folder))
@@ -225,10 +225,10 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
     assert re.search(r"block \d+  executor .* gas  published the tensor roots of all executed calls: ", out)
     assert "the referee computes another value than the executor claims: the executor loses" in out
     assert "ended: the executor lost" in out and "to you: bond" in out and "to you: reward" in out
-    assert market.client.task_at(market.task).state is State.CONVICTED
-    assert market.client.conviction_of(market.task).winner == stranger.address
+    assert market.client.market.task_at(market.task).state is State.CONVICTED
+    assert market.client.market.conviction_of(market.task).winner == stranger.address
     won = economics.bond(parameters, price) + economics.reward(parameters, price)
-    assert stranger.balance_of(stranger.address).balance == won
+    assert stranger.market.balance_of(stranger.address).balance == won
 
     code, _, err = call("open", market.uuid, "--yes")
     assert code == 12 and "is convicted" in err and "challenge claim" in err
@@ -241,21 +241,21 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
 
     (waits,) = claim("--dry-run")["claims"]
     assert (waits["message"], waits["state"], waits["waits"]) == ("slash", "waits", f"block {waits['first']}")
-    market.anvil.mine_past(market.client.answers_by(market.task))
+    market.anvil.mine_past(market.client.market.answers_by(market.task))
     (sent,) = claim(market.uuid)["claims"]
     assert (sent["message"], sent["state"]) == ("slash", "sent") and sent["gas"] > 21_000
     (early,) = claim("1")["claims"]
     assert (early["message"], early["state"]) == ("pay", "waits")
     market.anvil.mine(20)
-    before = stranger.balance_of(stranger.address).balance
+    before = stranger.market.balance_of(stranger.address).balance
     paid = claim()
     assert [(one["message"], one["state"]) for one in paid["claims"]] == [("pay", "sent")]
-    assert int(paid["claims"][0]["brings"]) == stranger.balance_of(stranger.address).balance - before > 0
+    assert int(paid["claims"][0]["brings"]) == stranger.market.balance_of(stranger.address).balance - before > 0
     assert claim()["claims"] == []
-    tokens = stranger.tokens_of(stranger.address)
+    tokens = stranger.token.balance_of(stranger.address)
     taken = claim("--withdraw")
-    assert int(taken["withdrawn"]) == stranger.tokens_of(stranger.address) - tokens > won
-    assert stranger.balance_of(stranger.address).balance == 0 == int(taken["balance"])
+    assert int(taken["withdrawn"]) == stranger.token.balance_of(stranger.address) - tokens > won
+    assert stranger.market.balance_of(stranger.address).balance == 0 == int(taken["balance"])
 
     _, out, _ = call("show", "1", "--json")
     (told,) = objects(out)
@@ -302,7 +302,7 @@ def test_a_challenger_that_is_killed_and_interrupted_goes_on_with_its_one_game(
     assert code == 130 and "game 1:  1  block" in out and "game 1: ended: the executor lost" in out
     code, out, _ = call("watch", "1")
     assert code == 0 and "the executor's clock is over: it loses" in out and "ended: the executor lost" in out
-    assert market.client.games_of(market.task) == {1: False}
+    assert market.client.games.of(market.task) == {1: False}
 
 
 def test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost(
@@ -312,7 +312,7 @@ def test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost(
     code, _, err = call("open", market.uuid)
     assert code == 9 and "its result is not revealed yet" in err
     pass_seed(market.anvil, market.operator, market.order, drawn=False)
-    market.operator.reveal(market.order, Opening(market.task, true_root, SALT))
+    market.operator.market.reveal(market.order, Opening(market.task, true_root, SALT))
     code, out, err = call("open", market.uuid, "--json")
     assert code == 0, err
     (said,) = objects(out)
@@ -320,8 +320,8 @@ def test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost(
     assert said["claimed"] == said["computed"] == true_root.hex()
 
     stranger = chain_of(STRANGER)
-    stranger.ensure_allowance(stranger.deployment.task_market, TOKENS)
-    stranger.challenge(stranger.address, market.order)
+    stranger.token.ensure_allowance(stranger.deployment.task_market, TOKENS)
+    stranger.market.challenge(stranger.address, market.order)
     with market.played(Player(market.operator, market.operator.address, market.load), patient=False):
         code, out, err = call("open", market.uuid)
     assert code == 14 and "published the tensor roots" in out
@@ -351,7 +351,7 @@ def test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_
     market.upload(lied(market.program, reference.execute(market.program, market.tensors)))
 
     code, out, err = call("open", market.uuid)
-    assert (code, market.client.games_of(market.task)) == (8, {})
+    assert (code, market.client.games.of(market.task)) == (8, {})
     assert "THE RESULT IS WRONG" in out and false_root.hex() in err and true_root.hex() in err
     assert re.search(r"output\[0, 0\], which executed call 0 wrote: \S+ \(0x[0-9a-f]{8}\) is claimed, \S+ \(0x", err)
     assert f"challenge open {market.uuid} --yes" in err
@@ -362,10 +362,10 @@ def test_a_lie_is_shown_and_priced_and_what_cannot_be_challenged_is_said_before_
             doubting.open(doubting.stakes())
         _, out, _ = call("claim")
         assert "nothing is due" in out
-    market.anvil.mine_past(market.client.deadline_of(market.task))
+    market.anvil.mine_past(market.client.market.deadline_of(market.task))
     code, _, err = call("open", market.uuid, "--yes")
     assert code == 11 and "closed with block" in err
-    assert market.client.games_of(market.task) == {}
+    assert market.client.games.of(market.task) == {}
 
 
 @pytest.mark.slow

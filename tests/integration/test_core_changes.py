@@ -47,7 +47,7 @@ def look(operator: Chain, order: Order, policy: Policy) -> Look:
     """The operator's alarms, and why it would not take the order now."""
 
     def look() -> tuple[dict[Alarm, str], Reason | None]:
-        standing = standing_of(operator, policy, operator.block_number(), operator.address)
+        standing = standing_of(operator, policy, operator.node.block_number(), operator.address)
         return dict(alarms_of(policy, standing)), rules.refuse_now(policy, order, standing, Claims())
 
     return look
@@ -60,12 +60,12 @@ def test_nothing_is_wrong_at_first(look: Look) -> None:
 def test_the_core_is_asked_again_after_some_blocks_and_at_once_when_seats_or_membership_change(
     operator: Chain, policy: Policy
 ) -> None:
-    me, block = operator.address, operator.block_number()
+    me, block = operator.address, operator.node.block_number()
     first = standing_of(operator, policy, block, me)
     assert standing_of(operator, policy, block + ASK - 1, me, first).backing is first.backing
     assert standing_of(operator, policy, block + ASK, me, first).backing.asked == block + ASK
     assert standing_of(operator, policy, block + 1, NOBODY, first).backing.asked == block + 1
-    operator.enlist(me, 1)
+    operator.stake.enlist(me, 1)
     assert standing_of(operator, policy, block + 2, me, first).backing.asked == block + 2
 
 
@@ -74,18 +74,18 @@ def test_a_quiet_block_costs_two_requests_and_one_in_which_something_is_weighed_
 ) -> None:
     """INVARIANTS 25, 26: the number of the newest block is always the chain's own."""
     anvil.mine()
-    heads = list(operator.changes().heads)
+    heads = list(operator.history.changes().heads)
     me = Operator(policy, standing=standing_of(operator, policy, heads[-1].number, operator.address))
     assert me.standing is not None
     anvil.mine()
     with requests() as asked:
-        changes = operator.changes(heads)
+        changes = operator.history.changes(heads)
         (head,) = changes.heads
         standing = standing_at(operator, me, head.number, quiet=not changes.events)
     assert asked == ["eth_getBlockByNumber", "eth_getLogs"]
     assert standing == replace(me.standing, block=heads[-1].number + 1)
     with requests() as asked:
-        assert operator.changes([head]).heads == ()
+        assert operator.history.changes([head]).heads == ()
     assert asked == ["eth_getBlockByNumber"]
 
     posted = replace(me, cases={order.program: Case(order.program, order, (Fact(State.OPEN, head.number),))})
@@ -108,7 +108,7 @@ def test_a_queued_withdrawal_is_told_and_what_is_left_limits_what_is_accepted(op
 
 
 def test_a_pending_deallocation_is_told_with_its_block(operator: Chain, anvil: Anvil, look: Look) -> None:
-    receipt = operator.allocate(WAD // 4)
+    receipt = operator.stake.allocate(WAD // 4)
     gone_by = receipt.block + DELAY + 1
     alarms, refused = look()
     assert alarms == {Alarm.DEALLOCATING: f"75.000000% of the stake leaves the operator set in block {gone_by}"}
@@ -126,18 +126,18 @@ def test_a_slash_by_another_operator_set_is_told_and_takes_nothing_that_backs_ta
     act_as(anvil, avs, message(operator, manager, "updateAVSMetadataURI", avs, ""))
     create = "createOperatorSets(address,(uint32,address[],address)[])"
     act_as(anvil, avs, message(operator, manager, create, avs, [(7, [strategy], avs)]))
-    operator.allocate(WAD // 2)
+    operator.stake.allocate(WAD // 2)
     anvil.mine(DELAY + 1)
     core(operator, manager, "modifyAllocations", operator.address, [((avs, 7), [strategy], [WAD // 2])])
     core(operator, manager, "registerForOperatorSets", operator.address, (avs, [7], b""))
-    end = operator.block_number() + 100
-    before = operator.free_stake(operator.address, end)
+    end = operator.node.block_number() + 100
+    before = operator.stake.free_stake(operator.address, end)
     slash = (operator.address, 7, [strategy], [WAD // 2], "theirs")
     act_as(anvil, avs, message(operator, manager, "slashOperator", avs, slash))
     alarms, refused = look()
     assert alarms.keys() == {Alarm.SLASHED} and alarms[Alarm.SLASHED].startswith("25.000000% ")
     assert refused is None
-    assert abs(operator.free_stake(operator.address, end) - before) < 1_024
+    assert abs(operator.stake.free_stake(operator.address, end) - before) < 1_024
 
 
 def test_while_slashing_is_paused_nothing_is_accepted(look: Look, chain_of: Callable[[int], Chain]) -> None:
@@ -163,9 +163,9 @@ def test_an_upgrade_to_shorter_delays_is_told_and_longer_tasks_are_refused(
     assert alarms.keys() == {Alarm.DELAYS}
     assert f"for {shorter} blocks only: tasks of more than {order.exec - 1} blocks" in alarms[Alarm.DELAYS]
     assert refused is not None and refused.code is Code.LIFETIME and not refused.lasting
-    client.post(order)
+    client.market.post(order)
     with pytest.raises(Reverted, match="OutlivesStake"):
-        operator.accept(operator.address, order)
+        operator.market.accept(operator.address, order)
     upgrade(anvil, operator.deployment.delegation_manager, shorter, 2)
     assert "every task is refused" in look()[0][Alarm.DELAYS]
 

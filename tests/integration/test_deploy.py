@@ -41,10 +41,10 @@ def run(network: Network, file: Path) -> Run:
 @pytest.mark.slow
 def test_a_second_market_is_deployed_on_the_same_core_and_checked(network: Network, file: Path, run: Run) -> None:
     described, reader = CONTRACTS / "deployments" / file.name, Reader(network)
-    before = reader.block_number()
+    before = reader.node.block_number()
     dry = run()
     assert dry.returncode == 0 and "nothing is sent" in dry.stdout
-    assert not described.exists() and reader.block_number() == before
+    assert not described.exists() and reader.node.block_number() == before
     try:
         done = run("--broadcast")
         assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def test_a_second_market_is_deployed_on_the_same_core_and_checked(network: Netwo
         made = Deployment.from_json(json.loads(described.read_text()))
         assert made.allocation_manager == network.deployment.allocation_manager
         assert made.task_market != network.deployment.task_market
-        Reader(Network("second", network.rpc_url, network.gateway_url, made)).check()
+        Reader(Network("second", network.rpc_url, network.gateway_url, made)).node.check()
         assert run("--broadcast").returncode == 3
     finally:
         described.unlink(missing_ok=True)

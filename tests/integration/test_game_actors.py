@@ -154,8 +154,8 @@ def test_nobody_can_take_another_players_turn_replay_a_move_or_send_garbage(
         played.append(data)
         assert board.takes(data)
     if board.play_out()[0] is Side.EXECUTOR:
-        refund = encoded(table.client.market, "refund", (board.order.as_tuple(), twin.game))
-        assert tell(table, stranger, refund, table.client.market.address)
+        refund = encoded(table.client.node.market, "refund", (board.order.as_tuple(), twin.game))
+        assert tell(table, stranger, refund, table.client.node.market.address)
         settled(board, before)
     else:
         twin.run_out()  # even the honest executor has to move in each of its games
@@ -208,8 +208,8 @@ def test_a_challenger_that_plays_badly_on_purpose_pays_and_harms_nobody(table: T
 def test_two_challengers_on_one_claim_hinder_each_other_in_no_order(table: Table, chain_of: Chains, first: str) -> None:
     """INVARIANTS 8, 28: a bought challenger that loses on purpose, and an honest one."""
     friend = chain_of(5)
-    friend.mint(friend.address, 10**18)
-    friend.deposit(friend.address, 10**18)
+    friend.token.mint(friend.address, 10**18)
+    friend.market.deposit(friend.address, 10**18)
     before = wealth(table, friend)
     good = begun(table, the_lie())
     bad = Board.of(table, losing(good.case), good.order, friend)
@@ -222,8 +222,8 @@ def test_two_challengers_on_one_claim_hinder_each_other_in_no_order(table: Table
         settled(good, before, friend, lost=(friend.address,))
     else:
         assert good.play_out() == (Side.EXECUTOR, Reason.VERDICT)
-        refund = encoded(table.client.market, "refund", (good.order.as_tuple(), bad.game))
-        assert tell(table, table.client, refund, table.client.market.address)
+        refund = encoded(table.client.node.market, "refund", (good.order.as_tuple(), bad.game))
+        assert tell(table, table.client, refund, table.client.node.market.address)
         settled(good, before, friend)
     slashed_and_paid(good)
 
@@ -240,15 +240,15 @@ def losing(case: Case) -> Case:
 
 def slashed_and_paid(board: Board) -> None:
     """The rest of a conviction: s out of the stake, half of it to the winner, the other half burned."""
-    table, market = board.table, board.table.client.market
+    table, market = board.table, board.table.client.node.market
     task = order_uuid(board.order, table.client.deployment.domain)
-    before, locked = wealth(table), table.client.lock_of(task, table.operator.address).shares
-    table.anvil.mine_past(table.client.answers_by(task))
+    before, locked = wealth(table), table.client.stake.lock_of(task, table.operator.address).shares
+    table.anvil.mine_past(table.client.market.answers_by(task))
     told = tell(table, table.client, encoded(market, "slash", (board.order.as_tuple(),)), market.address) or []
     (slashed,) = [event for event in told if isinstance(event, Slashed)]
     assert abs(slashed.shares - locked) <= 1024
     table.anvil.mine(25)
-    bounty = table.client.bounty
+    bounty = table.client.node.bounty
     told = tell(table, table.client, encoded(bounty, "pay", (slashed.slash_id,)), bounty.address) or []
     (paid,) = [event for event in told if isinstance(event, Paid)]
     after = wealth(table)
@@ -263,8 +263,8 @@ def slashed_and_paid(board: Board) -> None:
 def test_an_executor_that_changes_its_story_between_games_loses_each_of_them(table: Table, chain_of: Chains) -> None:
     """INVARIANTS 27, 31: each game is judged by what was published in it alone."""
     second = chain_of(5)
-    second.mint(second.address, 10**18)
-    second.deposit(second.address, 10**18)
+    second.token.mint(second.address, 10**18)
+    second.market.deposit(second.address, 10**18)
     before = wealth(table, second)
     stories = [lie(), distorted(lie(), len(lie().calls) - 1), replace(true(), outputs=lie().outputs)]
     board = begun(table, the_lie())
@@ -287,8 +287,8 @@ def test_a_right_result_with_another_story_in_one_game_is_convicted_by_that_game
 ) -> None:
     """INVARIANT 36: outputs are right, an intermediate is not; the honest game before saves nobody."""
     second = chain_of(5)
-    second.mint(second.address, 10**18)
-    second.deposit(second.address, 10**18)
+    second.token.mint(second.address, 10**18)
+    second.market.deposit(second.address, 10**18)
     before = wealth(table, second)
     vain = begun(table, the_truth())
     story = Case(true(), true().outputs, telling(distorted(true(), 0)), HONEST)
@@ -301,7 +301,7 @@ def test_a_right_result_with_another_story_in_one_game_is_convicted_by_that_game
 @pytest.mark.slow
 def test_leaves_that_are_demanded_beside_a_game_and_not_shown_convict_whoever_plays_on(table: Table) -> None:
     """INVARIANT 3. It costs the client and the challenger nothing; nobody won, so whoever slashes has W."""
-    before, market = wealth(table), table.client.market
+    before, market = wealth(table), table.client.node.market
     (order,) = table.revealed([the_truth()])
     asked = encoded(market, "demand", (order.as_tuple(), [astuple(Leaf(False, 0, 0))]))
     (demanded,) = [e for e in tell(table, table.client, asked, market.address) or () if isinstance(e, Demanded)]
@@ -317,7 +317,7 @@ def test_leaves_that_are_demanded_beside_a_game_and_not_shown_convict_whoever_pl
     convicted[table.client.address] -= reward
     assert wealth(table) == convicted
     task = order_uuid(order, table.client.deployment.domain)
-    table.anvil.mine_past(table.client.answers_by(task))
+    table.anvil.mine_past(table.client.market.answers_by(task))
     assert tell(table, table.challenger, encoded(market, "slash", (order.as_tuple(),)), market.address)
     burned = wealth(table)[table.client.deployment.burn] - convicted[table.client.deployment.burn]
     assert wealth(table)[table.challenger.address] == before[table.challenger.address] + reward

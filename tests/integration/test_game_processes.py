@@ -13,7 +13,7 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.chain import GameView, anvil_account, to_wei
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.dispute import Reason
 from eigentensor.errors import ChainError
 from eigentensor.merkle import operators_root
@@ -40,7 +40,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
 @pytest.fixture
 def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
     with Client(net.network, anvil_account(2), LocalStore(tmp_path)) as client:
-        client.chain.mint(client.address, to_wei("1"))
+        client.chain.token.mint(client.address, to_wei("1"))
         yield client
 
 
@@ -131,12 +131,12 @@ def test_a_liar_is_convicted_whatever_happens_at_every_move(
     wait_for(lying, "upload")
     match.start_watcher()
     uuid, chain = bytes.fromhex(task.uuid), client.chain
-    until(lambda: bool(chain.open_games(uuid)))
-    (number,) = chain.open_games(uuid)
+    until(lambda: bool(chain.games.open(uuid)))
+    (number,) = chain.games.open(uuid)
 
     def game() -> GameView | None:
         try:
-            return chain.game(number)
+            return chain.games.at(number)
         except ChainError:
             return None  # its opening was taken back, or the node is silent
 
@@ -148,11 +148,11 @@ def test_a_liar_is_convicted_whatever_happens_at_every_move(
         assert time.monotonic() < end, lying.tail()
         time.sleep(0.02)
     assert (view.ended.executor_lost, view.ended.reason) == (True, Reason.VERDICT)
-    until(lambda: chain.task_at(uuid).state is State.CONVICTED)
+    until(lambda: chain.market.task_at(uuid).state is State.CONVICTED)
     won = economics.bond(chain.deployment.parameters, TERMS.max_price) + economics.reward(
         chain.deployment.parameters, TERMS.max_price
     )
-    assert chain.balance_of(match.watcher.address).balance == won
+    assert chain.market.balance_of(match.watcher.address).balance == won
     assert moves > 2
     for process in (match.liar.name, match.watcher.name):
         net.processes[process].stop()

@@ -138,12 +138,12 @@ class Walk:
         elif task.state is State.REVEALED and not task.games and task.agreed + task.differed >= task.answered:
             self.skip_to(task.deadline)
         elif task.state is State.CONVICTED:
-            answers = chain.answers_by(bytes.fromhex(task.uuid))
+            answers = chain.market.answers_by(bytes.fromhex(task.uuid))
             self.skip_to(answers if task.block < answers else payable_from(chain, task.life) or 0)
 
     def skip_to(self, block: int) -> None:
         """Leaves the last blocks, and what is short, to the clock: the daemons work in them."""
-        if block - self.client.chain.block_number() > SHORT:
+        if block - self.client.chain.node.block_number() > SHORT:
             self.net.anvil.mine_past(block - SHORT)
 
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from eigentensor.chain import Network, Reader, Survey, answers, anvil_account, save_account
-from eigentensor.chain.fees import Fees
+from eigentensor.chain import Network, Reader, answers, anvil_account, save_account, survey
 from eigentensor.chain.journal import Journal
-from eigentensor.chain.sender import Message, Sender
+from eigentensor.chain.sender import Fees, Message, Sender
 from eigentensor.errors import ChainError, Unreachable
 from eigentensor.program.codec import encode
 from eigentensor_client.cli import main
@@ -150,26 +149,28 @@ def spoiled(body: bytes, random: Random) -> bytes:
     return json.dumps(said).encode()
 
 
-def views(life: Life) -> dict[str, Callable[[Survey], object]]:
+def views(life: Life) -> dict[str, Callable[[Reader], object]]:
     """What is asked of a node, about a task that is checked."""
     task, who, order = life.task, life.operator.address, life.order
-    block = life.client.block_number()
-    sent = next(iter(life.client.events_of(task, life.client.deployment.block))).place.transaction
+    block = life.client.node.block_number()
+    sent = next(iter(life.client.history.events_of(task, life.client.deployment.block))).place.transaction
     return {
-        "check": Survey.check, "newest": Survey.newest, "genesis": Survey.genesis,
-        "seconds": Survey.block_seconds, "gas": Survey.gas_price, "finalized": Survey.finalized,
-        "parameters": Survey.parameters, "seats": Survey.seat_count, "delay": Survey.stake_delay,
-        "paused": Survey.is_slashing_paused, "set": Survey.operator_set,
-        "header": lambda s: s.header(block), "ether": lambda s: s.ether_of(who), "receipt": lambda s: s.receipt(sent),
-        "transaction": lambda s: s.transaction(sent), "count": lambda s: s.transaction_count(who),
-        "task": lambda s: s.task_at(task), "deadline": lambda s: s.deadline_of(task),
-        "drawn": lambda s: s.is_drawn(order), "seat": lambda s: s.seat_of(task, 0),
-        "answer": lambda s: s.answer_of(task, 0), "games": lambda s: s.games_of(task),
-        "conviction": lambda s: s.conviction_of(task), "balance": lambda s: s.balance_of(who),
-        "signer": lambda s: s.signer_of(who), "lock": lambda s: s.lock_of(task, who),
-        "deallocation": lambda s: s.deallocation_of(who), "order": lambda s: s.order_of(task),
-        "events": lambda s: list(s.events(block - 20, block)), "changes": lambda s: s.changes([s.head()]),
-        "findings": lambda s: s.findings(who), "fees": lambda s: Fees(s, None).first(),
+        "check": lambda s: s.node.check(), "newest": lambda s: s.node.newest(), "genesis": lambda s: s.node.genesis(),
+        "seconds": lambda s: s.node.block_seconds(), "gas": lambda s: s.node.gas_price(),
+        "finalized": lambda s: s.node.finalized(), "parameters": lambda s: s.market.parameters(),
+        "seats": lambda s: s.stake.seat_count(), "delay": lambda s: s.stake.stake_delay(),
+        "paused": lambda s: s.stake.is_slashing_paused(), "set": lambda s: s.stake.operator_set(),
+        "header": lambda s: s.node.header(block), "ether": lambda s: s.node.ether_of(who),
+        "receipt": lambda s: s.node.receipt(sent), "transaction": lambda s: s.node.transaction(sent),
+        "count": lambda s: s.node.transaction_count(who), "task": lambda s: s.market.task_at(task),
+        "deadline": lambda s: s.market.deadline_of(task), "drawn": lambda s: s.market.is_drawn(order),
+        "seat": lambda s: s.market.seat_of(task, 0), "answer": lambda s: s.market.answer_of(task, 0),
+        "games": lambda s: s.games.of(task), "conviction": lambda s: s.market.conviction_of(task),
+        "balance": lambda s: s.market.balance_of(who), "signer": lambda s: s.stake.signer_of(who),
+        "lock": lambda s: s.stake.lock_of(task, who), "deallocation": lambda s: s.stake.deallocation_of(who),
+        "order": lambda s: s.history.order_of(task), "events": lambda s: list(s.history.events(block - 20, block)),
+        "changes": lambda s: s.history.changes([s.node.head()]), "findings": lambda s: survey(s, who),
+        "fees": lambda s: Fees(s.node, None).first(),
     }  # fmt: skip
 
 
@@ -196,12 +197,12 @@ def test_one_wrong_answer_is_an_error_of_the_chain_or_changes_what_is_told(
     spoiler: tuple[Spoiler, Network], life: Life
 ) -> None:
     life.drawn()
-    spoils, survey, refused = spoiler[0], Survey(spoiler[1]), 0
+    spoils, reader, refused = spoiler[0], Reader(spoiler[1]), 0
     for name, view in views(life).items():
         for _ in range(10):
             spoils.left = spoils.random.randrange(3)
             try:
-                view(survey)
+                view(reader)
             except ChainError as error:
                 refused += 1
                 assert error.fix, f"{name}: {error}"
@@ -210,12 +211,12 @@ def test_one_wrong_answer_is_an_error_of_the_chain_or_changes_what_is_told(
 
 def test_a_transaction_survives_any_one_wrong_answer_or_says_what_to_do(spoiler: tuple[Spoiler, Network]) -> None:
     spoils, account = spoiler[0], anvil_account(CLIENT)
-    survey = Survey(spoiler[1])
-    approve = survey.token.encode_abi("approve", [survey.deployment.task_market, 1])
-    message = Message("approve", survey.deployment.token, bytes.fromhex(approve[2:]))
+    reader = Reader(spoiler[1])
+    approve = reader.node.token.encode_abi("approve", [reader.deployment.task_market, 1])
+    message = Message("approve", reader.deployment.token, bytes.fromhex(approve[2:]))
     for number in range(40):
         spoils.left = number % 14
-        sender = Sender(survey, account, Journal(None), patience=1, deadline=3)
+        sender = Sender(reader.node, account, Journal(None), patience=1, deadline=3)
         try:
             sender.send(message)
         except ChainError as error:
@@ -247,7 +248,7 @@ def test_a_node_that_never_ends_its_answer_is_unreachable(network: Network, drip
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         try:
             with pytest.raises(Unreachable, match="Time") as refused:
-                Reader(replace(network, rpc_url=url), timeout=0.3).check()
+                Reader(replace(network, rpc_url=url), timeout=0.3).node.check()
             assert "rpc_url" in refused.value.fix
         finally:
             over.set()
@@ -259,5 +260,5 @@ def test_a_huge_answer_is_not_read(network: Network, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(answers, "MOST", 1 << 20)
     with false_node(lambda *_: (200, b" " * (2 << 20))) as url:
         with pytest.raises(ChainError, match="more than 1 MiB") as refused:
-            Reader(replace(network, rpc_url=url)).check()
+            Reader(replace(network, rpc_url=url)).node.check()
         assert refused.value.fix

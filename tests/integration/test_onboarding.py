@@ -13,9 +13,9 @@ from eigentensor.chain import (
     Findings,
     Goal,
     Network,
+    Reader,
     Status,
     Step,
-    Survey,
     anvil_account,
     carry_out,
     joining,
@@ -23,6 +23,7 @@ from eigentensor.chain import (
     message_of,
     rehearse,
     sendable,
+    survey,
     to_wei,
 )
 from eigentensor.economics import WAD
@@ -77,7 +78,7 @@ def newcomer(anvil: Anvil, network: Network, tmp_path: Path) -> Iterator[Newcome
     account = Account.create()
     anvil.fund(account.address)
     with Chain(network, anvil_account(DEPLOYER), tmp_path / "deployer.sqlite") as chain:
-        chain.mint(account.address, STAKE + WAD)
+        chain.token.mint(account.address, STAKE + WAD)
     yield Newcomer(network, account, tmp_path / "owner.sqlite")
 
 
@@ -91,13 +92,13 @@ def statuses(steps: Sequence[Step]) -> dict[str, Status]:
 def test_a_newcomer_joins_by_one_message_for_each_missing_thing(newcomer: Newcomer) -> None:
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}
     with newcomer.chain() as chain:
-        assert chain.transaction_count(chain.address) == MESSAGES
-        s = chain.findings(chain.address)
+        assert chain.node.transaction_count(chain.address) == MESSAGES
+        s = survey(chain, chain.address)
         assert (s.stake, s.balance, s.seats, s.magnitude, s.is_member) == (STAKE, WAD - s.collateral, 2, WAD, True)
         assert s.collateral == 2 * s.seat_deposit > 0
         assert (s.signer, s.caps) == (newcomer.goal.signer, (WAD, STAKE))
         carry_out(chain, newcomer.plan)
-        assert chain.transaction_count(chain.address) == MESSAGES
+        assert chain.node.transaction_count(chain.address) == MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
     """Each process dies at its first message, with the message in its journal."""
     for sent in range(MESSAGES):
         with newcomer.chain() as dying:
-            eth = dying.web3.eth
+            eth = dying.node.web3.eth
             offer, seen = eth.send_raw_transaction, []
 
             def die(raw: bytes, offer: Offer = offer, seen: list[bytes] = seen, sent: int = sent) -> object:
@@ -126,34 +127,34 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
                 carry_out(dying, newcomer.plan)
     assert set(statuses(newcomer.join()).values()) == {Status.DONE}
     with newcomer.chain() as chain:
-        assert chain.transaction_count(chain.address) == MESSAGES
-        s = chain.findings(chain.address)
+        assert chain.node.transaction_count(chain.address) == MESSAGES
+        s = survey(chain, chain.address)
         assert (s.stake, s.balance, s.seats) == (STAKE, WAD - 2 * s.seat_deposit, 2)
 
 
 def test_a_plan_for_a_key_that_is_elsewhere_is_simulated_as_a_whole(newcomer: Newcomer, anvil: Anvil) -> None:
-    survey, owner = Survey(newcomer.network), newcomer.account.address
-    calls = [call for step in sendable(newcomer.plan(survey.findings(owner))) for call in step.calls]
-    messages = [message_of(survey, call) for call in calls]
+    reader, owner = Reader(newcomer.network), newcomer.account.address
+    calls = [call for step in sendable(newcomer.plan(survey(reader, owner))) for call in step.calls]
+    messages = [message_of(reader.node, call) for call in calls]
     assert len(messages) == MESSAGES - 1  # seats need the allocation
-    assert rehearse(survey, owner, messages)
+    assert rehearse(reader.node, owner, messages)
     with pytest.raises(Reverted, match="UninitializedAllocationDelay"):
-        rehearse(survey, owner, [m for m in messages if m.name == "modifyAllocations"])
+        rehearse(reader.node, owner, [m for m in messages if m.name == "modifyAllocations"])
     anvil.rpc("anvil_impersonateAccount", owner)
     for message in messages:
         anvil.rpc("eth_sendTransaction", {"from": owner, "to": message.to, "data": "0x" + message.data.hex()})
-    steps = newcomer.plan(survey.findings(owner))
+    steps = newcomer.plan(survey(reader, owner))
     assert [step.name for step in steps if step.status is not Status.DONE] == ["seats"]
-    assert rehearse(survey, owner, [message_of(survey, call) for call in steps[-1].calls])
+    assert rehearse(reader.node, owner, [message_of(reader.node, call) for call in steps[-1].calls])
 
 
 def test_an_account_delegated_to_another_sends_nothing(newcomer: Newcomer, operator: Chain) -> None:
     with newcomer.chain() as chain:
         core(chain, "delegation_manager", "delegateTo", operator.address, (b"", 0), bytes(32))
-        count = chain.transaction_count(chain.address)
+        count = chain.node.transaction_count(chain.address)
         steps = carry_out(chain, newcomer.plan)
         assert steps[0].status is Status.BLOCKED and operator.address in steps[0].why
-        assert chain.transaction_count(chain.address) == count
+        assert chain.node.transaction_count(chain.address) == count
 
 
 def test_too_few_tokens_block_before_anything_is_put_at_risk(newcomer: Newcomer) -> None:
@@ -177,7 +178,7 @@ def test_an_operator_with_an_allocation_delay_waits_for_its_block(newcomer: Newc
     with newcomer.chain() as chain:
         core(chain, "delegation_manager", "registerAsOperator", NOBODY, 50, "")
         steps = {step.name: step for step in carry_out(chain, newcomer.plan)}
-        until = chain.findings(chain.address).effect_block
+        until = survey(chain, chain.address).effect_block
         assert [(name, step.until) for name, step in steps.items() if step.status is Status.WAITING] == [
             ("allocation", until), ("seats", until),
         ]  # fmt: skip
@@ -193,7 +194,7 @@ def test_a_part_of_the_stake_is_allocated_if_that_is_wanted(newcomer: Newcomer) 
     with newcomer.chain() as chain:
         steps = carry_out(chain, lambda s: joining(s, half, chain.deployment))
         assert set(statuses(steps).values()) == {Status.DONE}
-        assert chain.allocation_of(chain.address) == WAD // 2
+        assert chain.stake.allocation_of(chain.address) == WAD // 2
 
 
 @pytest.mark.slow
@@ -210,7 +211,7 @@ def test_a_paused_core_says_so_and_the_next_run_goes_on(newcomer: Newcomer, chai
 @pytest.mark.slow
 def test_a_message_that_changes_nothing_is_not_repeated_for_ever(newcomer: Newcomer) -> None:
     with newcomer.chain() as chain:
-        first = newcomer.plan(chain.findings(chain.address))
+        first = newcomer.plan(survey(chain, chain.address))
         with pytest.raises(ChainError, match="nothing has changed"):
             carry_out(chain, lambda _: first[1:2])
 
@@ -226,14 +227,14 @@ def test_an_operator_leaves_with_everything_when_the_delays_are_over(newcomer: N
     assert {name for name, step in steps.items() if step.status is Status.DONE} == steps.keys() - waiting.keys()
     assert newcomer.leave() == steps
     with newcomer.chain() as chain:
-        count = chain.transaction_count(chain.address)
-        assert (chain.is_member(chain.address), chain.seats_of(chain.address)) == (False, 0)
-        assert chain.tokens_of(chain.address) == WAD
+        count = chain.node.transaction_count(chain.address)
+        assert (chain.stake.is_member(chain.address), chain.stake.seats_of(chain.address)) == (False, 0)
+        assert chain.token.balance_of(chain.address) == WAD
         anvil.mine_past(max(waiting.values()))
         assert {step.status for step in newcomer.leave().values()} == {Status.DONE}
-        assert chain.tokens_of(chain.address) == STAKE + WAD
-        assert chain.transaction_count(chain.address) == count + 1
-        assert chain.signer_of(chain.address)[0] == NOBODY
+        assert chain.token.balance_of(chain.address) == STAKE + WAD
+        assert chain.node.transaction_count(chain.address) == count + 1
+        assert chain.stake.signer_of(chain.address)[0] == NOBODY
 
 
 @pytest.mark.slow
@@ -241,8 +242,8 @@ def test_whoever_left_comes_back_when_its_membership_answers_no_more(newcomer: N
     newcomer.join()
     with newcomer.chain() as chain:
         carry_out(chain, lambda s: leaving(s, chain.deployment, withdraw=False))
-        left = chain.block_number()
-        again = {step.name: step for step in newcomer.plan(chain.findings(chain.address))}
+        left = chain.node.block_number()
+        again = {step.name: step for step in newcomer.plan(survey(chain, chain.address))}
         back = again["operator set"]
         assert back.status is Status.WAITING and left < back.until <= left + 1001
         anvil.mine_past(max(step.until for step in again.values()))
@@ -251,8 +252,8 @@ def test_whoever_left_comes_back_when_its_membership_answers_no_more(newcomer: N
 
 def test_tasks_keep_the_signer_and_the_balance(newcomer: Newcomer) -> None:
     newcomer.join()
-    survey = Survey(newcomer.network)
-    s = replace(survey.findings(newcomer.account.address), locked=5, locked_until=9_000, collateral=7)
+    reader = Reader(newcomer.network)
+    s = replace(survey(reader, newcomer.account.address), locked=5, locked_until=9_000, collateral=7)
     steps = {step.name: step for step in newcomer.exit(s)}
     assert [(steps[name].status, steps[name].until) for name in ("tasks", "balance", "signer")] == [
         (Status.WAITING, 9_000)

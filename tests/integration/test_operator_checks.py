@@ -42,7 +42,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
 @pytest.fixture
 def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
     with Client(net.network, anvil_account(2), LocalStore(tmp_path)) as client:
-        client.chain.mint(client.address, to_wei("1"))
+        client.chain.token.mint(client.address, to_wei("1"))
         yield client
 
 
@@ -80,7 +80,7 @@ def checked_by_others(party: Party) -> Terms:
 def test_a_verifier_killed_at_any_step_gives_one_answer_and_is_paid(
     net: Devnet, client: Client, executor: Party, verifier: Party, kills: tuple[str, ...]
 ) -> None:
-    before = client.chain.balance_of(verifier.address).balance
+    before = client.chain.market.balance_of(verifier.address).balance
     start(net, executor)
     (task,) = client.post([work_of(example_with_everything())], checked_by_others(executor))
     pass_seed(net, client, task)
@@ -91,26 +91,26 @@ def test_a_verifier_killed_at_any_step_gives_one_answer_and_is_paid(
     running = start(net, verifier, "answered", "ready")
     running.wait_ready()
     chain, uuid = client.chain, bytes.fromhex(task.uuid)
-    until(lambda: chain.task_at(uuid).answered > 0)  # one that was killed after it does not say so again
+    until(lambda: chain.market.task_at(uuid).answered > 0)  # one that was killed after it does not say so again
 
     net.anvil.mine_past(
-        chain.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, task.order.exec)
+        chain.market.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, task.order.exec)
     )
     view = client.wait(task, "checked", timeout=60)
-    assert (view.state, chain.task_at(uuid).agreed.bit_count()) == (State.REVEALED, 1)
+    assert (view.state, chain.market.task_at(uuid).agreed.bit_count()) == (State.REVEALED, 1)
     pass_window(net, client, task)
     assert client.wait(task, "final", timeout=60).state is State.FINAL
     wait_for(running, "settled")
-    account = chain.balance_of(verifier.address)
+    account = chain.market.balance_of(verifier.address)
     assert account.balance - before == task.order.check_fee
     # nothing else of this verifier is at stake
-    assert chain.held_of(verifier.address) == 0
+    assert chain.market.held_of(verifier.address) == 0
 
 
 @pytest.mark.slow  # tests/e2e/test_life.py leads one to its conviction for every commit
 def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, client: Client, verifier: Party) -> None:
     liar = joined(net, "liar")
-    stake = client.chain.stake_of(liar.address)
+    stake = client.chain.stake.of(liar.address)
     lying = start(net, liar, module="eigentensor_local.actors")
     lying.wait_ready()
     running = start(net, verifier, "answered")
@@ -120,16 +120,16 @@ def test_a_liar_is_convicted_by_a_verifier_that_plays_to_the_end(net: Devnet, cl
     running.wait_ready()
     chain, uuid = client.chain, bytes.fromhex(task.uuid)
     net.anvil.mine_past(
-        chain.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, task.order.exec)
+        chain.market.seed_block_of(uuid) + economics.check_window(chain.deployment.parameters, task.order.exec)
     )
 
     wait_for(running, "slashed")
-    events = list(chain.events(chain.task_at(uuid).accepted_at))
+    events = list(chain.history.events(chain.market.task_at(uuid).accepted_at))
     (ended,) = (e for e in events if isinstance(e, GameEnded))
     (settled,) = (e for e in events if isinstance(e, Settled))
     (slashed,) = (e for e in events if isinstance(e, Slashed))
     assert (ended.challenger, settled.account, ended.executor_lost) == (verifier.address, verifier.address, True)
-    assert stake - chain.stake_of(liar.address) == pytest.approx(chain.worth_of(slashed.shares), abs=1024)
+    assert stake - chain.stake.of(liar.address) == pytest.approx(chain.stake.worth_of(slashed.shares), abs=1024)
     wait_for(lying, "halt")
     assert (liar.folder / "draining").exists()
 
@@ -142,26 +142,26 @@ def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_dema
     pass_draw(net, client, task)
     wait_for(running, "upload")
     chain, uuid, bonds = client.chain, bytes.fromhex(task.uuid), 0
-    before, held = chain.balance_of(executor.address), chain.held_of(executor.address)
+    before, held = chain.market.balance_of(executor.address), chain.market.held_of(executor.address)
     for number in CHALLENGERS:
         with Chain(net.network, anvil_account(number), tmp_path / f"{number}.sqlite") as challenger:
             bond = economics.bond(chain.deployment.parameters, TERMS.max_price)
-            challenger.mint(challenger.address, bond)
-            challenger.approve(chain.deployment.task_market, bond)
-            challenger.challenge(challenger.address, task.order)
+            challenger.token.mint(challenger.address, bond)
+            challenger.token.approve(chain.deployment.task_market, bond)
+            challenger.market.challenge(challenger.address, task.order)
             bonds += economics.bond_share(chain.deployment.parameters, TERMS.max_price)
-    chain.approve(chain.deployment.task_market, to_wei("0.1"))
-    chain.deposit(client.address, to_wei("0.1"))
-    chain.demand(task.order, [Leaf(False, 0, 0), Leaf(True, 0, 1 << 30)])
+    chain.token.approve(chain.deployment.task_market, to_wei("0.1"))
+    chain.market.deposit(client.address, to_wei("0.1"))
+    chain.market.demand(task.order, [Leaf(False, 0, 0), Leaf(True, 0, 1 << 30)])
     wait_for(running, "moved", times=2)
     wait_for(running, "shown", times=2)
-    there, missing = (e for e in chain.events(chain.task_at(uuid).accepted_at) if isinstance(e, Shown))
+    there, missing = (e for e in chain.history.events(chain.market.task_at(uuid).accepted_at) if isinstance(e, Shown))
     first = client.deliver(client.look(task)).outputs
     assert (there.data[: first[min(first)].nbytes], missing.data) == (first[min(first)].tobytes()[:1024], b"")
-    net.anvil.mine_past(chain.block_number() + TERMS.exec + chain.deployment.parameters.clock)
+    net.anvil.mine_past(chain.node.block_number() + TERMS.exec + chain.deployment.parameters.clock)
     wait_for(running, "game_ended", times=2)
     assert client.wait(task, "final", timeout=60).state is State.FINAL
-    account = chain.balance_of(executor.address)
+    account = chain.market.balance_of(executor.address)
     shown = 2 * chain.deployment.parameters.g_chunk
     assert account.balance - before.balance - held == TERMS.max_price + bonds + shown
-    assert chain.open_games(uuid) == ()
+    assert chain.games.open(uuid) == ()

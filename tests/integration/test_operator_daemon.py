@@ -77,7 +77,7 @@ def party(net: Devnet) -> Party:
 @pytest.fixture
 def client(net: Devnet, tmp_path: Path) -> Iterator[Client]:
     with Client(net.network, anvil_account(2), LocalStore(tmp_path)) as client:
-        client.chain.mint(client.address, to_wei("1"))
+        client.chain.token.mint(client.address, to_wei("1"))
         yield client
 
 
@@ -135,7 +135,7 @@ def sent_by(net: Devnet, party: Party) -> int:
 def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     net: Devnet, party: Party, client: Client, example: Example, kills: tuple[str, ...]
 ) -> None:
-    before, nonce = client.chain.balance_of(party.address).balance, sent_by(net, party)
+    before, nonce = client.chain.market.balance_of(party.address).balance, sent_by(net, party)
     (task,) = client.post([work_of(example)], TERMS)
     for step in kills:
         if step == "revealed":
@@ -151,15 +151,15 @@ def test_an_operator_killed_at_any_step_is_paid_for_one_right_result(
     right = reference.execute(example.program, example.tensors, example.variables, example.repeat)
     assert {n: a.tobytes() for n, a in result.outputs.items()} == {n: a.tobytes() for n, a in right.outputs.items()}
     assert {n: a.tobytes() for n, a in result.states.items()} == {n: a.tobytes() for n, a in right.states.items()}
-    commits = [e for e in client.chain.events(net.network.deployment.block) if isinstance(e, Committed)]
+    commits = [e for e in client.chain.history.events(net.network.deployment.block) if isinstance(e, Committed)]
     assert len([e for e in commits if e.task.hex() == task.uuid]) == 1
     assert sent_by(net, party) - nonce in (3, 4)  # accept, commit, reveal, and the seed if nobody was faster
 
     pass_window(net, client, task)
     final = client.wait(task, "final", timeout=60)
     assert final.state is State.FINAL
-    account = client.chain.balance_of(party.address)
-    assert (account.balance - before, client.chain.held_of(party.address)) == (TERMS.max_price, 0)
+    account = client.chain.market.balance_of(party.address)
+    assert (account.balance - before, client.chain.market.held_of(party.address)) == (TERMS.max_price, 0)
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def test_an_acceptance_thrown_out_by_a_reorganisation_is_sent_again(
 def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
     net: Devnet, party: Party, client: Client, example: Example
 ) -> None:
-    before = client.chain.balance_of(party.address).balance
+    before = client.chain.market.balance_of(party.address).balance
     (task,) = client.post([work_of(example)], TERMS)
     running = start(net, party, "dropped", trial="0", **HURRIED)
     running.wait_ready()
@@ -245,22 +245,22 @@ def test_an_operator_that_cannot_finish_says_so_and_ends_the_task_itself(
     running.wait_ready()
     running.stop()
     assert client.look(task).state is State.FAILED
-    account = client.chain.balance_of(party.address)
+    account = client.chain.market.balance_of(party.address)
     penalty = economics.penalty(net.network.deployment.parameters, TERMS.max_price)
-    assert (before - account.balance, client.chain.held_of(party.address)) == (penalty, 0)
+    assert (before - account.balance, client.chain.market.held_of(party.address)) == (penalty, 0)
 
 
 def test_a_program_that_cannot_be_executed_is_declined_before_anything_is_promised(
     net: Devnet, party: Party, client: Client, example: Example
 ) -> None:
-    before = client.chain.balance_of(party.address)
+    before = client.chain.market.balance_of(party.address)
     (task,) = client.post([work_of(example)], TERMS)
     running = start(net, party, "decline", **HURRIED)
     running.wait_ready()
     told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
     assert (told["reason"], told["needed"]) == ("trial", "a program that can be executed")
     assert "too long" in told["offered"] and client.look(task).state is State.OPEN
-    assert client.chain.balance_of(party.address) == before
+    assert client.chain.market.balance_of(party.address) == before
     client.cancel(task)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from eigentensor.chain import Chain, to_wei
+from eigentensor.chain import Chain, survey, to_wei
 from eigentensor_local.devnet import Devnet, Party
 from support.stories.daemons import network_of
 
@@ -41,7 +41,7 @@ def test_an_owner_killed_at_every_message_sends_each_once(net: Devnet) -> None:
     net.processes.finish("up")
     assert net.anvil.web3.eth.get_transaction_count(newcomer.address) == len(ANNOUNCED)
     with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
-        s = chain.findings(newcomer.address)
+        s = survey(chain, newcomer.address)
         assert (s.stake, s.balance + s.collateral, s.seats, s.is_member) == (to_wei("10"), to_wei("10"), 10, True)
 
 
@@ -54,7 +54,7 @@ def test_an_owner_interrupted_at_a_message_of_up_goes_on_by_the_same_command(net
     net.processes.finish("owner")
     assert net.anvil.web3.eth.get_transaction_count(newcomer.address) == len(ANNOUNCED)
     with Chain(net.network, newcomer.owner, newcomer.folder / "looking.sqlite") as chain:
-        assert chain.findings(newcomer.address).seats == 10
+        assert survey(chain, newcomer.address).seats == 10
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_an_owner_interrupted_at_a_message_of_leave_goes_on_by_the_same_command(
     assert running.wait(60) == 9  # EigenLayer's delays
     assert net.anvil.web3.eth.get_transaction_count(leaver.address) == before + len(LEAVING)
     with Chain(net.network, leaver.owner, leaver.folder / "looking.sqlite") as chain:
-        f = chain.findings(leaver.address)
+        f = survey(chain, leaver.address)
         assert (f.is_member, f.balance, len(f.withdrawals)) == (False, 0, 1)
 
 

@@ -37,7 +37,7 @@ def test_players_that_start_anew_at_every_turn_move_once_and_convict_the_liar(ta
         assert sum(turn is not None for turn in turns) == len(game.moves) - before + (game.ended is not None)
         assert any(turn is not None for turn in turns)
     assert (dispute.game.ended.executor_lost, dispute.game.ended.reason) == (True, Reason.VERDICT)
-    assert table.client.task_at(dispute.task).state is State.CONVICTED
+    assert table.client.market.task_at(dispute.task).state is State.CONVICTED
     assert [dispute.player(side).turn(dispute.number) for side in Side] == [None, None]
 
 
@@ -47,7 +47,7 @@ def test_the_same_move_is_never_sent_twice(table: Table) -> None:
     receipt = dispute.player(Side.EXECUTOR).turn(dispute.number)
     move = dispute.player(Side.EXECUTOR).move(unseen)
     assert receipt is not None and move is not None
-    assert table.operator.play(dispute.number, unseen.position, move).transaction == receipt.transaction
+    assert table.operator.games.play(dispute.number, unseen.position, move).transaction == receipt.transaction
     assert len(dispute.game.moves) == 1
 
 
@@ -62,7 +62,7 @@ def test_an_honest_executor_wins_against_a_challenger_that_has_nothing_to_say(ta
     ended = executor.turn(dispute.number)
     assert ended is not None
     assert [e.executor_lost for e in ended.events if isinstance(e, GameEnded)] == [False]
-    assert table.client.task_at(dispute.task).state is State.REVEALED
+    assert table.client.market.task_at(dispute.task).state is State.REVEALED
 
 
 @pytest.mark.parametrize("shown", ["what is wrong", "something else", "nothing", "it one day"])

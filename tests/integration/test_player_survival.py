@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from web3.middleware import Web3Middleware
 
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.dispute import Published, Reason, Side
 from eigentensor.errors import Unreachable
 from eigentensor.task import State
@@ -35,13 +35,13 @@ def journal_of(tmp_path: Path, side: Side) -> Path:
 
 def sent(dispute: Dispute) -> list[int]:
     """Transactions of both sides."""
-    return [dispute.table.client.transaction_count(dispute.chain(side).address) for side in Side]
+    return [dispute.table.client.node.transaction_count(dispute.chain(side).address) for side in Side]
 
 
 def is_convicted(dispute: Dispute) -> bool:
     ended = dispute.game.ended
     assert ended is not None and (ended.executor_lost, ended.reason) == (True, Reason.VERDICT)
-    return dispute.table.client.task_at(dispute.task).state is State.CONVICTED
+    return dispute.table.client.market.task_at(dispute.task).state is State.CONVICTED
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
@@ -80,7 +80,7 @@ def test_an_honest_executor_that_is_killed_in_every_move_wins_against_whoever_ob
             table.anvil.rpc("evm_setAutomine", True)
             dispute.player(Side.EXECUTOR, chain).turn(dispute.number)
     assert not game.ended.executor_lost
-    assert table.client.task_at(dispute.task).state is State.REVEALED
+    assert table.client.market.task_at(dispute.task).state is State.REVEALED
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))])
@@ -131,7 +131,7 @@ def test_a_move_whose_nonce_somebody_else_took_is_sent_anew(dispute: Dispute, tm
     dispute.die(Side.EXECUTOR, journal, MOMENTS[1])
     anvil.rpc("anvil_dropAllTransactions")
     anvil.rpc("evm_setAutomine", True)
-    operator.approve(dispute.table.client.address, 1)  # from another program with the same key
+    operator.token.approve(dispute.table.client.address, 1)  # from another program with the same key
     with restarted(operator, journal) as chain:
         assert dispute.player(Side.EXECUTOR, chain).turn(dispute.number) is not None
     assert len(dispute.game.moves) == 1
@@ -158,7 +158,7 @@ def test_a_node_that_fails_at_any_question_delays_a_move_and_nothing_else(disput
     while dispute.game.ended is None:
         side, before = dispute.game.position.phase.side, sum(sent(dispute))
         with restarted(dispute.chain(side), journal_of(tmp_path, side)) as chain:
-            chain.web3.middleware_onion.add(Cut)
+            chain.node.web3.middleware_onion.add(Cut)
             player, failures = dispute.player(side, chain), 0
             for Cut.after in range(200):
                 try:

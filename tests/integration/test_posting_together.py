@@ -24,7 +24,7 @@ Orders = Callable[..., Order]
 @pytest.fixture(autouse=True)
 def nothing_is_allowed(client: Chain) -> None:
     """As it is for a new account."""
-    client.approve(client.deployment.task_market, 0)
+    client.token.approve(client.deployment.task_market, 0)
 
 
 def test_many_processes_of_one_account_post_at_once(
@@ -41,7 +41,7 @@ def test_many_processes_of_one_account_post_at_once(
         errors = pool.map(post_apart, [network] * PROCESSES, journals, [CLIENT] * PROCESSES, shares)
         assert [error for share in errors for error in share] == [""] * TOGETHER
     tasks = [order_uuid(order, client.deployment.domain) for order in orders]
-    assert {client.task_at(task).state for task in tasks} == {State.OPEN}
+    assert {client.market.task_at(task).state for task in tasks} == {State.OPEN}
 
 
 def test_what_another_machine_takes_is_approved_again(
@@ -50,13 +50,13 @@ def test_what_another_machine_takes_is_approved_again(
     """Its journal is another one: nobody here knows what it has on its way."""
     theirs, ours = order_of(nonce=2_000, accept_by=LATER), order_of(nonce=2_001, accept_by=LATER)
     market = client.deployment.task_market
-    client.approve(market, theirs.max_price + theirs.check_fee)
+    client.token.approve(market, theirs.max_price + theirs.check_fee)
     anvil.rpc("evm_setAutomine", False)
     with Chain(network, anvil_account(CLIENT), tmp_path / "elsewhere.sqlite") as elsewhere:
-        data = elsewhere.market.encode_abi("post", [theirs.as_tuple(), b""])
+        data = elsewhere.node.market.encode_abi("post", [theirs.as_tuple(), b""])
         elsewhere.sender.submit(Message("post", market, bytes.fromhex(data[2:])))
         with ThreadPoolExecutor(1) as pool:
-            posted = pool.submit(client.post, ours)
+            posted = pool.submit(client.market.post, ours)
             while not posted.done():
                 time.sleep(0.1)
                 if int(anvil.rpc("txpool_status")["pending"], 16) > 1:  # theirs, and what ours waits for
@@ -64,12 +64,12 @@ def test_what_another_machine_takes_is_approved_again(
                     anvil.mine()
             posted.result()
     for order in (theirs, ours):
-        assert client.task_at(order_uuid(order, client.deployment.domain)).state is State.OPEN
+        assert client.market.task_at(order_uuid(order, client.deployment.domain)).state is State.OPEN
 
 
 def test_a_refused_order_approves_nothing(client: Chain, order_of: Orders) -> None:
-    sent = client.transaction_count(client.address)
+    sent = client.node.transaction_count(client.address)
     with pytest.raises(Reverted, match="WrongCheckRate") as refused:
-        client.post(order_of(check_rate=5))
+        client.market.post(order_of(check_rate=5))
     assert refused.value.fix
-    assert client.transaction_count(client.address) == sent
+    assert client.node.transaction_count(client.address) == sent

@@ -45,10 +45,13 @@ class Watched(Reader):
     def __init__(self, network: Network) -> None:
         super().__init__(network)
         self.asked: list[tuple[int, int]] = []
+        logs = self.history.logs
 
-    def logs(self, start: int, stop: int, topics: Topics = ()) -> list[Event]:
-        self.asked.append((start, stop))
-        return super().logs(start, stop, topics)
+        def watched(start: int, stop: int, topics: Topics = ()) -> list[Event]:
+            self.asked.append((start, stop))
+            return logs(start, stop, topics)
+
+        self.history.logs = watched  # type: ignore[method-assign]
 
 
 def proved_on_chain(story: Story, life: Life, verifiers: list[Chain]) -> Receipt:
@@ -90,7 +93,7 @@ def test_a_receipt_is_confirmed_by_the_chain_which_refuses_what_a_forger_got_pas
     assert chain.asked and all(standing.first <= start <= stop <= standing.last for start, stop in chain.asked)
     said = Checked(receipt, tuple(prove(receipt)), standing)
     assert f"in blocks {standing.first} to {standing.last}" in " ".join(said.proves())
-    late = replace(receipt, head=chain.head())
+    late = replace(receipt, head=chain.node.head())
     assert compare(late, chain).last == receipt.told.lock_end < late.head.number
 
 
@@ -124,7 +127,7 @@ def test_a_chain_that_never_had_the_task_refuses_its_receipt(life: Life, verifie
     life.anvil.mine(200)
     with pytest.raises(WrongReceipt, match="another one"):
         compare(receipt, life.client)
-    there = replace(receipt, head=life.client.head())
+    there = replace(receipt, head=life.client.node.head())
     with pytest.raises(WrongReceipt, match="no such task"):
         compare(there, life.client)
 
@@ -139,7 +142,7 @@ def test_while_there_is_no_result_there_is_no_receipt(life: Life) -> None:
 @pytest.mark.slow
 def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: Anvil, client: Chain) -> None:
     account, chain_id = anvil_account(7), client.deployment.chain_id
-    nonce = client.transaction_count(account.address)
+    nonce = client.node.transaction_count(account.address)
     common = {"chainId": chain_id, "to": client.address, "value": 1, "gas": 100_000, "data": b"\1\2"}
     fee = {"maxFeePerGas": 10**10, "maxPriorityFeePerGas": 1}
     keys = ({"address": client.address, "storageKeys": ["0x" + "01" * 32]},)
@@ -155,7 +158,7 @@ def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: A
         signed = account.sign_transaction(common | fields | {"nonce": nonce + number})
         hash_ = anvil.web3.eth.send_raw_transaction(signed.raw_transaction)
         anvil.web3.eth.wait_for_transaction_receipt(hash_)
-        raw = client.transaction(bytes(hash_))
+        raw = client.node.transaction(bytes(hash_))
         assert raw == bytes(signed.raw_transaction)
         read = read_transaction(raw)
         assert (read.sender, read.to, read.data, read.chain_id) == (account.address, client.address, b"\1\2", chain_id)

@@ -118,8 +118,8 @@ def market(
         return serve(settings.model_copy(update={"keystore": None, "password_file": None, "data": next(folders)}))[0]
 
     for chain in verifiers:
-        chain.mint(chain.address, to_wei("20"))
-        chain.deposit(chain.address, to_wei("20"))
+        chain.token.mint(chain.address, to_wei("20"))
+        chain.market.deposit(chain.address, to_wei("20"))
     return Market(table, [operator, *verifiers], network, new_gateway, tmp_path)
 
 
@@ -142,7 +142,7 @@ def run(market: Market, session: Session, play: Play | None = None, **more: Any)
 
 
 def wealth(client: Client) -> int:
-    return client.chain.tokens_of(client.address) + client.chain.balance_of(client.address).balance
+    return client.chain.token.balance_of(client.address) + client.chain.market.balance_of(client.address).balance
 
 
 def test_a_lie_convicted_later_takes_the_session_back_to_the_last_good_step(market: Market, payer: Client) -> None:

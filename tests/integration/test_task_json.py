@@ -25,12 +25,12 @@ Story = Callable[[Led, Sequence[Chain]], None]
 
 
 def opened(led: Led, verifiers: Sequence[Chain]) -> None:
-    led.client.post(led.order)
+    led.client.market.post(led.order)
 
 
 def accepted(led: Led, verifiers: Sequence[Chain]) -> None:
     opened(led, verifiers)
-    led.operator.accept(led.operator.address, led.order)
+    led.operator.market.accept(led.operator.address, led.order)
 
 
 def committed(led: Led, verifiers: Sequence[Chain]) -> None:
@@ -61,7 +61,7 @@ def never_opened(led: Led, verifiers: Sequence[Chain]) -> None:
 def exposed(led: Led, verifiers: Sequence[Chain]) -> None:
     led.drawn()
     index = led.answer(verifiers[0], ROOT)
-    verifiers[1].expose(led.order, Opening(led.task, ROOT, SALT, index + 1))
+    verifiers[1].market.expose(led.order, Opening(led.task, ROOT, SALT, index + 1))
 
 
 def paid(led: Led, verifiers: Sequence[Chain]) -> None:
@@ -69,25 +69,25 @@ def paid(led: Led, verifiers: Sequence[Chain]) -> None:
     receipts.convicted(led, verifiers)
     (slash,) = (life.conviction.slash for life, _ in [Lives(led.client).of(led.order)] if life.conviction)
     assert slash is not None
-    led.anvil.mine_past(led.client.payable_from(slash[0]))
-    verifiers[1].pay_bounty(slash[0])
+    led.anvil.mine_past(led.client.stake.payable_from(slash[0]))
+    verifiers[1].stake.pay_bounty(slash[0])
 
 
 def failed(led: Led, verifiers: Sequence[Chain]) -> None:
     accepted(led, verifiers)
-    led.anvil.mine_past(led.client.deadline_of(led.task))
-    led.client.close(led.order)
+    led.anvil.mine_past(led.client.market.deadline_of(led.task))
+    led.client.market.close(led.order)
 
 
 def expired(led: Led, verifiers: Sequence[Chain]) -> None:
     opened(led, verifiers)
     led.anvil.mine_past(led.order.accept_by)
-    led.client.expire(led.order)
+    led.client.market.expire(led.order)
 
 
 def cancelled(led: Led, verifiers: Sequence[Chain]) -> None:
     opened(led, verifiers)
-    led.client.cancel(led.order)
+    led.client.market.cancel(led.order)
 
 
 #: Each with its state, stage, check, and how many games it had.
@@ -143,7 +143,7 @@ class Counted(Reader):
     def __init__(self, network: Network) -> None:
         super().__init__(network)
         self.asked: list[tuple[str, Any]] = []
-        provider: Any = self.web3.provider
+        provider: Any = self.node.web3.provider
         ask = provider.make_request
 
         def counted(method: Any, params: Any) -> Any:

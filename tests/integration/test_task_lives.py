@@ -32,19 +32,19 @@ class Walker:
         self.chain = led.client
         self.verifiers = verifiers
         self.choose = choose
-        self.first = led.client.block_number()
+        self.first = led.client.node.block_number()
         self.life = Life(led.task, led.order, led.parameters)
         self.answers: dict[int, tuple[Chain, bytes]] = {}
 
     @property
     def block(self) -> int:
-        return self.chain.block_number()
+        return self.chain.node.block_number()
 
     def move(self) -> None:
         """Something that somebody tries, refused or not; or blocks that pass, often to the end of a window."""
         ways: dict[State, list[Callable[[], object]]] = {
-            State.NONE: [lambda: self.chain.post(self.led.order)],
-            State.OPEN: [*[self._accept] * 9, lambda: self.chain.cancel(self.led.order), self._due, self._wait],
+            State.NONE: [lambda: self.chain.market.post(self.led.order)],
+            State.OPEN: [*[self._accept] * 9, lambda: self.chain.market.cancel(self.led.order), self._due, self._wait],
             State.ACCEPTED: [*[self._commit] * 9, self._due, self._wait],
             State.COMMITTED: [self._seed] if self._waits_for_seed() else [
                 *[self._answer, self._reveal] * 3, self._expose, self._due, self._wait
@@ -61,10 +61,12 @@ class Walker:
         return is_early and self.life.mix is None and self.choose.random() < 0.8
 
     def _accept(self) -> None:
-        self.led.operator.accept(self.led.operator.address, self.led.order)
+        self.led.operator.market.accept(self.led.operator.address, self.led.order)
 
     def _commit(self) -> None:
-        self.led.operator.commit(self.led.operator.address, self.led.task, self.led.hidden(self.led.operator, 0, ROOT))
+        self.led.operator.market.commit(
+            self.led.operator.address, self.led.task, self.led.hidden(self.led.operator, 0, ROOT)
+        )
 
     def _seed(self) -> None:
         drawn = self.led.order.check_rate == WAD or self.choose.random() < 0.7
@@ -79,7 +81,7 @@ class Walker:
     def _expose(self) -> None:
         if self.answers:
             index = self.choose.choice(list(self.answers))
-            self.chain.expose(self.led.order, Opening(self.led.task, self.answers[index][1], SALT, index + 1))
+            self.chain.market.expose(self.led.order, Opening(self.led.task, self.answers[index][1], SALT, index + 1))
 
     def _reveal(self) -> None:
         if self.life.drawn and self.block <= self.life.check_by:
@@ -93,16 +95,16 @@ class Walker:
             self.led.reveal(verifier, index + 1, root)
 
     def _challenge(self) -> None:
-        self.chain.challenge(self.chain.address, self.led.order)
+        self.chain.market.challenge(self.chain.address, self.led.order)
 
     def _demand(self) -> None:
-        self.chain.deposit(self.chain.address, self.led.parameters.g_chunk)
-        self.chain.demand(self.led.order, [Leaf(False, 0, 0)])
+        self.chain.market.deposit(self.chain.address, self.led.parameters.g_chunk)
+        self.chain.market.demand(self.led.order, [Leaf(False, 0, 0)])
 
     def _show(self) -> None:
         """There is no such leaf: the outputs are empty."""
         if self.life.demand is not None:
-            self.led.operator.show(self.led.order, self.life.demand.leaves, [NO_OUTPUTS])
+            self.led.operator.market.show(self.led.order, self.life.demand.leaves, [NO_OUTPUTS])
 
     def _wait(self) -> None:
         ends = [by for by in (self.life.deadline, *self._windows()) if by is not None and by >= self.block]
@@ -132,23 +134,23 @@ class Walker:
         order, number = self.led.order, message.number
         match message.verb:
             case Verb.EXPIRE:
-                self.chain.expire(order)
+                self.chain.market.expire(order)
             case Verb.SEED:
-                self.chain.seed(number)
+                self.chain.market.seed(number)
             case Verb.CLOSE:
-                self.chain.close(order)
+                self.chain.market.close(order)
             case Verb.TIMEOUT:
-                self.chain.timeout(number, due.position_of(self.life, number))
+                self.chain.games.timeout(number, due.position_of(self.life, number))
             case Verb.SETTLE:
-                self.chain.settle(order, number)
+                self.chain.market.settle(order, number)
             case Verb.REFUND:
-                self.chain.refund(order, number)
+                self.chain.market.refund(order, number)
             case Verb.SLASH:
-                self.chain.slash(order)
+                self.chain.market.slash(order)
 
     def look(self) -> None:
         """Folds anew what happened; the fold of what is new on top of what was known is the same."""
-        happened = [e for e in self.chain.events(self.first) if self._concerns(e)]
+        happened = [e for e in self.chain.history.events(self.first) if self._concerns(e)]
         for event in happened:
             self.life = self.life.step(event)
         assert self.life == fold(happened, self.led.parameters) or not happened
@@ -158,26 +160,26 @@ class Walker:
 
     def compare(self) -> None:
         """Every window and count with the contract's own."""
-        chain, life, task = self.chain, self.life, self.chain.task_at(self.led.task)
-        assert (life.state, chain.deadline_of(life.uuid)) == (task.state, self._deadline())
+        chain, life, task = self.chain, self.life, self.chain.market.task_at(self.led.task)
+        assert (life.state, chain.market.deadline_of(life.uuid)) == (task.state, self._deadline())
         assert (life.executor is None) == (task.executor == "0x" + "0" * 40)
         assert (life.accepted_at or 0, life.committed_at or 0) == (task.accepted_at, task.committed_at)
-        assert chain.seed_block_of(life.uuid) == (life.seed_block if life.committed_at else 0)
-        assert chain.answers_by(life.uuid) == (life.answers_by if life.committed_at else 0)
-        assert chain.outputs_root_of(life.uuid) == (life.outputs_root or bytes(32))
-        assert chain.open_game_count(life.uuid) == self._games()
-        assert chain.open_games(life.uuid) == tuple(n for n, g in life.games.items() if g.executor_lost is None)
+        assert chain.market.seed_block_of(life.uuid) == (life.seed_block if life.committed_at else 0)
+        assert chain.market.answers_by(life.uuid) == (life.answers_by if life.committed_at else 0)
+        assert chain.market.outputs_root_of(life.uuid) == (life.outputs_root or bytes(32))
+        assert chain.games.open_count(life.uuid) == self._games()
+        assert chain.games.open(life.uuid) == tuple(n for n, g in life.games.items() if g.executor_lost is None)
         assert (task.answered, task.agreed.bit_count()) == (sum(1 << i for i in life.answers), life.agreed)
         assert task.differed == sum(1 << index for index in life.differing)
         if life.committed_at:
-            assert (chain.is_drawn(life.order), chain.seed_of(life.seed_block)) == (life.drawn, life.mix)
+            assert (chain.market.is_drawn(life.order), chain.market.seed_of(life.seed_block)) == (life.drawn, life.mix)
         if life.accepted_at and not life.state.is_terminal:
-            assert chain.lock_of(life.uuid, self.led.operator.address).end == life.end
+            assert chain.stake.lock_of(life.uuid, self.led.operator.address).end == life.end
         for index, answer in life.answers.items():
-            told = chain.answer_of(life.uuid, index)
+            told = chain.market.answer_of(life.uuid, index)
             assert told.operator == answer.operator and told.stage is self._stage(index)
         if life.conviction is not None:
-            said = chain.conviction_of(life.uuid)
+            said = chain.market.conviction_of(life.uuid)
             assert (said.cause, said.slashed) == (life.conviction.cause, life.conviction.slash is not None)
 
     def _deadline(self) -> int:
@@ -205,7 +207,7 @@ def test_every_window_is_the_contracts_at_every_step_of_a_random_life(
 ) -> None:
     choose = random.Random(seed)
     order = order_of(check_rate=choose.choice([WAD, WAD // 2]), verifiers=choose.choice([1, 2]))
-    client.deposit(client.address, 100 * client.deployment.parameters.g_chunk)
+    client.market.deposit(client.address, 100 * client.deployment.parameters.g_chunk)
     walker = Walker(Led(anvil, client, operator, order), verifiers, choose)
     looks: list[tuple[int, Life]] = []
     for _ in range(STEPS):

@@ -21,13 +21,12 @@ from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput
 
 from eigentensor.chain import Decline, Deployment, Network, anvil_account, from_wei, load_account, save_account, to_wei
-from eigentensor.chain.contracts import NAMES, abi, reverted
+from eigentensor.chain.contracts import NAMES, Function, abi, function_of, reverted
 from eigentensor.chain.fixes import FIXES, MOVE
-from eigentensor.chain.functions import Function, function_of
-from eigentensor.chain.header import encode_header
 from eigentensor.chain.journal import Journal, Status
 from eigentensor.chain.keys import check_account
 from eigentensor.chain.logs import SOURCES, decode_log
+from eigentensor.chain.node import encode_header
 from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
 from eigentensor.errors import ChainError, ConfigError, TaskError

@@ -52,7 +52,7 @@ class Hands:
     def funds(self) -> int:
         """Wei that bonds can be paid from: the account's balance in the market, and its tokens."""
         chain = self._chain
-        return chain.balance_of(chain.address).balance + chain.tokens_of(chain.address) if chain else 0
+        return chain.market.balance_of(chain.address).balance + chain.token.balance_of(chain.address) if chain else 0
 
     def look(self, life: Life, blocks: int) -> Look:
         """Executes again what the executor claims to have executed, within so many blocks.
@@ -69,7 +69,7 @@ class Hands:
 
     def challenge(self, life: Life, bond: int) -> Mined:
         """Posts the bond. Raises ChainError."""
-        return self._acting.challenge(self._acting.address, life.order, bond=bond)
+        return self._acting.market.challenge(self._acting.address, life.order, bond=bond)
 
     def play(self, game: int) -> Mined | None:
         """One turn of a game, or its end by the executor's clock. Raises ChainError, StoreError, ExecutionError."""
@@ -78,7 +78,7 @@ class Hands:
 
     def refund(self, life: Life, game: int) -> Mined:
         """Takes back the bond of a game that another's victory made idle. Raises ChainError."""
-        return self._acting.refund(life.order, game)
+        return self._acting.market.refund(life.order, game)
 
     @property
     def _acting(self) -> Chain:

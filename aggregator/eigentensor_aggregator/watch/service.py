@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from eigentensor.chain import Chain, Network, Reader, load_account, to_wei
-from eigentensor.chain.fees import GWEI
+from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.execution import available
@@ -98,14 +98,14 @@ def run(settings: WatchSettings, *, as_json: bool = False) -> None:
 def alone(settings: WatchSettings, network: Network, report: Callable[[Report], None]) -> Iterator[Chain | None]:
     """A watcher with its own database and journal, which runs until the block ends; the account that challenges."""
     reader = Reader(network)
-    reader.check()
+    reader.node.check()
     settings.data.mkdir(parents=True, exist_ok=True)
     store = Store(f"sqlite:///{settings.data / 'watch.sqlite'}", network.deployment)
     chain = None
     try:
         if settings.keystore is not None:
             account = load_account(settings.keystore, settings.password_file)
-            journal = settings.data / f"journal-{account.address.lower()}-{reader.genesis()[:8].hex()}.sqlite"
+            journal = settings.data / f"journal-{account.address.lower()}-{reader.node.genesis()[:8].hex()}.sqlite"
             limit, patience = int(settings.max_fee_gwei * GWEI), max(10.0, 3 * settings.block_seconds)
             chain = Chain(network, account, journal, patience=patience, deadline=DEADLINE, max_fee=limit)
         metrics = Metrics(Act, Verdict)

@@ -126,9 +126,9 @@ def claim(
             for one in claims.send(client.chain, found, dry_run=dry_run):
                 bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words}")
                 told.append(one)
-        balance = client.chain.balance_of(client.address).balance
+        balance = client.chain.market.balance_of(client.address).balance
         if withdraw and balance and not dry_run:
-            client.chain.withdraw(client.address, balance)
+            client.chain.market.withdraw(client.address, balance)
         show_claims(screen, client.address, told, balance, client.amount, withdrawn=withdraw and not dry_run)
 
 
@@ -165,7 +165,7 @@ def _claimed_games(client: "Client", of: str | None) -> list[int]:
         return [int(_game(client.gateway, int(of))["game"])]
     if of is None:
         return [game["game"] for game in _all(client.gateway, challenger=client.address)][::-1]
-    return list(client.chain.games_of(bytes.fromhex(client.task(of).uuid)))
+    return list(client.chain.games.of(bytes.fromhex(client.task(of).uuid)))
 
 
 def _all(gateway: "GatewayClient", **filters: str | int) -> "Iterator[Game]":
@@ -208,7 +208,7 @@ def _here(network: "Network") -> "Here":
     from eigentensor_client.games import Here
 
     try:
-        seconds = Reader(network).block_seconds()
+        seconds = Reader(network).node.block_seconds()
     except ChainError:
         seconds = None
     return Here(None, partial(amount, deployment=network.deployment), seconds)

@@ -100,7 +100,7 @@ def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
     from eigentensor_client.games import Here, following
 
     client, uuid = challenger.client, challenger.task.uuid
-    here = Here(client.address, client.amount, client.chain.block_seconds())
+    here = Here(client.address, client.amount, client.chain.node.block_seconds())
     last: list[Game] = []
     try:
         with following(screen, here) as shown:

@@ -71,8 +71,8 @@ def _fields(chosen: "Network", source: str, given: str | None) -> "ToldNetwork":
 
     reader, block, operators = Reader(chosen), None, None
     try:
-        reader.check()
-        block = reader.block_number()
+        reader.node.check()
+        block = reader.node.block_number()
     except ChainError:
         pass
     try:

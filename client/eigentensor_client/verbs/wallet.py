@@ -42,11 +42,14 @@ def deposit(amount: Tokens, network: options.NetworkName = None, json: options.J
     from eigentensor.chain import to_wei
 
     with paying(network, json=json) as (screen, client, _):
-        wei, there = to_wei(amount, client.network.deployment.token_decimals), client.chain.tokens_of(client.address)
+        wei, there = (
+            to_wei(amount, client.network.deployment.token_decimals),
+            client.chain.token.balance_of(client.address),
+        )
         if wei > there:
             raise InsufficientFunds(f"the wallet has {client.amount(there)}", fix="Deposit less, or get tokens.")
         with _sending(screen, f"depositing {client.amount(wei)}"):
-            client.chain.deposit(client.address, wei)
+            client.chain.market.deposit(client.address, wei)
         _show(screen, client)
 
 
@@ -56,12 +59,12 @@ def withdraw(amount: TokensOrAll, network: options.NetworkName = None, json: opt
     from eigentensor.chain import to_wei
 
     with paying(network, json=json) as (screen, client, _):
-        free = client.chain.balance_of(client.address).balance
+        free = client.chain.market.balance_of(client.address).balance
         wei = free if amount == "all" else to_wei(amount, client.network.deployment.token_decimals)
         if wei > free:
             raise InsufficientFunds(f"{client.amount(free)} are free in the market", fix="Withdraw less, or all.")
         with _sending(screen, f"withdrawing {client.amount(wei)}"):
-            client.chain.withdraw(client.address, wei)
+            client.chain.market.withdraw(client.address, wei)
         _show(screen, client)
 
 
@@ -123,13 +126,13 @@ def _show(screen: Screen, client: "Client") -> None:
     from eigentensor_client.accounts import origin
 
     chain = client.chain
-    account, coins = chain.balance_of(client.address), chain.ether_of(client.address)
+    account, coins = chain.market.balance_of(client.address), chain.node.ether_of(client.address)
     fields: schemas.Wallet = {
         "schema": "eigentensor.wallet/1",
         "address": client.address,
         "key": origin(client.network),
         "coins": str(coins),
-        "tokens": str(chain.tokens_of(client.address)),
+        "tokens": str(chain.token.balance_of(client.address)),
         "balance": str(account.balance),
         "held": str(account.collateral),
     }

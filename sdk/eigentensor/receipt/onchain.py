@@ -40,10 +40,10 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
     which the receipt names events. Raises WrongReceipt, naming the first line that the chain has otherwise, ChainError
     where the chain cannot be asked or does not hold still.
     """
-    chain.check()
+    chain.node.check()
     _check_market(receipt, chain)
     _check_head(receipt.head, chain)
-    task = chain.task_at(receipt.uuid)
+    task = chain.market.task_at(receipt.uuid)
     if not task.committed_at:
         raise WrongReceipt("task", "the market knows no such task, or nothing that was committed to")
     if task.seats != receipt.seats:
@@ -51,12 +51,12 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
     first, last = receipt.events[0].place.block, min(receipt.head.number, receipt.told.lock_end)
     _check_events(receipt.events, _seen(receipt, chain, first, last))
     _check_header(receipt, chain)
-    block, now = chain.block_number(), chain.task_at(receipt.uuid)
-    games = chain.open_game_count(receipt.uuid)
+    block, now = chain.node.block_number(), chain.market.task_at(receipt.uuid)
+    games = chain.games.open_count(receipt.uuid)
     standing = words.standing(Counts(now.state, now.answered.bit_count(), now.agreed.bit_count(), games))
-    lock = chain.lock_of(receipt.uuid, receipt.told.executor)
-    worth, finalized = chain.worth_of(lock.shares), chain.finalized()
-    if not chain.is_canonical(receipt.head):
+    lock = chain.stake.lock_of(receipt.uuid, receipt.told.executor)
+    worth, finalized = chain.stake.worth_of(lock.shares), chain.node.finalized()
+    if not chain.node.is_canonical(receipt.head):
         raise ChainError(f"block {receipt.head.number} left the chain while it was read", fix="Try again.")
     return Standing(block, now.state, standing, first, last, lock, worth, finalized)
 
@@ -84,10 +84,10 @@ def _value(event: Event) -> object:
 
 
 def _check_head(head: Head, chain: Reader) -> None:
-    if head.number > (newest := chain.block_number()):
+    if head.number > (newest := chain.node.block_number()):
         what = f"the node's newest block is {newest}, the receipt is of block {head.number}"
         raise WrongReceipt("head.block", what, fix="Is the node behind? Otherwise the chain was started anew.")
-    if not chain.is_canonical(head):
+    if not chain.node.is_canonical(head):
         what = f"block {head.number} of the chain is another one"
         raise WrongReceipt("head.hash", what, fix="Was it reorganised? `eigentensor receipt get` reads the task anew.")
 
@@ -97,7 +97,7 @@ def _check_header(receipt: Receipt, chain: Reader) -> None:
     for number, (event, proof) in enumerate(zip(receipt.events, receipt.proofs, strict=True)):
         if not isinstance(event, Seeded) or proof is None:
             continue
-        if not chain.is_canonical(Head(event.seed_block, keccak(proof["header"]))):
+        if not chain.node.is_canonical(Head(event.seed_block, keccak(proof["header"]))):
             what = f"block {event.seed_block} of the chain has another header"
             raise WrongReceipt(f"events[{number}].proof.header", what)
 
@@ -105,7 +105,7 @@ def _check_header(receipt: Receipt, chain: Reader) -> None:
 def _check_market(receipt: Receipt, chain: Reader) -> None:
     """Against the network file and, for the parameters, against the contract."""
     market = Market.of(chain.deployment)
-    true = replace(market, parameters=chain.parameters())
+    true = replace(market, parameters=chain.market.parameters())
     for known, whose in ((market, f"network {chain.network.name}"), (true, "the contract")):
         if (found := difference(receipt.market.to_json(), known.to_json(), "market")) is not None:
             where, says, shows = found

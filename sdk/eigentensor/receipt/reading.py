@@ -22,25 +22,25 @@ def read(chain: Reader, order: Order, parts: tuple[bytes, bytes] | None = None) 
     """
     task = order_uuid(order, chain.deployment.domain)
     for _ in range(_TRIES):
-        head = chain.head()
+        head = chain.node.head()
         receipt = _read(chain, order, task, parts, head)
-        if chain.is_canonical(head):
+        if chain.node.is_canonical(head):
             return receipt
     raise ChainError(f"block {head.number} left the chain while task {task.hex()} was read", fix="Try again.")
 
 
 def happened(chain: Reader, task: bytes, first: int, last: int) -> list[Event]:
     """The events of a receipt in these blocks, in order."""
-    events = [event for event in chain.events_of(task, first, last) if type(event).__name__ in NAMES]
-    block, record = chain.seed_block_of(task), chain.deployment.parameters.record
+    events = [event for event in chain.history.events_of(task, first, last) if type(event).__name__ in NAMES]
+    block, record = chain.market.seed_block_of(task), chain.deployment.parameters.record
     seeded: Seeded | None = None
     if block and first <= block + record:
-        seeded = chain.seeded(block, min(block + record, last))
+        seeded = chain.history.seeded(block, min(block + record, last))
     return sorted([*events, *([seeded] if seeded else [])], key=lambda event: event.place)
 
 
 def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] | None, head: Head) -> Receipt:
-    posted, now = chain.posted(task), chain.task_at(task)
+    posted, now = chain.history.posted(task), chain.market.task_at(task)
     events = happened(chain, task, posted.place.block, head.number)
     proofs, transactions = _proved(chain, order, events)
     return Receipt(
@@ -59,7 +59,7 @@ def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] |
 def _proved(chain: Reader, order: Order, events: Sequence[Event]) -> tuple[list[Proof | None], list[bytes]]:
     """The proof of each event, and the transactions that prove the rest."""
     hashes = dict.fromkeys(event.place.transaction for event in events if type(event) in PROVABLE)
-    raw = {hash_: chain.transaction(hash_) for hash_ in hashes}
+    raw = {hash_: chain.node.transaction(hash_) for hash_ in hashes}
     sent = {hash_: read_transaction(data) for hash_, data in raw.items()}
     proofs, kept = [], set()
     for event in events:

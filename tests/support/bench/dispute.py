@@ -151,9 +151,9 @@ def seconds(table: Table, model: models.Model) -> None:
 
     players = {Side.EXECUTOR: player(Side.EXECUTOR, wrong), Side.CHALLENGER: player(Side.CHALLENGER, execute)}
     start = time.perf_counter()
-    told = table.challenger.challenge(table.challenger.address, order)
+    told = table.challenger.market.challenge(table.challenger.address, order)
     (game,) = [event.game_id for event in told.events if isinstance(event, Challenged)]
-    while (view := table.client.game(game)).ended is None:
+    while (view := table.client.games.at(game)).ended is None:
         assert players[view.position.phase.side].turn(game) is not None
     taken = time.perf_counter() - start
     assert view.ended.executor_lost

@@ -128,11 +128,11 @@ def serve_gateway(network: Path, data: Path, port: Connection) -> None:
     settings = GatewaySettings(network=str(network), data=data)
     chain = Chain(Network.load(network), anvil_account(2), data.parent / "client.sqlite")
     with chain, gateway_assembled(settings) as (app, daemon):
-        chain.mint(chain.address, to_wei("10"))
-        chain.approve(chain.deployment.task_market, to_wei("10"))
+        chain.token.mint(chain.address, to_wei("10"))
+        chain.token.approve(chain.deployment.task_market, to_wei("10"))
         order = orders_of(chain)()
-        chain.post(order)
-        while daemon.block < chain.block_number():
+        chain.market.post(order)
+        while daemon.block < chain.node.block_number():
             time.sleep(0.05)
         _serve(app, port, order_uuid(order, chain.deployment.domain).hex())
 

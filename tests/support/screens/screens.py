@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eigentensor.chain import Survey
+from eigentensor.chain import Reader
 from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.receipt import prove
@@ -152,7 +152,7 @@ def _operator_status(screen: Screen) -> None:
 
 
 def _operator_up(screen: Screen) -> None:
-    calls_nobody = cast(Survey, None)  # no step of this plan has a call
+    calls_nobody = cast(Reader, None)  # no step of this plan has a call
     show_part(parts.PLAN.to_json(calls_nobody), parts.PLAN.lines(), as_json=screen.as_json)
 
 

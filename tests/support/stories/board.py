@@ -35,7 +35,9 @@ class Board:
     def of(cls, table: Table, case: Case, order: Order, challenger: Chain) -> "Board":
         """A new challenge."""
         terms = challenger.address, order.as_tuple()
-        told = tell(table, challenger, encoded(challenger.market, "challenge", terms), challenger.market.address)
+        told = tell(
+            table, challenger, encoded(challenger.node.market, "challenge", terms), challenger.node.market.address
+        )
         (opened,) = [event for event in told or () if isinstance(event, Opened)]
         return cls(table, case, order, challenger, opened.game_id, opened.position, Published())
 
@@ -58,11 +60,11 @@ class Board:
     def data(self, move: Move) -> str:
         """The calldata of a move here."""
         arguments = self.game, astuple(self.position), *move.arguments()
-        return encoded(self.table.client.disputes, move.function, arguments)
+        return encoded(self.table.client.node.disputes, move.function, arguments)
 
     def takes(self, data: str, sender: Chain | None = None) -> bool:
         """Sends calldata to the game, by default as the side to move; whether it was taken."""
-        told = tell(self.table, sender or self.mover, data, self.table.client.disputes.address)
+        told = tell(self.table, sender or self.mover, data, self.table.client.node.disputes.address)
         for event in told or ():
             match event:
                 case Moved(game_id=self.game):
@@ -90,7 +92,7 @@ class Board:
     def run_out(self) -> None:
         """The side to move lets its clock run out; anybody ends the game then, and nobody before."""
         arguments = self.game, astuple(self.position)
-        over = encoded(self.table.client.disputes, "timeout", arguments)
+        over = encoded(self.table.client.node.disputes, "timeout", arguments)
         self.table.anvil.mine_past(deadline_of(self.position) - 2)
         assert not self.takes(over, self.table.client)
         assert self.takes(over, self.table.client)
@@ -140,7 +142,7 @@ def garbage(game: int, seed: int) -> str:
 def wealth(table: Table, *others: Chain) -> dict[str, int]:
     """What everybody has in the market, held for something or not, in wei; what is burned too."""
     accounts = [chain.address for chain in (table.client, table.operator, table.challenger, *others)]
-    found = {account: table.client.balance_of(account) for account in (*accounts, table.client.deployment.burn)}
+    found = {account: table.client.market.balance_of(account) for account in (*accounts, table.client.deployment.burn)}
     return {account: had.balance + had.collateral for account, had in found.items()}
 
 
@@ -178,8 +180,8 @@ def checks_of(order: Order) -> int:
 def ended(table: Table, order: Order) -> State:
     """The task at its end, which comes by time if no game brought it."""
     task = order_uuid(order, table.client.deployment.domain)
-    if not table.client.task_at(task).state.is_terminal:
-        table.anvil.mine_past(table.client.deadline_of(task))
-        market = table.client.market
+    if not table.client.market.task_at(task).state.is_terminal:
+        table.anvil.mine_past(table.client.market.deadline_of(task))
+        market = table.client.node.market
         assert tell(table, table.client, encoded(market, "close", (order.as_tuple(),)), market.address) is not None
-    return table.client.task_at(task).state
+    return table.client.market.task_at(task).state

@@ -1,7 +1,6 @@
 """What others do to EigenLayer's core: messages that the library never sends."""
 
 from eth_utils import keccak
-from web3.contract import Contract
 
 from eigentensor.chain import Chain, Message
 from eigentensor_local.anvil import Anvil
@@ -14,13 +13,12 @@ PROXY = "0x365f5f375f5f365f7f" + IMPLEMENTATION[2:] + "545af43d5f5f3e6036573d5ff
 
 
 def core(chain: Chain, contract: str, function: str, *arguments: object) -> None:
-    """Sends a message as the account of `chain`; `contract` is the name of its attribute."""
-    chain.sender.send(message(chain, contract, function, *arguments), f"{function} {chain.block_number()}")
+    """Sends a message as the account of `chain`; `contract` is the name of its node's attribute."""
+    chain.sender.send(message(chain, contract, function, *arguments), f"{function} {chain.node.block_number()}")
 
 
 def message(chain: Chain, contract: str, function: str, *arguments: object) -> Message:
-    target: Contract = getattr(chain, contract)
-    return Message(function, target.address, bytes.fromhex(target.encode_abi(function, list(arguments))[2:]))
+    return Message.of(getattr(chain.node, contract), function, *arguments)
 
 
 def act_as(anvil: Anvil, account: str, sent: Message) -> None:

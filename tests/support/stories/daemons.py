@@ -71,7 +71,7 @@ def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_cli
 
 def pass_window(net: Devnet, client: Client, task: TaskView) -> None:
     """Lets blocks pass until everybody may end the task, and those who should had the time to."""
-    net.anvil.mine_past(client.chain.deadline_of(bytes.fromhex(task.uuid)) + 3)
+    net.anvil.mine_past(client.chain.market.deadline_of(bytes.fromhex(task.uuid)) + 3)
 
 
 def pass_draw(net: Devnet, client: Client, task: TaskView) -> None:
@@ -81,17 +81,17 @@ def pass_draw(net: Devnet, client: Client, task: TaskView) -> None:
     """
     pass_seed(net, client, task)
     chain, uuid = client.chain, bytes.fromhex(task.uuid)
-    if chain.is_drawn(task.order):
+    if chain.market.is_drawn(task.order):
         window = economics.check_window(chain.deployment.parameters, task.order.exec)
-        net.anvil.mine_past(chain.seed_block_of(uuid) + window)
+        net.anvil.mine_past(chain.market.seed_block_of(uuid) + window)
 
 
 def pass_seed(net: Devnet, client: Client, task: TaskView) -> None:
     """Waits for the commit, lets blocks pass to the seed block and beyond, waits until its seed is recorded."""
     chain, uuid = client.chain, bytes.fromhex(task.uuid)
-    until(lambda: chain.seed_block_of(uuid) > 0)
-    net.anvil.mine_past(chain.seed_block_of(uuid) + chain.deployment.parameters.confirmations)
-    until(lambda: chain.is_drawn(task.order) is not None)
+    until(lambda: chain.market.seed_block_of(uuid) > 0)
+    net.anvil.mine_past(chain.market.seed_block_of(uuid) + chain.deployment.parameters.confirmations)
+    until(lambda: chain.market.is_drawn(task.order) is not None)
 
 
 def wait_for(running: Running, step: str, times: int = 1) -> None:

@@ -79,8 +79,8 @@ class Table:
     def of(cls, anvil: Anvil, client: Chain, operator: Chain, challenger: Chain) -> Self:
         """With deposits of all sides for a hundred tasks."""
         for chain in (client, operator, challenger):
-            chain.mint(chain.address, 20 * WAD)
-            chain.deposit(chain.address, 20 * WAD)
+            chain.token.mint(chain.address, 20 * WAD)
+            chain.market.deposit(chain.address, 20 * WAD)
         return cls(anvil, client, operator, challenger, orders_of(client))
 
     def ends(self, cases: Sequence[Case]) -> Iterator[tuple[Course, State]]:
@@ -91,11 +91,11 @@ class Table:
             courses = [self.dispute(case, order) for case, order in zip(portion, orders, strict=True)]
             self._end_idle(courses)
             tasks = [order_uuid(order, self.client.deployment.domain) for order in orders]
-            states = [self.client.task_at(task).state for task in tasks]
+            states = [self.client.market.task_at(task).state for task in tasks]
             if waiting := [n for n, state in enumerate(states) if not state.is_terminal]:
-                self.anvil.mine_past(max(self.client.deadline_of(tasks[n]) for n in waiting))
+                self.anvil.mine_past(max(self.client.market.deadline_of(tasks[n]) for n in waiting))
                 self.send(self.client, "TaskMarket", "closeMany", [orders[n].as_tuple() for n in waiting])
-                states = [self.client.task_at(task).state for task in tasks]
+                states = [self.client.market.task_at(task).state for task in tasks]
             yield from zip(courses, states, strict=True)
 
     def revealed(self, cases: Sequence[Case]) -> list[Order]:
@@ -108,9 +108,9 @@ class Table:
         self.send(self.operator, "TaskMarket", "acceptMany", me, posted, [astuple(Admission())] * len(orders))
         hidden = [commitment(domain, task, me, 0, outputs, SALT) for task, outputs in told]
         self.send(self.operator, "TaskMarket", "commitMany", me, [task for task, _ in told], hidden)
-        seed = self.client.seed_block_of(told[0][0])
+        seed = self.client.market.seed_block_of(told[0][0])
         self.anvil.mine_past(seed)
-        self.send(self.client, "TaskMarket", "seed", seed, self.client.header(seed))
+        self.send(self.client, "TaskMarket", "seed", seed, self.client.node.header(seed))
         self.anvil.mine_past(seed + economics.check_window(p, orders[0].exec))
         openings = [(task, 0, outputs, SALT) for task, outputs in told]
         self.send(self.operator, "TaskMarket", "revealMany", posted, openings)
@@ -146,7 +146,7 @@ class Table:
             mover = (self.operator, self.challenger)[side]
             for other in refused(move):
                 with pytest.raises((IllegalMove, WitnessError)):
-                    apply(position, other, self.client.block_number() + 1)
+                    apply(position, other, self.client.node.block_number() + 1)
                 assert self.reverts(mover, other.function, game, astuple(position), *other.arguments()), other
             sent, told = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
             after = apply(position, move, told[0].place.block)
@@ -172,10 +172,10 @@ class Table:
 
     def reverts(self, sender: Chain, function: str, *arguments: object) -> bool:
         """Whether the contract would refuse a move, and say why."""
-        data = encoded(sender.disputes, function, arguments)
+        data = encoded(sender.node.disputes, function, arguments)
         sent: TxParams = {
-            "from": sender.web3.to_checksum_address(sender.address),
-            "to": sender.disputes.address,
+            "from": sender.node.web3.to_checksum_address(sender.address),
+            "to": sender.node.disputes.address,
             "data": data,
         }
         try:
@@ -186,7 +186,7 @@ class Table:
 
     def send(self, sender: Chain, contract: str, function: str, *arguments: object) -> tuple[Sent, list[Event]]:
         """A transaction of an account that anvil signs for: a hundred games are a thousand of them."""
-        to = {"TaskMarket": sender.market, "DisputeGame": sender.disputes}[contract]
+        to = {"TaskMarket": sender.node.market, "DisputeGame": sender.node.disputes}[contract]
         data = encoded(to, function, arguments)
         sent = {"from": sender.address, "to": to.address, "data": data, "gas": GAS}
         mined = self.anvil.rpc("eth_sendTransactionSync", sent)

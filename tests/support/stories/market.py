@@ -29,7 +29,8 @@ def orders_of(client: Chain) -> Orders:
             "client": client.address, "nonce": next(nonces), "semantics": 1, "program": b"\1" * 32, "inputs": NONE,
             "weights": NONE, "states": NONE, "variables": NONE, "repeat": 1, "min_price": to_wei("0.01"),
             "max_price": to_wei("0.02"), "ramp_start": 0, "ramp_length": 0, "check_rate": parameters.check_floor,
-            "verifiers": 1, "value_at_risk": 0, "exec": 10, "accept_by": client.block_number() + 20, "operators": NONE,
+            "verifiers": 1, "value_at_risk": 0, "exec": 10,
+            "accept_by": client.node.block_number() + 20, "operators": NONE,
         }  # fmt: skip
         fields |= changes
         return Order(**{"check_fee": economics.check_fee_bound(parameters, fields["max_price"]), **fields})
@@ -42,7 +43,7 @@ def post_apart(network: Network, journal: Path, account: int, orders: Sequence[O
 
     def post(order: Order) -> str:
         try:
-            chain.post(order)
+            chain.market.post(order)
         except Reverted as error:
             return error.name
         return ""
@@ -67,9 +68,9 @@ class Life:
 
     def committed(self, root: bytes = ROOT) -> None:
         """Posted, accepted, committed."""
-        self.client.post(self.order)
-        self.operator.accept(self.operator.address, self.order)
-        self.operator.commit(self.operator.address, self.task, self.hidden(self.operator, 0, root))
+        self.client.market.post(self.order)
+        self.operator.market.accept(self.operator.address, self.order)
+        self.operator.market.commit(self.operator.address, self.task, self.hidden(self.operator, 0, root))
 
     def drawn(self, root: bytes = ROOT) -> None:
         """The same, and seeded: it will be checked."""
@@ -85,23 +86,23 @@ class Life:
     def index_of(self, verifier: Chain) -> int:
         """The lowest index that is drawn for the verifier."""
         indices = range(16 * self.order.verifiers)
-        return next(i for i in indices if self.client.seat_of(self.task, i).operator == verifier.address)
+        return next(i for i in indices if self.client.market.seat_of(self.task, i).operator == verifier.address)
 
     def answer(self, verifier: Chain, root: bytes) -> int:
         index = self.index_of(verifier)
-        verifier.answer(verifier.address, self.order, index, self.hidden(verifier, index + 1, root))
+        verifier.market.answer(verifier.address, self.order, index, self.hidden(verifier, index + 1, root))
         return index
 
     def reveal(self, chain: Chain, slot: int = 0, root: bytes = ROOT) -> None:
-        chain.reveal(self.order, Opening(self.task, root, SALT, slot))
+        chain.market.reveal(self.order, Opening(self.task, root, SALT, slot))
 
     def pass_checks(self) -> None:
         """To the first block in which the executor of a drawn task may reveal."""
-        seed = self.client.seed_block_of(self.task)
+        seed = self.client.market.seed_block_of(self.task)
         self.anvil.mine_past(seed + economics.check_window(self.parameters, self.order.exec))
 
     def pass_answers(self) -> None:
-        self.anvil.mine_past(self.client.answers_by(self.task))
+        self.anvil.mine_past(self.client.market.answers_by(self.task))
 
     @property
     def bond(self) -> int:
@@ -109,7 +110,7 @@ class Life:
 
 
 def gained(chain: Chain, before: int) -> int:
-    account = chain.balance_of(chain.address)
+    account = chain.market.balance_of(chain.address)
     return account.balance + account.collateral - before
 
 

@@ -63,7 +63,7 @@ class Dispute:
     def challenge(self) -> int:
         """Opens the game, unless it is open."""
         challenger = self.table.challenger
-        told = challenger.challenge(challenger.address, self.order).events
+        told = challenger.market.challenge(challenger.address, self.order).events
         (number,) = [event.game_id for event in told if isinstance(event, Challenged)]
         return number
 
@@ -82,7 +82,7 @@ class Dispute:
 
     @property
     def game(self) -> GameView:
-        return self.table.client.game(self.number)
+        return self.table.client.games.at(self.number)
 
     def turns(self) -> list[Mined | None]:
         """One of each side."""
@@ -94,14 +94,14 @@ class Dispute:
         What waits then is mined when anvil mines again by itself.
         """
         with restarted(self.chain(side), journal) as chain:
-            offer = chain.web3.eth.send_raw_transaction
+            offer = chain.node.web3.eth.send_raw_transaction
 
             def send(raw: bytes) -> None:
                 if moment != MOMENTS[0]:
                     offer(raw)
                 raise Killed
 
-            chain.web3.eth.send_raw_transaction = send  # type: ignore[method-assign, assignment]
+            chain.node.web3.eth.send_raw_transaction = send  # type: ignore[method-assign, assignment]
             self.table.anvil.rpc("evm_setAutomine", moment != MOMENTS[1])
             with pytest.raises(Killed):
                 self.player(side, chain).turn(self.number)

@@ -24,9 +24,9 @@ Story = Callable[[Life, Sequence[Chain]], None]
 def confirmed(life: Life, verifiers: Sequence[Chain]) -> None:
     """Final, checked(1)."""
     checked(life, verifiers)
-    life.anvil.mine_past(life.client.deadline_of(life.task))
-    verifiers[0].close(life.order)
-    verifiers[0].settle(life.order, life.index_of(verifiers[0]))
+    life.anvil.mine_past(life.client.market.deadline_of(life.task))
+    verifiers[0].market.close(life.order)
+    verifiers[0].market.settle(life.order, life.index_of(verifiers[0]))
 
 
 def checked(life: Life, verifiers: Sequence[Chain]) -> None:
@@ -43,16 +43,16 @@ def unanswered(life: Life, verifiers: Sequence[Chain]) -> None:
     client, operator, domain = life.client, life.operator, life.client.deployment.domain
     orders = [life.order, replace(life.order, nonce=99)]
     uuids = [order_uuid(order, domain) for order in orders]
-    client.deposit(client.address, sum(order.escrow for order in orders))
-    operator.post_many(orders, [sign_order(order, domain, anvil_account(CLIENT)) for order in orders])
-    operator.accept_many(operator.address, orders)
+    client.market.deposit(client.address, sum(order.escrow for order in orders))
+    operator.market.post_many(orders, [sign_order(order, domain, anvil_account(CLIENT)) for order in orders])
+    operator.market.accept_many(operator.address, orders)
     hidden = [commitment(domain, uuid, operator.address, 0, ROOT, SALT) for uuid in uuids]
-    operator.commit_many(operator.address, uuids, hidden)
+    operator.market.commit_many(operator.address, uuids, hidden)
     pass_seed(life.anvil, client, life.order, drawn=True)
     life.pass_checks()
-    operator.reveal_many(orders, [Opening(uuid, ROOT, SALT) for uuid in uuids])
-    life.anvil.mine_past(client.deadline_of(life.task))
-    client.close_many(orders)
+    operator.market.reveal_many(orders, [Opening(uuid, ROOT, SALT) for uuid in uuids])
+    life.anvil.mine_past(client.market.deadline_of(life.task))
+    client.market.close_many(orders)
 
 
 def contradicted(life: Life, verifiers: Sequence[Chain]) -> None:
@@ -72,11 +72,11 @@ def convicted(life: Life, verifiers: Sequence[Chain]) -> None:
 
 def convict(life: Life, verifiers: Sequence[Chain]) -> None:
     """What follows a contradiction."""
-    (game,) = life.client.open_games(life.task)
-    life.anvil.mine_past(life.client.answers_by(life.task))
+    (game,) = life.client.games.open(life.task)
+    life.anvil.mine_past(life.client.market.answers_by(life.task))
     life.anvil.mine(200)
-    verifiers[1].timeout(game, life.client.game(game).position)
-    verifiers[1].slash(life.order)
+    verifiers[1].games.timeout(game, life.client.games.at(game).position)
+    verifiers[1].market.slash(life.order)
 
 
 def silent(life: Life, verifiers: Sequence[Chain]) -> None:
@@ -84,8 +84,8 @@ def silent(life: Life, verifiers: Sequence[Chain]) -> None:
     life.drawn(ROOT)
     index = life.answer(verifiers[0], ROOT)
     life.pass_checks()
-    life.anvil.mine_past(life.client.deadline_of(life.task))
-    life.client.close(life.order)
+    life.anvil.mine_past(life.client.market.deadline_of(life.task))
+    life.client.market.close(life.order)
     life.reveal(verifiers[0], index + 1, ROOT)
 
 
@@ -96,18 +96,18 @@ def defended(life: Life, verifiers: Sequence[Chain]) -> None:
     life.task = order_uuid(life.order, life.client.deployment.domain)
     life.drawn(ROOT)
     index = life.answer(verifiers[0], ROOT)
-    verifiers[1].expose(life.order, Opening(life.task, ROOT, SALT, index + 1))
+    verifiers[1].market.expose(life.order, Opening(life.task, ROOT, SALT, index + 1))
     life.pass_checks()
     life.reveal(life.operator, root=ROOT)
-    life.client.challenge(life.client.address, life.order)
-    (game,) = life.client.open_games(life.task)
+    life.client.market.challenge(life.client.address, life.order)
+    (game,) = life.client.games.open(life.task)
     claim = Claim(life.order.program, NONE, NONE, NONE, NONE, 1, merkle.tree_root([*calls, ROOT]), ROOT)
     publish = Publish(life.order.as_tuple(), claim, header, records, (*calls, ROOT), ())
-    life.operator.play(game, life.client.game(game).position, publish)
-    position = life.client.game(game).position
+    life.operator.games.play(game, life.client.games.at(game).position, publish)
+    position = life.client.games.at(game).position
     life.anvil.mine_past(deadline_of(position))
-    verifiers[1].timeout(game, position)
-    life.client.close(life.order)
+    verifiers[1].games.timeout(game, position)
+    life.client.market.close(life.order)
 
 
 def demanded(life: Life, verifiers: Sequence[Chain]) -> None:
@@ -115,10 +115,10 @@ def demanded(life: Life, verifiers: Sequence[Chain]) -> None:
     life.drawn(ROOT)
     life.pass_checks()
     life.reveal(life.operator, root=ROOT)
-    life.client.deposit(life.client.address, 2 * life.parameters.g_chunk)
-    life.client.demand(life.order, [Leaf(False, 0, 0), Leaf(True, 1, 7)])
-    life.anvil.mine_past(life.client.deadline_of(life.task))
-    life.client.close(life.order)
+    life.client.market.deposit(life.client.address, 2 * life.parameters.g_chunk)
+    life.client.market.demand(life.order, [Leaf(False, 0, 0), Leaf(True, 1, 7)])
+    life.anvil.mine_past(life.client.market.deadline_of(life.task))
+    life.client.market.close(life.order)
 
 
 STORIES: tuple[Story, ...] = (

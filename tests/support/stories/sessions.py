@@ -70,7 +70,7 @@ class Market:
         return act
 
     def state(self, order: Order) -> State:
-        return self.table.client.task_at(self.uuid(order)).state
+        return self.table.client.market.task_at(self.uuid(order)).state
 
     def uuid(self, order: Order) -> bytes:
         return order_uuid(order, self.network.deployment.domain)
@@ -82,11 +82,11 @@ class Market:
 
     def reveal(self, order: Order, operator: int, outputs_root: bytes) -> None:
         chain, task = self.operators[operator], self.uuid(order)
-        chain.accept(chain.address, order)
+        chain.market.accept(chain.address, order)
         hidden = commitment(self.network.deployment.domain, task, chain.address, 0, outputs_root, SALT)
-        chain.commit(chain.address, task, hidden)
+        chain.market.commit(chain.address, task, hidden)
         pass_seed(self.anvil, chain, order, drawn=False)
-        chain.reveal(order, Opening(task, outputs_root, SALT))
+        chain.market.reveal(order, Opening(task, outputs_root, SALT))
         self.executors.append(chain.address)
 
     def upload(self, order: Order, operator: int, bound: Bound, results: Results, *, states: bool = True) -> bytes:
@@ -109,8 +109,8 @@ class Market:
 
     def close(self, order: Order) -> None:
         """The task's windows pass."""
-        self.anvil.mine_past(self.table.client.deadline_of(self.uuid(order)))
-        self.table.client.close(order)
+        self.anvil.mine_past(self.table.client.market.deadline_of(self.uuid(order)))
+        self.table.client.market.close(order)
 
     def _gateway(self, operator: int) -> GatewayClient:
         return GatewayClient(self.network.gateway_url, LocalStore(self.folder / f"operator-{operator}"))
@@ -182,8 +182,8 @@ def _liar(true: Execution, bound: Bound, random: Random, numbers: range) -> Liar
 def silently(market: Market, order: Order) -> None:
     """Accepts, and is never heard of again."""
     chain = market.operators[0]
-    chain.accept(chain.address, order)
-    market.anvil.mine_past(market.table.client.deadline_of(market.uuid(order)) + 4)
+    chain.market.accept(chain.address, order)
+    market.anvil.mine_past(market.table.client.market.deadline_of(market.uuid(order)) + 4)
 
 
 def not_at_all(market: Market, order: Order) -> None:
@@ -193,4 +193,4 @@ def not_at_all(market: Market, order: Order) -> None:
 
 def withdrawn(market: Market, order: Order) -> None:
     """Its client takes it back."""
-    market.table.client.cancel(order)
+    market.table.client.market.cancel(order)
