@@ -11,16 +11,18 @@ import structlog
 
 from eigentensor import task as t
 from eigentensor.chain import Chain, Head
+from eigentensor.dispute import deadline_of
 from eigentensor.errors import ChainError, StoreError
+from eigentensor.task.due import position_of
 from eigentensor_operator import events, machine, taking
 from eigentensor_operator.case import SENT, URGENT, Step
-from eigentensor_operator.events import Checked, Do, Drain, Event, Noted, Outcome, RolledBack, Seen, Undone
+from eigentensor_operator.events import Checked, Do, Drain, Event, Outcome, RolledBack, Undone
 from eigentensor_operator.lanes import Lane
-from eigentensor_operator.metrics import AVS, Metrics
+from eigentensor_operator.metrics import AVS, INCIDENTS, Metrics
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason
 from eigentensor_operator.preparing import PLACES
-from eigentensor_operator.reading import deadlines_of, seen_of, standing_at
+from eigentensor_operator.reading import deadlines_of, standing_at
 from eigentensor_operator.state import Operator
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
@@ -58,12 +60,12 @@ class Daemon:
         self._log = structlog.get_logger()
         self._inbox: SimpleQueue[Callable[[], Event] | None] = SimpleQueue()
         self._stopping = False
-        self.operator = Operator(policy, store.cases(), testing=True)
+        self.operator = Operator(policy, store.cases(policy.parameters), testing=True)
         checkpoint = store.checkpoint
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
         self._is_quiet = False
-        self.teller = Teller(chain, metrics, {line.case.uuid: line.state for line in store.summary()})
+        self.teller = Teller(chain, metrics, {line.task: line.state for line in store.summary()})
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         # What may cost stake or a bond when it is late waits for nothing else.
         urgent, reveal, games = Lane("urgent", 4), Lane("reveal", 8), Lane("game", 8)
@@ -148,22 +150,20 @@ class Daemon:
 
     def _observe(self, event: t.Event) -> None:
         self._is_quiet = False
-        seen = seen_of(event)
-        if isinstance(seen, Noted):
-            self._feed(seen)
-            if self._decided_at is not None and isinstance(event, t.TaskEvent):  # not what a restart reads again
-                self.teller.happened(event, self.operator)
-        if not isinstance(seen, Seen) or not isinstance(event, t.TaskEvent):
+        before = self.operator
+        self._feed(event)
+        case = self.operator.cases.get(event.task) if isinstance(event, t.TaskEvent) else None
+        if case is None or not isinstance(event, t.TaskEvent):
             return
-        case = self.operator.cases.get(seen.task)
-        mine = seen.fact.executor == self.operator.policy.operator or (case is not None and self.operator.mine(case))
-        self._feed(seen)
-        if mine:
-            self.teller.reached(event, seen.fact.state)
+        if event.task not in before.cases or case.state is not before.cases[event.task].state:
+            if self.operator.mine(case):
+                self.teller.reached(event, case.state)
+        elif self._decided_at is not None and isinstance(event, INCIDENTS):  # not what a restart reads again
+            self.teller.happened(event, self.operator)
 
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""
-        posted = [case.history[0].block for case in self.operator.cases.values() if case.history]
+        posted = [case.life.posted.block for case in self.operator.cases.values() if case.life.posted]
         oldest = min(posted, default=self._heads[-1].number + 1)
         settled = [head for head in self._heads if head.number < oldest]
         before = self._store.checkpoint
@@ -192,13 +192,13 @@ class Daemon:
 
     def _start(self, do: Do) -> None:
         case, head = self.operator.cases[do.task], self.operator.head
-        by, behind = self.operator.deadline(case), False
+        by, behind = case.deadline, False
         self.teller.begun(do, case.refused)
         work = partial(self._steps.do, do.step, case, head)
         if do.game:
-            game = self.operator.games[do.game]
-            by, behind = game.last_block, self.operator.is_beyond(game)
-            work = partial(self._steps.play, do.step, game)
+            position = position_of(case.life, do.game)
+            by, behind = deadline_of(position), self.operator.is_beyond(case, do.game)
+            work = partial(self._steps.play, do.step, do.game, position)
         self._lanes[do.step].put(partial(self._perform, do, work), by, behind=behind)
 
     def _perform(self, do: Do, work: Callable[[], Outcome]) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from eigentensor import task
 from eigentensor.program.cost import Needs
-from eigentensor.task import Order, Seeded, TaskEvent
-from eigentensor_operator.case import Candidacy, Fact, Seal, Step
+from eigentensor_operator.case import Candidacy, Seal, Step
 from eigentensor_operator.policy import Reason, Standing
 
 
@@ -16,22 +16,6 @@ class Do(NamedTuple):
     step: Step
     task: bytes
     game: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The chain shows a step of a task. An order comes with OPEN alone; a task whose order is unknown is ignored."""
-
-    task: bytes
-    fact: Fact
-    order: Order | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """The chain shows something else that bears on tasks: a seed, a move of a game, or an incident of a known task."""
-
-    event: Seeded | TaskEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +90,5 @@ class Drain:
 
 
 Outcome = Inspected | Looked | Executed | Done | Undone
-Event = Seen | Noted | RolledBack | Head | Checked | Outcome | Drain
+#: What the chain shows, what it takes back, and all that is no fact of the chain.
+Event = task.Event | RolledBack | Head | Checked | Outcome | Drain

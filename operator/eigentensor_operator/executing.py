@@ -9,13 +9,13 @@ from eigentensor_operator.state import Operator
 def next_step(operator: Operator, case: Case) -> Step | Reason | None:
     """What to do about an own task, or why it is given up, or None where there is nothing to do."""
     policy, head = operator.policy, operator.head
-    deadline = operator.deadline(case)
+    deadline = case.deadline
     overdue = head >= deadline + policy.patience
-    match case.now.state:
+    match case.state:
         case State.ACCEPTED | State.COMMITTED if case.dropped:
             return Step.CLOSE if overdue and not _would_convict(operator, case) else None
         case State.ACCEPTED | State.COMMITTED if head >= deadline:
-            code = Code.LATE if case.now.state is State.ACCEPTED or operator.seed_of(case) else Code.SEED
+            code = Code.LATE if case.state is State.ACCEPTED or case.life.mix else Code.SEED
             return Reason(code, f"block {deadline}", f"block {head + 1}")
         case State.ACCEPTED:
             return _execute(operator, case)
@@ -23,7 +23,7 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
             return _reveal(operator, case)
         case State.REVEALED if case.demand is not None and head < deadline:
             return Step.SHOW
-        case State.REVEALED if overdue and not case.open_games and case.demand is None:
+        case State.REVEALED if overdue and not case.life.open_games and case.demand is None:
             return Step.CLOSE
         case State.CONVICTED if not case.halted:
             return Step.HALT
@@ -46,27 +46,26 @@ def _execute(operator: Operator, case: Case) -> Step | None:
 
 def _reveal(operator: Operator, case: Case) -> Step | Reason | None:
     """When the draw is known and can hardly change any more; of a drawn task, after the last answer."""
-    policy, head, seed_block = operator.policy, operator.head, case.seed_block(operator.policy)
+    policy, head, seed_block = operator.policy, operator.head, case.life.seed_block
     sealed = case.seal and commitment(
         policy.domain, case.uuid, policy.operator, 0, case.seal.outputs_root, case.seal.salt
     )
-    if sealed != case.now.claim:
-        return Reason(Code.SEAL, case.now.claim.hex(), sealed.hex() if sealed else "no seal")
-    drawn = operator.is_drawn(case)
+    if sealed != case.life.commitment:
+        return Reason(Code.SEAL, (case.life.commitment or b"").hex(), sealed.hex() if sealed else "no seal")
+    drawn = case.life.drawn
     if drawn is None:
         return Step.SEED if head >= seed_block + policy.patience and may_seed(operator, case) else None
-    first = min(seed_block + policy.parameters.confirmations, case.reveal_by(policy) - policy.reserve)
-    return Step.REVEAL if head >= max(first, case.check_by(policy) if drawn else 0) else None
+    first = min(seed_block + policy.parameters.confirmations, case.life.reveal_by - policy.reserve)
+    return Step.REVEAL if head >= max(first, case.life.check_by if drawn else 0) else None
 
 
 def may_seed(operator: Operator, case: Case) -> bool:
     """Whether the seed can still be recorded, and is not being recorded for another task."""
-    seed_block, policy = case.seed_block(operator.policy), operator.policy
-    others = (c for c in operator.cases.values() if c.doing is Step.SEED)
-    is_sent = any(c.seed_block(policy) == seed_block for c in others)
-    return not is_sent and seed_block < operator.head + 1 <= seed_block + policy.parameters.record
+    life, others = case.life, (c.life for c in operator.cases.values() if c.doing is Step.SEED)
+    is_sent = any(other.seed_block == life.seed_block for other in others)
+    return not is_sent and life.seed_block < operator.head + 1 <= life.record_by
 
 
 def _would_convict(operator: Operator, case: Case) -> bool:
     """Whether ending the task would convict this operator: that is left to others."""
-    return case.now.state is State.COMMITTED and operator.is_drawn(case) is True
+    return case.state is State.COMMITTED and case.life.drawn is True

@@ -7,10 +7,11 @@ Everything that must survive a restart is in `Case` and is written down before t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from eigentensor import economics
-from eigentensor.task import Ended, Moved, Opened, Seeded, State
+from eigentensor import task as t
+from eigentensor.dispute import deadline_of
+from eigentensor.task import Life, State
 from eigentensor_operator import executing, playing, preparing, taking, verifying
-from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Step
+from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Play, Step
 from eigentensor_operator.events import (
     Checked,
     Do,
@@ -21,15 +22,12 @@ from eigentensor_operator.events import (
     Head,
     Inspected,
     Looked,
-    Noted,
     Outcome,
     RolledBack,
-    Seen,
     Undone,
 )
-from eigentensor_operator.game import Game
 from eigentensor_operator.policy import Code, Reason
-from eigentensor_operator.state import Operator, Seed
+from eigentensor_operator.state import Operator
 
 DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
 PAUSE = 8  # blocks between attempts at most
@@ -40,7 +38,7 @@ _JUDGING = (Step.INSPECT, Step.FETCH, Step.PREPARE, Step.EXECUTE)
 def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
     """The state after `event`, and what to do now."""
     operator = _absorb(operator, event)
-    is_fact = isinstance(event, Seen | Noted | RolledBack)
+    is_fact = isinstance(event, t.Event | RolledBack)
     return (operator, ()) if is_fact or operator.standing is None else _decide(operator)
 
 
@@ -50,82 +48,53 @@ def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
 def _absorb(operator: Operator, event: Event) -> Operator:
     match event:
         case Head(standing, deadlines):
-            old = (
-                standing.block
-                - operator.policy.keep
-                - economics.lifetime(operator.policy.parameters, operator.policy.parameters.max_exec)
-            )
-            seeds = {number: seed for number, seed in operator.seeds.items() if number >= old}
             asked = {u: replace(operator.cases[u], due=by) for u, by in deadlines.items() if u in operator.cases}
-            return replace(operator, standing=standing, seeds=seeds, cases={**operator.cases, **asked})
+            return replace(operator, standing=standing, cases={**operator.cases, **asked})
         case Checked(fault):
             return replace(operator, testing=False, faulty=fault or operator.faulty)
         case Drain():
             return replace(operator, draining=True)
         case RolledBack(block):
-            return _rolled_back(operator, block)
-        case Seen(uuid, fact, order):
-            if uuid in operator.cases:
-                return operator.replaced(operator.cases[uuid].learned(fact))
-            return operator if order is None else operator.replaced(Case(uuid, order, (fact,)))
-        case Noted():
-            return _noted(operator, event)
+            return replace(operator, cases={u: case.rolled_back(block) for u, case in operator.cases.items()})
+        case t.Event():
+            return _happened(operator, event)
         case _:
             return _concluded(operator, event)
 
 
-def _rolled_back(operator: Operator, block: int) -> Operator:
-    cases = {uuid: case.rolled_back(block) for uuid, case in operator.cases.items()}
-    games = {n: game for n, g in operator.games.items() if (game := g.rolled_back(block)) is not None}
-    seeds = {number: seed for number, seed in operator.seeds.items() if seed.block <= block}
-    return replace(operator, cases=cases, games=games, seeds=seeds)
-
-
-def _noted(operator: Operator, noted: Noted) -> Operator:
-    event, block = noted.event, noted.event.place.block
+def _happened(operator: Operator, event: t.Event) -> Operator:
+    """A task is known from its order on; a seed is one of all tasks that wait for its block."""
     match event:
-        case Seeded():
-            return replace(operator, seeds={**operator.seeds, event.seed_block: Seed(event.mix, block)})
-        case Opened() if event.task in operator.cases and event.game_id not in operator.games:
-            game = Game(event.game_id, ((block, event.position),))
-        case Moved() if event.game_id in operator.games:
-            game = operator.games[event.game_id].moved(block, event.position)
-        case Ended() if event.game_id in operator.games:
-            game = replace(operator.games[event.game_id], ended=block)
-        case Opened() | Moved() | Ended():
-            return operator
+        case t.Posted() if event.task not in operator.cases:
+            case = Case(Life(event.task, event.order, operator.policy.parameters))
+        case t.TaskEvent() if event.task in operator.cases:
+            case = operator.cases[event.task]
+        case t.Seeded():
+            return replace(operator, cases={u: case.stepped(event) for u, case in operator.cases.items()})
         case _:
-            known = operator.cases.get(event.task)
-            return operator if known is None else operator.replaced(known.noted(event))
-    return replace(operator, games={**operator.games, game.number: game})
+            return operator
+    return operator.replaced(case.stepped(event))
 
 
 def _concluded(operator: Operator, event: Outcome) -> Operator:
-    if isinstance(event, Done | Undone) and event.game:
-        return _played(operator, event)
-    known = operator.cases.get(event.task)
-    if known is None:
+    case = operator.cases.get(event.task)
+    if case is None:
         return operator
+    if isinstance(event, Done | Undone) and event.game:
+        block = event.block if isinstance(event, Done) else -1
+        play = Play(visible_by=block, not_before=operator.head + 1)
+        return operator.replaced(case.played(event.game, play))
     if isinstance(event, Done | Undone) and event.step in BESIDE:
-        return operator.replaced(_told(operator, known, event))
-    return _finished(operator, replace(known, doing=None), event)
+        return operator.replaced(_delivered(operator, case, event))
+    return _finished(operator, replace(case, doing=None), event)
 
 
-def _told(operator: Operator, case: Case, event: Done | Undone) -> Case:
-    """The gateway was told, or will be told later."""
+def _delivered(operator: Operator, case: Case, event: Done | Undone) -> Case:
+    """The gateway has it, or will be given it later."""
     later = case.gateway_from if isinstance(event, Done) else operator.head + PAUSE
     if event.step is Step.DECLINE:
         return replace(case, gateway_from=later, published=case.published if isinstance(event, Done) else None)
     return replace(case, gateway_from=later, uploading=False, uploaded=isinstance(event, Done))
-
-
-def _played(operator: Operator, event: Done | Undone) -> Operator:
-    game = operator.games.get(event.game)
-    if game is None:
-        return operator
-    block = event.block if isinstance(event, Done) else -1
-    game = replace(game, doing=None, visible_by=block, not_before=operator.head + 1)
-    return replace(operator, games={**operator.games, game.number: game})
 
 
 def _finished(operator: Operator, case: Case, event: Outcome) -> Operator:
@@ -144,11 +113,11 @@ def _finished(operator: Operator, case: Case, event: Outcome) -> Operator:
         case Done(_, Step.FETCH):
             case = replace(case, fetched=True)
         case Done(_, Step.PREPARE):
-            operator = _proven(operator, case) if case.now.state is State.OPEN else operator  # others are not tried
+            operator = _proven(operator, case) if case.state is State.OPEN else operator  # others are not tried
             case = replace(case, prepared=True)
         case Done(_, Step.HALT):
             case = replace(case, halted=True)
-        case Done(_, done, block) if done in SENT and (block == 0 or case.now.block < block):
+        case Done(_, done, block) if done in SENT and (block == 0 or case.life.since < block):
             return operator.replaced(replace(case, visible_by=block, not_before=operator.head + 1, attempts=0))
     return operator.replaced(replace(case, attempts=0, not_before=0))
 
@@ -164,7 +133,7 @@ def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Ope
     judged = failed in _JUDGING
     if judged and operator.mine(case):
         case = replace(case, dropped=case.dropped or reason) if reason.lasting else case
-    elif judged and case.now.state is State.COMMITTED:
+    elif judged and case.state is State.COMMITTED:
         case = replace(case, unanswered=reason)
     elif failed is Step.PREPARE and reason.code is Code.COMPILE:
         case = replace(case, compile_seconds=preparing.outlived(case.compile_seconds))
@@ -200,27 +169,25 @@ def _decide(operator: Operator) -> tuple[Operator, tuple[Do, ...]]:
 
 def _decide_games(operator: Operator) -> tuple[Operator, list[Do]]:
     actions: list[Do] = []
-    games: dict[int, Game] = {}
-    for game in sorted(operator.games.values(), key=lambda g: g.last_block):
-        wanted = playing.next_step(operator, game)
-        if game.task in operator.cases:
-            games[game.number] = game if wanted is None else replace(game, doing=wanted)
-        if wanted is not None:
-            actions.append(Do(wanted, game.task, game.number))
-    return replace(operator, games=games), actions
+    for case, number, position in sorted(operator.games(), key=lambda game: deadline_of(game[2])):
+        play = case.play_in(number)
+        if (wanted := playing.next_step(operator, play, position)) is not None:
+            now = operator.cases[case.uuid]
+            operator = operator.replaced(now.played(number, replace(play, doing=wanted)))
+            actions.append(Do(wanted, case.uuid, number))
+    return operator, actions
 
 
 def _urgency(operator: Operator, case: Case, given: Mapping[str, float]) -> tuple[int, float, float, int, bytes]:
     """What was promised first, then answers, then what may be accepted; each by its deadline. Of what may be accepted
     comes first what is of clients that were given the least, then what costs the least to look at."""
-    deadline = operator.deadline(case)
-    if case.now.state is State.OPEN and not operator.role_in(case):
-        return 2, given.get(case.order.client, 0.0), operator.compiling(case), deadline, case.uuid
-    return 0 if operator.role_in(case) else 1, 0.0, 0.0, deadline, case.uuid
+    if case.state is State.OPEN and not operator.role_in(case):
+        return 2, given.get(case.order.client, 0.0), operator.compiling(case), case.deadline, case.uuid
+    return 0 if operator.role_in(case) else 1, 0.0, 0.0, case.deadline, case.uuid
 
 
 def _convicted(operator: Operator, case: Case) -> bool:
-    return case.now.state is State.CONVICTED and operator.mine(case) and not case.halted
+    return case.state is State.CONVICTED and operator.mine(case) and not case.halted
 
 
 def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
@@ -232,7 +199,7 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
         case = replace(case, doing=decision, refused=None if decision is Step.ACCEPT else case.refused)
     elif decision is not None and operator.mine(case):
         case = replace(case, dropped=case.dropped or decision)
-    elif decision is not None and case.now.state is State.OPEN:
+    elif decision is not None and case.state is State.OPEN:
         case = case if decision == case.refused else replace(case, refused=decision)
     elif decision is not None and decision != case.unanswered:
         case = replace(case, unanswered=decision)
@@ -243,10 +210,10 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
 
 def _tell_gateway(operator: Operator, case: Case, steps: list[Step]) -> Case:
     """Publishes a refusal, delivers a result. Nothing waits for it."""
-    if case.now.state is State.OPEN and case.refused is not None and case.refused.code is not case.published:
+    if case.state is State.OPEN and case.refused is not None and case.refused.code is not case.published:
         steps.append(Step.DECLINE)
         return replace(case, published=case.refused.code)
-    is_public = case.now.state in (State.REVEALED, State.FINAL) and operator.mine(case)
+    is_public = case.state in (State.REVEALED, State.FINAL) and operator.mine(case)
     if is_public and case.seal is not None and not case.uploaded:
         steps.append(Step.UPLOAD)
         return replace(case, uploading=True)
@@ -257,7 +224,7 @@ def _next(operator: Operator, case: Case) -> Step | Reason | None:
     """The next step of one task, or why there is none, or None where there is nothing to do or to say."""
     if operator.is_waiting(case):
         return None
-    if case.now.state is State.OPEN:
+    if case.state is State.OPEN:
         return taking.next_step(operator, case)
     return executing.next_step(operator, case) if operator.mine(case) else verifying.next_step(operator, case)
 
@@ -267,10 +234,10 @@ def _forgettable(operator: Operator, case: Case) -> bool:
     if case.doing is not None or case.uploading:
         return False
     age = operator.head - operator.policy.keep
-    if case.now.state is State.NONE or case.now.state is State.OPEN:
+    if case.state is State.NONE or case.state is State.OPEN:
         return case.order.accept_by < age and case.seal is None
     if not operator.role_in(case):
-        return max(case.now.block, operator.deadline(case)) < age
-    undelivered = case.now.state is State.FINAL and case.seal is not None and not case.uploaded
+        return max(case.life.since, case.deadline) < age
+    undelivered = case.state is State.FINAL and case.seal is not None and not case.uploaded
     waits = (operator.mine(case) and undelivered) or not operator.is_finished(case)
-    return case.now.state.is_terminal and case.now.block < (operator.head - DELIVERY if waits else age)
+    return case.state.is_terminal and case.life.since < (operator.head - DELIVERY if waits else age)

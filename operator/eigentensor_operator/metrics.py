@@ -5,22 +5,40 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from eigentensor.task import Ended, Event, Moved, Opened, State
+from eigentensor.task import (
+    Answered,
+    BondReturned,
+    Challenged,
+    Demanded,
+    Ended,
+    Event,
+    Exposed,
+    GameEnded,
+    Moved,
+    Opened,
+    Revealed,
+    Settled,
+    Shown,
+    Slashed,
+    State,
+)
 from eigentensor_operator.alarms import Alarm
-from eigentensor_operator.case import INCIDENTS, Step
+from eigentensor_operator.case import Step
 from eigentensor_operator.policy import Code
 
 AVS = "eigentensor"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CODES = tuple(Code)
+#: What is logged and counted of tasks in which the operator has a part, beside their steps from state to state.
+INCIDENTS = (
+    Answered, Exposed, Revealed, Challenged, GameEnded, Demanded, Shown, Settled, BondReturned, Slashed, Opened, Moved,
+    Ended,
+)  # fmt: skip
 
 
 def name_of(kind: type[Event]) -> str:
     """An event's name in logs and metrics: game_ended."""
     return re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-
-
-_INCIDENTS = tuple(name_of(kind) for kind in (*INCIDENTS, Opened, Moved, Ended))
 
 
 class Metrics:
@@ -51,7 +69,9 @@ class Metrics:
         self.unanswered = self._counter(
             "et_checks_unanswered", "Own draws without an answer, by reason.", reason=_CODES
         )
-        self.incidents = self._counter("et_incidents", "What happened to own tasks and answers.", event=_INCIDENTS)
+        self.incidents = self._counter(
+            "et_incidents", "What happened to own tasks and answers.", event=tuple(map(name_of, INCIDENTS))
+        )
         self.failures = self._counter("et_step_failures", "Steps that failed.", phase=tuple(Step))
         self.selftest = self._gauge("et_determinism_selftest_ok", "1 while the device is trusted.")
         self.pace = self._gauge("et_block_seconds", "Time between blocks of late.")

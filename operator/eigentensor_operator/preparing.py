@@ -55,7 +55,7 @@ def outlived(seconds: float) -> float:
 
 
 def place_of(case: Case) -> Place:
-    if case.now.state is not State.OPEN:
+    if case.state is not State.OPEN:
         return Place.CHECK
     return Place.SMALL if case.compile_seconds <= SMALL else Place.LARGE
 

@@ -1,48 +1,12 @@
-"""What the chain shows, in the machine's words."""
+"""Where the operator stands, as the chain says."""
 
 from dataclasses import replace
 
 from eigentensor import chain as c
 from eigentensor import economics
-from eigentensor import task as t
 from eigentensor.task import State
-from eigentensor_operator.case import INCIDENTS, Fact
-from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.policy import Backing, Policy, Standing
 from eigentensor_operator.state import Operator
-
-
-def seen_of(event: t.Event) -> Seen | Noted | None:
-    """What an event means to the machine; None for those that bear on no task."""
-    block = event.place.block
-    match event:
-        case t.Seeded():
-            return Noted(event)
-        case t.Posted():
-            return Seen(event.task, Fact(State.OPEN, block), event.order)
-        case t.Accepted():
-            fact = Fact(State.ACCEPTED, block, event.executor, price=event.price)
-        case t.Committed():
-            fact = Fact(State.COMMITTED, block, claim=event.commitment)
-        case t.Revealed(slot=0):
-            fact = Fact(State.REVEALED, block, claim=event.outputs_root)
-        case t.Closed() | t.Convicted() | t.Cancelled() | t.Expired() | t.Failed():
-            fact = Fact(_ENDS[type(event)], block)
-        case t.TaskEvent() if isinstance(event, (*INCIDENTS, t.Opened, t.Moved, t.Ended)):
-            return Noted(event)
-        case _:
-            return None
-    return Seen(event.task, fact)
-
-
-_ENDS: dict[type[t.Event], State] = {
-    t.Closed: State.FINAL,
-    t.Convicted: State.CONVICTED,
-    t.Cancelled: State.CANCELLED,
-    t.Expired: State.EXPIRED,
-    t.Failed: State.FAILED,
-}
-
 
 ASK = 8  #: blocks after which the chain is asked again where no event said that anything changed
 
@@ -61,9 +25,8 @@ def standing_at(chain: c.Chain, operator: Operator, block: int, *, quiet: bool) 
 
 def deadlines_of(chain: c.Reader, operator: Operator) -> dict[bytes, int]:
     """The chain's deadlines of own results of which leaves were demanded. Raises ChainError."""
-    revealed = (case for case in operator.cases.values() if operator.mine(case) and case.now.state is State.REVEALED)
-    demanded = (case.uuid for case in revealed if any(isinstance(e, t.Demanded) for e in case.incidents))
-    return {uuid: chain.market.deadline_of(uuid) for uuid in demanded}
+    revealed = (case for case in operator.cases.values() if operator.mine(case) and case.state is State.REVEALED)
+    return {case.uuid: chain.market.deadline_of(case.uuid) for case in revealed if case.life.demanded is not None}
 
 
 def standing_of(chain: c.Reader, policy: Policy, block: int, signer: str, last: Standing | None = None) -> Standing:

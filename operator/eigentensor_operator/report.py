@@ -60,9 +60,9 @@ class Report:
             yield f"{'alarm':<16}{alarm}: {what}"
             yield f"{'':<16}{FIXES[alarm]}"
         for line in self.tasks:
-            why = f"  {line.case.dropped.code}: {line.case.dropped.offered}" if line.case.dropped else ""
+            why = f"  {line.dropped.code}: {line.dropped.offered}" if line.dropped else ""
             games = f"  plays game {', '.join(map(str, line.games))}" if line.games else ""
-            yield f"{line.role:<16}{line.case.uuid.hex()}  {line.state.name.lower()}{games}{why}"
+            yield f"{line.role:<16}{line.task.hex()}  {line.state.name.lower()}{games}{why}"
 
 
 def report_of(settings: Settings, network: Network) -> Report:
@@ -100,7 +100,7 @@ def report_of(settings: Settings, network: Network) -> Report:
 
 def unfinished(settings: Settings) -> list[bytes]:
     """Tasks in which this operator has, or is about to have, something at stake of which something may still come."""
-    return [line.case.uuid for line in _lines(settings) if not line.finished]
+    return [line.task for line in _lines(settings) if not line.finished]
 
 
 def _lines(settings: Settings) -> list[Line]:
@@ -115,14 +115,12 @@ def _lines(settings: Settings) -> list[Line]:
 
 
 def _task(line: Line) -> "schemas.OperatorTask":
-    case = line.case
-    dropped = cast("schemas.Dropped", asdict(case.dropped)) if case.dropped else None
     return {
-        "task": case.uuid.hex(),
+        "task": line.task.hex(),
         "role": cast("schemas.Role", line.role.value),
         "state": line.state.name.lower(),
         "bond": str(line.bond),
         "games": list(line.games),
-        "uploaded": case.uploaded,
-        "dropped": dropped,
+        "uploaded": line.uploaded,
+        "dropped": cast("schemas.Dropped", asdict(line.dropped)) if line.dropped else None,
     }

@@ -5,18 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eigentensor import economics
-from eigentensor.task import State
+from eigentensor.dispute import Position, Side, deadline_of
+from eigentensor.task import Answer, State
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Case, Role, Step
-from eigentensor_operator.game import Game
 from eigentensor_operator.policy import Claims, Policy, Reason, Standing
-
-
-class Seed(NamedTuple):
-    """The random value of a seed block, recorded in `block`."""
-
-    mix: bytes
-    block: int
 
 
 class Turn(NamedTuple):
@@ -34,8 +27,6 @@ class Operator:
 
     policy: Policy
     cases: Mapping[bytes, Case] = field(default_factory=dict)
-    games: Mapping[int, Game] = field(default_factory=dict)
-    seeds: Mapping[int, Seed] = field(default_factory=dict)
     standing: Standing | None = None
     draining: bool = False
     faulty: Reason | None = None
@@ -56,10 +47,10 @@ class Operator:
         return any(map(self._is_undecided, self.cases.values()))
 
     def _is_undecided(self, case: Case) -> bool:
-        if case.now.state is State.OPEN:
+        if case.state is State.OPEN:
             return case.refused is None or not case.refused.lasting
-        is_unanswered = case.now.state is State.COMMITTED and case.answer_of(self.policy.operator) is None
-        return is_unanswered and self.policy.verify and not self.mine(case) and self.is_drawn(case) is not False
+        is_unanswered = case.state is State.COMMITTED and self.answer_in(case) is None
+        return is_unanswered and self.policy.verify and not self.mine(case) and case.life.drawn is not False
 
     # ---- One task ----
 
@@ -68,7 +59,7 @@ class Operator:
         this one leaves so little time that its own repeats have to be timed."""
         if case.prepared or case.order.program not in self.proven:
             return case.prepared
-        return case.now.state is not State.OPEN or not (
+        return case.state is not State.OPEN or not (
             case.needs is not None and rules.is_close(self.policy, case.order, case.needs)
         )
 
@@ -78,37 +69,29 @@ class Operator:
         return 0.0 if is_compiled else case.compile_seconds
 
     def mine(self, case: Case) -> bool:
-        return case.executor == self.policy.operator
+        """Whether this operator is the task's executor."""
+        return case.life.executor == self.policy.operator
+
+    def answer_in(self, case: Case) -> Answer | None:
+        """This operator's answer."""
+        return case.life.answer_by(self.policy.operator)
 
     def role_in(self, case: Case) -> Role:
         """Executor of what it accepted, verifier of what it answered for."""
         if self.mine(case):
             return Role.EXECUTOR
-        return Role.NONE if case.answer_of(self.policy.operator) is None else Role.VERIFIER
+        return Role.NONE if self.answer_in(case) is None else Role.VERIFIER
 
     def bond_of(self, case: Case) -> int:
         """Wei of this operator that are held for its answer."""
-        answer = case.answer_of(self.policy.operator)
-        if answer is None or self.mine(case) or case.is_over(answer) or case.has_lost(answer):
+        answer = self.answer_in(case)
+        if answer is None or answer.is_over or case.life.has_lost(answer):
             return 0
-        return economics.bond(self.policy.parameters, case.price)
+        return self.bond(case)
 
-    def seed_of(self, case: Case) -> Seed | None:
-        """What decides about the draw of a committed task, once it is recorded."""
-        return self.seeds.get(case.seed_block(self.policy))
-
-    def is_drawn(self, case: Case) -> bool | None:
-        """Whether a committed task is checked; None while its seed is not recorded."""
-        seed = self.seed_of(case)
-        return None if seed is None else economics.is_drawn(seed.mix, case.uuid, case.order.check_rate)
-
-    def deadline(self, case: Case) -> int:
-        """The last block of what the chain waits for: as the market's `deadlineOf`."""
-        if case.now.state is State.COMMITTED and self.seed_of(case) is None:
-            return case.seed_block(self.policy) + self.policy.parameters.record
-        if case.now.state is State.REVEALED and case.demand is not None:
-            return case.demand.by
-        return case.deadline(self.policy)
+    def bond(self, case: Case) -> int:
+        """Wei that an answer to an accepted task holds."""
+        return economics.bond(self.policy.parameters, case.life.price or 0)
 
     def is_waiting(self, case: Case) -> bool:
         """Whether a step of the task is under way, or its next attempt is later."""
@@ -123,35 +106,41 @@ class Operator:
         if self.standing is None:
             return False
         if self.mine(case):
-            delivered = case.seal is None or case.uploaded or case.now.state is not State.FINAL
-            return case.dropped is not None or (case.now.state.is_terminal and delivered)
-        answer = case.answer_of(self.policy.operator)
+            delivered = case.seal is None or case.uploaded or case.state is not State.FINAL
+            return case.dropped is not None or (case.state.is_terminal and delivered)
+        answer = self.answer_in(case)
         if answer is None:
             return not self._accepting(case) and not self._answering(case)
-        late = case.opened(answer) is None and self.head >= case.answers_by(self.policy)
-        return late or case.is_settled(answer)
+        late = answer.root is None and self.head >= case.life.answers_by
+        return late or answer.is_over or (case.state.is_terminal and not case.life.is_owed(answer))
 
     # ---- All tasks ----
 
-    def open_games(self) -> list[Game]:
-        """Those that this operator plays."""
-        me = self.policy.operator
-        mine = (g for g in self.games.values() if me in (g.position.executor, g.position.challenger))
-        return [game for game in mine if not game.ended]
+    def games(self) -> Iterator[tuple[Case, int, Position]]:
+        """Those that this operator plays and that still decide something: their numbers, and where they stand."""
+        for case in self.cases.values():
+            for number in case.life.open_games:
+                position = case.life.games[number].position
+                if position is not None and self.policy.operator in (position.executor, position.challenger):
+                    yield case, number, position
 
-    def is_beyond(self, game: Game) -> bool:
+    def is_to_move(self, position: Position) -> bool:
+        """Whether it is this operator's turn in a game."""
+        executor = position.phase.side is Side.EXECUTOR
+        return self.policy.operator == (position.executor if executor else position.challenger)
+
+    def is_beyond(self, case: Case, game: int) -> bool:
         """Whether as many older games about its task are open as a policy promises to play at once. It waits for them:
         what lapses in a flood is then a crowded game, which costs those who flood more than it brings."""
-        return sum(g.task == game.task and g.number < game.number for g in self.open_games()) >= economics.GAMES
+        return sum(about.uuid == case.uuid and number < game for about, number, _ in self.games()) >= economics.GAMES
 
     def turns(self) -> Iterator[Turn]:
         """What this operator is to do in disputes."""
-        for game in self.open_games():
-            case = self.cases.get(game.task)
-            if case is not None and case.now.state is State.REVEALED and game.awaits(self.policy.operator):
-                yield Turn(game.task, game.number, game.last_block)
+        for case, number, position in self.games():
+            if self.is_to_move(position):
+                yield Turn(case.uuid, number, deadline_of(position))
         for case in self.cases.values():
-            if case.now.state is State.REVEALED and self.mine(case) and case.demand is not None:
+            if case.state is State.REVEALED and self.mine(case) and case.demand is not None:
                 yield Turn(case.uuid, 0, case.demand.by)
 
     def short_clocks(self) -> Iterator[Turn]:
@@ -167,14 +156,14 @@ class Operator:
     def promises(self) -> Iterator[Case]:
         """Accepted by this operator and not yet committed, or about to be accepted."""
         for case in self.cases.values():
-            accepted = case.now.state is State.ACCEPTED and self.mine(case) and not case.dropped
+            accepted = case.state is State.ACCEPTED and self.mine(case) and not case.dropped
             if accepted or self._accepting(case):
                 yield case
 
     def checks(self) -> Iterator[Case]:
         """Being fetched or executed for an answer."""
         for case in self.cases.values():
-            committed = case.now.state is State.COMMITTED and not self.mine(case)
+            committed = case.state is State.COMMITTED and not self.mine(case)
             drawn = case.candidacy is not None and case.candidacy.index is not None
             failed = case.unanswered is not None and case.unanswered.lasting
             is_busy = case.doing in (Step.FETCH, Step.PREPARE, Step.EXECUTE)
@@ -189,11 +178,11 @@ class Operator:
 
     def slack(self) -> int | None:
         """Blocks by which all promises together can be later and still be in time; None: there are none."""
-        waiting = [c for c in self.promises() if c.now.state is State.ACCEPTED and c.seal is None]
+        waiting = [c for c in self.promises() if c.state is State.ACCEPTED and c.seal is None]
         if not waiting:
             return None
         work = sum(self.policy.blocks(c.needs) if c.needs else 1 for c in waiting)
-        return min(c.deadline(self.policy) for c in waiting) - self.head - work - self.policy.reserve
+        return min(c.deadline for c in waiting) - self.head - work - self.policy.reserve
 
     def claims(self) -> Claims:
         """What acceptances and answers on their way, or after the head, will hold."""
@@ -202,19 +191,19 @@ class Operator:
             if self._accepting(case) or self._accepted_after_head(case):
                 total += rules.claims_of(self.policy, case.order, rules.price_at(case.order, self.head + 1))
             elif self._answering(case):
-                total += Claims(economics.bond(self.policy.parameters, case.price))
+                total += Claims(self.bond(case))
         return total
 
     def _accepting(self, case: Case) -> bool:
-        return case.now.state is State.OPEN and (case.doing is Step.ACCEPT or case.visible_by > self.head)
+        return case.state is State.OPEN and (case.doing is Step.ACCEPT or case.visible_by > self.head)
 
     def _accepted_after_head(self, case: Case) -> bool:
-        return case.now.state is State.ACCEPTED and self.mine(case) and case.now.block > self.head
+        return case.state is State.ACCEPTED and self.mine(case) and case.life.since > self.head
 
     def _answering(self, case: Case) -> bool:
-        if case.now.state is not State.COMMITTED or self.mine(case):
+        if case.state is not State.COMMITTED or self.mine(case):
             return False
-        answer = case.answer_of(self.policy.operator)
+        answer = self.answer_in(case)
         if answer is not None:
-            return answer.place.block > self.head
+            return answer.block > self.head
         return case.doing is Step.ANSWER or case.visible_by > self.head

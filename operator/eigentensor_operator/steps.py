@@ -12,7 +12,7 @@ import numpy as np
 from eigentensor import economics
 from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import Admission, Chain, Decline, Mined, Opening
-from eigentensor.dispute import refuse
+from eigentensor.dispute import Position, refuse
 from eigentensor.errors import (
     BindingError,
     BlobTooLarge,
@@ -39,7 +39,6 @@ from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Looked, Outcome, Undone
-from eigentensor_operator.game import Game
 from eigentensor_operator.policy import Code, Policy, Reason
 from eigentensor_operator.verifying import CANDIDATES, candidacy_of
 
@@ -98,16 +97,13 @@ class Steps:
         except EigenTensorError as error:
             return Undone(case.uuid, step, reason_of(error))
 
-    def play(self, step: Step, game: Game) -> Outcome:
+    def play(self, step: Step, game: int, position: Position) -> Outcome:
         """The next move of a game, or its end by the clock."""
         try:
-            if step is Step.TIMEOUT:
-                receipt: Mined | None = self._chain.games.timeout(game.number, game.position)
-            else:
-                receipt = self._player.turn(game.number)
-            return Done(game.task, step, receipt.block if receipt else 0, game.number)
+            mined = self._chain.games.timeout(game, position) if step is Step.TIMEOUT else self._player.turn(game)
+            return Done(position.task, step, mined.block if mined else 0, game)
         except EigenTensorError as error:
-            return Undone(game.task, step, reason_of(error), game.number)
+            return Undone(position.task, step, reason_of(error), game)
 
     def test(self) -> None:
         """Raises ExecutionError unless the device gives the reference's bits; it may take minutes."""
@@ -143,7 +139,7 @@ class Steps:
             self._device.compile(bound.program, preparing.limit(self._policy, case.compile_seconds))
         except LimitError as error:
             return failed(Reason(Code.COMPILE, "a program that is compiled in time", _said(error), lasting=False))
-        if case.now.state is State.OPEN:
+        if case.state is State.OPEN:
             try:
                 self._try(case, bound)
                 late = self._late(case, bound.program)
@@ -196,7 +192,7 @@ class Steps:
 
     def _execute(self, case: Case, head: int) -> Outcome:
         bound = self._load(case.uuid, case.order)
-        last = case.check_by(self._policy) if case.now.state is State.COMMITTED else case.deadline(self._policy)
+        last = case.life.check_by if case.state is State.COMMITTED else case.deadline
         seconds = max(1, last - head) * self._policy.block_seconds
         with self._loading:
             results = self._tried.pop(case.uuid, None)
@@ -226,17 +222,17 @@ class Steps:
     # ---- Checks ----
 
     def _seed(self, case: Case, _: int) -> Outcome:
-        block = case.seed_block(self._policy)
+        block = case.life.seed_block
         recorded = self._chain.market.seed_of(block) is not None
         return Done(case.uuid, Step.SEED, 0 if recorded else self._chain.market.seed(block).block)
 
     def _look(self, case: Case, _: int) -> Outcome:
-        mix, committed = self._chain.market.seed_of(case.seed_block(self._policy)), case.at(State.COMMITTED)
-        if mix is None or committed is None:
+        life, mix = case.life, self._chain.market.seed_of(case.life.seed_block)
+        if mix is None or life.executor is None or life.committed_at is None:
             raise ChainError("the seed is gone", fix="A reorganisation took it away; it will be recorded again.")
         seats = (self._chain.market.seat_of(case.uuid, index) for index in range(CANDIDATES * case.order.verifiers))
         drawn = ((seat.operator, seat.since) for seat in seats)
-        return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, case.executor, committed.block))
+        return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, life.executor, life.committed_at))
 
     def _answer(self, case: Case) -> Mined:
         assert case.candidacy is not None and case.candidacy.index is not None
@@ -263,8 +259,8 @@ class Steps:
 
     def _slot(self, case: Case) -> int:
         """Of the operator's own commitment: the executor's, or its answer's."""
-        answer = case.answer_of(self._policy.operator)
-        return 0 if answer is None or case.executor == self._policy.operator else answer.index + 1
+        answer = case.life.answer_by(self._policy.operator)
+        return 0 if answer is None else answer.index + 1
 
 
 def reason_of(error: EigenTensorError) -> Reason:

@@ -3,13 +3,14 @@
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eigentensor.chain import Head
+from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
-from eigentensor.task import Order, State
+from eigentensor.task import Life, Order, State
 from eigentensor_operator.case import Case, Role, Seal
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
@@ -49,15 +50,17 @@ _REPLACE = f"REPLACE INTO cases ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' *
 
 
 class Line(NamedTuple):
-    """A case for people: the last state that was seen, this operator's part, its bond (wei), the open games, and
-    whether nothing more can come of what it has at stake."""
+    """A case for people: the last state that was seen, this operator's part, its bond (wei), the open games, whether
+    nothing more can come of what it has at stake, whether its result is delivered, and why it was given up."""
 
+    task: bytes
     state: State
     role: Role
     bond: int
     games: tuple[int, ...]
     finished: bool
-    case: Case
+    uploaded: bool = False
+    dropped: Reason | None = None
 
 
 class Store:
@@ -91,16 +94,14 @@ class Store:
             self._connection.executemany(_REPLACE, rows)
             self._connection.executemany("DELETE FROM cases WHERE uuid = ?", [(uuid,) for uuid in forgotten])
 
-    def cases(self) -> dict[bytes, Case]:
+    def cases(self, parameters: Parameters) -> dict[bytes, Case]:
         """All cases, without what the chain says of them. Refusals are left out: the policy may be another one now."""
-        return {row[0]: replace(_case(row), refused=None) for row in self._connection.execute(_SELECT)}
+        return {row[0]: _case(row, parameters) for row in self._connection.execute(_SELECT)}
 
     def summary(self) -> list[Line]:
         """The cases in the order in which they were posted: for people, not for deciding."""
         rows = self._connection.execute(f"{_SELECT} ORDER BY posted, uuid")
-        return [
-            Line(State(r[9]), Role(r[10]), int(r[12]), tuple(json.loads(r[13])), bool(r[14]), _case(r)) for r in rows
-        ]
+        return [_line(*row) for row in rows]
 
     @property
     def checkpoint(self) -> Head | None:
@@ -126,28 +127,33 @@ def _differs(before: Operator, after: Operator, uuid: bytes) -> bool:
 
 
 def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
-    posted = case.history[0].block if case.history else 0
+    posted = case.life.posted.block if case.life.posted else 0
     seal = (case.seal.outputs_root, case.seal.salt) if case.seal else (None, None)
     reasons = (_reason_to_json(case.refused), _reason_to_json(case.dropped))
     published = case.published.value if case.published else None
-    order, games = json.dumps(case.order.to_json()), json.dumps(sorted(case.open_games))
+    order, games = json.dumps(case.order.to_json()), json.dumps(case.life.open_games)
     kept = (case.uuid, posted, order, *seal, int(case.uploaded), *reasons, published)
-    shown = (int(case.now.state), operator.role_in(case).value, int(case.halted), str(operator.bond_of(case)), games)
+    shown = (int(case.state), operator.role_in(case).value, int(case.halted), str(operator.bond_of(case)), games)
     return (*kept, *shown, int(operator.is_finished(case)))
 
 
-def _case(row: tuple[Any, ...]) -> Case:
-    uuid, _, order, outputs_root, salt, uploaded, refused, dropped, published, _, _, halted, *_ = row
+def _case(row: tuple[Any, ...], parameters: Parameters) -> Case:
+    uuid, _, order, outputs_root, salt, uploaded, _, dropped, published, _, _, halted, *_ = row
     return Case(
-        uuid,
-        Order.from_json(json.loads(order)),
+        Life(uuid, Order.from_json(json.loads(order)), parameters),
         seal=Seal(outputs_root, salt) if salt is not None else None,
         uploaded=bool(uploaded),
-        refused=_reason_from_json(refused),
         dropped=_reason_from_json(dropped),
         published=Code(published) if published else None,
         halted=bool(halted),
     )
+
+
+def _line(*row: Any) -> Line:
+    uuid, *_, uploaded, _, dropped, _, state, role, _, bond, games, finished = row
+    numbers = tuple(json.loads(games))
+    part = State(state), Role(role), int(bond), numbers, bool(finished)
+    return Line(uuid, *part, bool(uploaded), _reason_from_json(dropped))
 
 
 def _reason_to_json(reason: Reason | None) -> str | None:

@@ -87,7 +87,7 @@ class Teller:
         m.stake_locked.labels(AVS, self._token).set(standing.locked)
         m.seats.labels(AVS).set(standing.seats)
         m.bonds.labels(AVS, self._token).set(sum(map(operator.bond_of, operator.cases.values())))
-        m.games.labels(AVS).set(len(operator.open_games()))
+        m.games.labels(AVS).set(sum(1 for _ in operator.games()))
         m.head.labels(AVS).set(standing.block)
         self._warn(operator)
         self._tell_alarms(alarms_of(operator.policy, standing))

@@ -5,9 +5,8 @@ Not answering costs nothing, an answer that is not opened costs its bond.
 
 from collections.abc import Iterable
 
-from eigentensor import economics
 from eigentensor.program.cost import Needs
-from eigentensor.task import Answered, State, commitment
+from eigentensor.task import Answer, State, commitment
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed
@@ -35,17 +34,17 @@ def candidacy_of(
 
 def next_step(operator: Operator, case: Case) -> Step | Reason | None:
     """What to do about somebody else's task, or why no answer is given or opened."""
-    answer = case.answer_of(operator.policy.operator)
+    answer = operator.answer_in(case)
     if answer is not None:
-        return _open(operator, case, answer) if case.opened(answer) is None else _collect(operator, case, answer)
-    if case.now.state is not State.COMMITTED or not operator.policy.verify or not _has_seats(operator):
+        return _open(operator, case, answer) if answer.root is None else _collect(operator, case, answer)
+    if case.state is not State.COMMITTED or not operator.policy.verify or not _has_seats(operator):
         return None
-    drawn, head = operator.is_drawn(case), operator.head
+    drawn, head = case.life.drawn, operator.head
     if drawn is None:
         # An executor that dislikes the draw keeps silent about it: whoever may be paid for the check does not.
-        patient = head >= case.seed_block(operator.policy) + 2 * operator.policy.patience
+        patient = head >= case.life.seed_block + 2 * operator.policy.patience
         return Step.SEED if patient and may_seed(operator, case) else None
-    return _check(operator, case) if drawn and head < case.check_by(operator.policy) else None
+    return _check(operator, case) if drawn and head < case.life.check_by else None
 
 
 def _has_seats(operator: Operator) -> bool:
@@ -53,10 +52,10 @@ def _has_seats(operator: Operator) -> bool:
 
 
 def _check(operator: Operator, case: Case) -> Step | Reason | None:
-    policy, standing, seed = operator.policy, operator.standing, operator.seed_of(case)
-    assert standing is not None and seed is not None
+    standing = operator.standing
+    assert standing is not None
     candidacy = case.candidacy
-    if candidacy is None or candidacy.mix != seed.mix:
+    if candidacy is None or candidacy.mix != case.life.mix:
         return Step.LOOK
     if candidacy.index is None or (case.unanswered is not None and case.unanswered.lasting):
         return None
@@ -69,10 +68,10 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
     backing = standing.backing
     if backing.lasting < (needed := standing.seats * backing.seat_stake):
         return Reason(Code.SEATS, f"{needed} wei of stake for its seats", f"{backing.lasting} wei", lasting=False)
-    lower = sum(answer.index < candidacy.index for answer in case.answers())
+    lower = sum(answer.index < candidacy.index for answer in case.life.answers.values())
     if lower >= case.order.verifiers:
         return Reason(Code.RANK, f"one of the {case.order.verifiers} lowest answers", f"{lower} lower ones", False)
-    no = rules.refuse_deposit(standing, economics.bond(policy.parameters, case.price), operator.claims())
+    no = rules.refuse_deposit(standing, operator.bond(case), operator.claims())
     if no is not None:
         return no
     if case.seal is not None:
@@ -86,8 +85,8 @@ def _check(operator: Operator, case: Case) -> Step | Reason | None:
 
 def _prepare(operator: Operator, case: Case, needs: Needs, standing: Standing, rank: int) -> Step | Reason | None:
     """The work of an answer, behind what was promised. Those whom enough others precede wait as long as they can."""
-    policy, left, compiling = operator.policy, case.check_by(operator.policy) - operator.head, operator.compiling(case)
-    no = rules.refuse_check(policy, case.order, standing, needs, case.price, left, compiling)
+    policy, left, compiling = operator.policy, case.life.check_by - operator.head, operator.compiling(case)
+    no = rules.refuse_check(policy, case.order, standing, needs, case.life.price or 0, left, compiling)
     if no is not None:
         return no
     work = policy.blocks(needs) + policy.in_blocks(compiling)
@@ -104,14 +103,14 @@ def _prepare(operator: Operator, case: Case, needs: Needs, standing: Standing, r
     return None if operator.doing(Step.EXECUTE) else Step.EXECUTE
 
 
-def _open(operator: Operator, case: Case, answer: Answered) -> Step | Reason | None:
+def _open(operator: Operator, case: Case, answer: Answer) -> Step | Reason | None:
     """An answer is opened once the executor's result is, or cannot be any more."""
-    policy, head, state = operator.policy, operator.head, case.now.state
-    if case.is_over(answer) or (state.is_terminal and state is not State.CONVICTED):
+    policy, head, state = operator.policy, operator.head, case.state
+    if answer.is_over or (state.is_terminal and state is not State.CONVICTED):
         return None
-    if case.at(State.REVEALED) is None and head < case.reveal_by(policy):
+    if case.life.revealed_at is None and head < case.life.reveal_by:
         return None
-    if head >= (deadline := case.answers_by(policy)):
+    if head >= (deadline := case.life.answers_by):
         return Reason(Code.LATE, f"block {deadline}", f"block {head + 1}")
     slot, seal = answer.index + 1, case.seal
     sealed = seal and commitment(policy.domain, case.uuid, policy.operator, slot, seal.outputs_root, seal.salt)
@@ -120,24 +119,18 @@ def _open(operator: Operator, case: Case, answer: Answered) -> Step | Reason | N
     return Step.REVEAL
 
 
-def _collect(operator: Operator, case: Case, answer: Answered) -> Step | None:
+def _collect(operator: Operator, case: Case, answer: Answer) -> Step | None:
     """What follows an open answer: end the task if nobody does, take what the answer is due, see to the slash."""
-    policy, head, answers_by = operator.policy, operator.head, case.answers_by(operator.policy)
-    match case.now.state:
+    life, head, patience = case.life, operator.head, operator.policy.patience
+    owed = life.is_owed(answer)
+    match life.state:
         case State.COMMITTED | State.REVEALED:
-            patient = head >= operator.deadline(case) + 2 * policy.patience
-            return Step.CLOSE if patient and not case.open_games else None
-        case State.FINAL if not case.is_settled(answer):
+            return Step.CLOSE if head >= case.deadline + 2 * patience and not life.open_games else None
+        case State.FINAL if owed:
             return Step.SETTLE
-        case State.CONVICTED if head >= answers_by and not case.is_settled(answer):
+        case State.CONVICTED if head >= life.answers_by and owed:
             return Step.SETTLE
-        case State.CONVICTED if head >= answers_by + policy.patience and not case.is_slashed:
-            return Step.SLASH if _differs(case, answer) and head < case.end(policy) else None
+        case State.CONVICTED if head >= life.answers_by + patience and life.conviction and not life.conviction.slash:
+            return Step.SLASH if answer.index in life.differing and head < life.end else None
         case _:
             return None
-
-
-def _differs(case: Case, answer: Answered) -> bool:
-    """Whether the answer is among those that a slash pays: all, if the executor did not reveal."""
-    revealed = case.at(State.REVEALED)
-    return revealed is None or revealed.claim != case.opened(answer)

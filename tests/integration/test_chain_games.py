@@ -29,10 +29,8 @@ from eigentensor.task import (
 )
 from eigentensor.tracing import Claim
 from eigentensor_client.claims import payable_from
-from eigentensor_local.anvil import Anvil
-from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.machine import step
-from eigentensor_operator.reading import deadlines_of, seen_of
+from eigentensor_operator.reading import deadlines_of
 from eigentensor_operator.state import Operator
 from support.stories.market import OTHER, ROOT, Life, gained, wealth
 from support.stories.operator import POLICY
@@ -155,8 +153,7 @@ def test_an_operator_asks_the_chain_whether_a_demand_waits(
     def seen() -> Operator:
         now = Operator(policy)
         for event in client.history.events(client.deployment.block):
-            if isinstance(fact := seen_of(event), (Seen, Noted)):
-                now, _ = step(now, fact)
+            now, _ = step(now, event)
         return now
 
     assert deadlines_of(client, seen()) == {}

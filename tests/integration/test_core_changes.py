@@ -15,11 +15,11 @@ from eigentensor import economics
 from eigentensor.chain import Chain
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
-from eigentensor.task import Order, State
+from eigentensor.task import Life, Order, State
 from eigentensor_local.anvil import DEPLOYER, STAKE, Anvil
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
-from eigentensor_operator.case import Case, Fact
+from eigentensor_operator.case import Case
 from eigentensor_operator.policy import Claims, Code, Policy, Reason
 from eigentensor_operator.reading import ASK, standing_at, standing_of
 from eigentensor_operator.state import Operator
@@ -88,7 +88,8 @@ def test_a_quiet_block_costs_two_requests_and_one_in_which_something_is_weighed_
         assert operator.history.changes([head]).heads == ()
     assert asked == ["eth_getBlockByNumber"]
 
-    posted = replace(me, cases={order.program: Case(order.program, order, (Fact(State.OPEN, head.number),))})
+    life = Life(order.program, order, policy.parameters, State.OPEN, head.number)
+    posted = me.replaced(Case(life))
     for known, block, quiet in (
         (me, head.number, False),
         (me, heads[-1].number + ASK, True),

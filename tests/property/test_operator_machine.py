@@ -8,27 +8,30 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eigentensor.dispute import Phase
+from eigentensor.dispute import Phase, Position
 from eigentensor.dispute import Reason as EndReason
 from eigentensor.economics import WAD
 from eigentensor.task import (
+    Answer,
     Answered,
     Challenged,
     Demanded,
     Ended,
     GameEnded,
     Leaf,
+    Life,
     Moved,
     Opened,
     Revealed,
     Seeded,
     Settled,
+    Shown,
     Slashed,
     State,
     TaskEvent,
-    events,
 )
-from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
+from eigentensor.task.due import position_of
+from eigentensor_operator.case import Candidacy, Case, Seal, Step
 from eigentensor_operator.events import (
     Checked,
     Do,
@@ -38,9 +41,7 @@ from eigentensor_operator.events import (
     Head,
     Inspected,
     Looked,
-    Noted,
     RolledBack,
-    Seen,
     Undone,
 )
 from eigentensor_operator.machine import step
@@ -52,7 +53,6 @@ from support.stories.operator import (
     NEEDS,
     OTHER,
     POLICY,
-    PRICE,
     STANDING,
     THIRD,
     WRONG,
@@ -60,6 +60,7 @@ from support.stories.operator import (
     an_order,
     at,
     mix_of,
+    reaches,
     sealed_by,
 )
 
@@ -67,11 +68,7 @@ from support.stories.operator import (
 POOR = Standing(0, 0, 0, 0, 0, member=False, stake=0, locked=0, stake_cap=0, seats=0, other_seats=0, gas_price=10**18)
 TASKS = [bytes([n]) * 32 for n in range(3)]
 ORDER = an_order(accept_by=10_000)
-Shown = Seen | Noted
-
-
-def block_of(shown: Shown) -> int:
-    return shown.fact.block if isinstance(shown, Seen) else shown.event.place.block
+Fact = Seeded | TaskEvent
 
 
 @dataclass
@@ -82,77 +79,80 @@ class Market:
     """
 
     block: int = 10
-    shown: list[Shown] = field(default_factory=list)
+    shown: list[Fact] = field(default_factory=list)
     judge: Operator = field(default_factory=lambda: Operator(POLICY))
     forgotten: set[bytes] = field(default_factory=set)  # tasks whose leaves were shown, and are demanded nevertheless
 
     def deadlines(self) -> dict[bytes, int]:
         """Of the tasks with a demand."""
-        revealed = (case for case in self.judge.cases.values() if case.now.state is State.REVEALED)
-        demands = ((c, next((e for e in c.incidents if isinstance(e, Demanded)), None)) for c in revealed)
-        return {c.uuid: e.by if self.is_owed(c.uuid) else c.deadline(POLICY) for c, e in demands if e}
+        revealed = (case for case in self.judge.cases.values() if case.state is State.REVEALED)
+        demands = ((c, c.life.demanded) for c in revealed)
+        return {c.uuid: e.by if self.is_owed(c.uuid) else c.life.challenge_by for c, e in demands if e}
 
     def is_owed(self, task: bytes) -> bool:
         return self.case(task).demand is not None or task in self.forgotten
 
     def case(self, task: bytes) -> Case:
-        return self.judge.cases.get(task, Case(task, ORDER))
+        return self.judge.cases.get(task, Case(Life(task, ORDER, POLICY.parameters)))
 
-    def games(self) -> dict[int, Phase]:
-        return {n: g.position.phase for n, g in self.judge.games.items() if not g.ended}
+    def games(self) -> dict[int, Position]:
+        games = (g for case in self.judge.cases.values() for g in case.life.games.values())
+        return {g.number: g.position for g in games if g.executor_lost is None and g.position is not None}
 
     def deadline(self, task: bytes) -> int:
-        return self.judge.deadline(self.case(task))
+        return self.case(task).deadline
 
     def is_drawn(self, task: bytes) -> bool | None:
-        return self.judge.is_drawn(self.case(task))
+        return self.case(task).life.drawn
 
     def cut(self, keep: int) -> None:
         """Throws out what is after block `keep`."""
-        self.shown = [shown for shown in self.shown if block_of(shown) <= keep]
+        self.shown = [shown for shown in self.shown if shown.place.block <= keep]
         self.forgotten.clear()
         self.judge, _ = step(self.judge, RolledBack(keep))
 
-    def include(self, *shown: Fact | Seeded | TaskEvent, task: bytes = b"") -> None:
+    def include(self, *shown: Fact) -> None:
         for one in shown:
-            told: Shown = Noted(one) if not isinstance(one, Fact) else Seen(task, one, ORDER)
-            self.shown.append(told)
-            self.judge, _ = step(self.judge, told)
+            self.shown.append(one)
+            self.judge, _ = step(self.judge, one)
         self.block += 1
+
+    def reach(self, state: State, task: bytes, *, executor: str = "", claim: bytes = b"") -> None:
+        self.include(reaches(state, self.block + 1, task=task, order=ORDER, executor=executor, claim=claim))
 
     def send(self, do: Do, seal: Seal | None) -> bool:
         """Includes the message in the next block if the contracts take it."""
         task, case, block = do.task, self.case(do.task), self.block + 1
-        mine, over = case.executor == ME, block > self.deadline(do.task)
-        answer, state = case.answer_of(ME), case.now.state
+        life, mine, over = case.life, case.life.executor == ME, block > case.deadline
+        answer, state = life.answer_by(ME), life.state
         match do.step, state:
             case Step.ACCEPT, State.OPEN:
-                self.include(Fact(State.ACCEPTED, block, ME, price=PRICE), task=task)
+                self.reach(State.ACCEPTED, task, executor=ME)
             case Step.COMMIT, State.ACCEPTED if mine and not over and seal:
-                self.include(Fact(State.COMMITTED, block, claim=sealed_by(ME, task, seal=seal)), task=task)
-            case Step.SEED, _ if case.at(State.COMMITTED) and self.is_drawn(task) is None:
+                self.reach(State.COMMITTED, task, claim=sealed_by(ME, task, seal=seal))
+            case Step.SEED, _ if life.committed_at and life.drawn is None:
                 return self.record(task, drawn=block % 2 == 0)
             case Step.ANSWER, State.COMMITTED if not mine and not answer and self.is_drawn(task) and seal:
-                if block > case.check_by(POLICY):
+                if block > life.check_by:
                     return False
                 self.include(Answered(at(block), task, 0, ME, sealed_by(ME, task, 1, seal)))
             case Step.REVEAL, State.COMMITTED if mine and not over and seal:
                 drawn = self.is_drawn(task)
-                if drawn is None or (drawn and block <= case.check_by(POLICY)):
+                if drawn is None or (drawn and block <= life.check_by):
                     return False
-                self.include(Fact(State.REVEALED, block, claim=seal.outputs_root), task=task)
-            case Step.REVEAL, _ if answer and seal and not case.opened(answer) and block <= case.answers_by(POLICY):
-                return self.open(task, case, answer, seal)
-            case Step.CLOSE, State.ACCEPTED | State.COMMITTED | State.REVEALED if over and not case.open_games:
+                self.reach(State.REVEALED, task, claim=seal.outputs_root)
+            case Step.REVEAL, _ if answer and seal and not answer.root and block <= life.answers_by:
+                return self.open(life, answer, seal)
+            case Step.CLOSE, State.ACCEPTED | State.COMMITTED | State.REVEALED if over and not life.open_games:
                 self.close(task)
             case Step.SHOW, State.REVEALED if self.is_owed(task) and block <= self.deadlines()[task]:
                 self.forgotten.discard(task)
-                self.include(events.Shown(at(block), task, 0, b""))
-            case Step.SETTLE, State.FINAL if answer and case.has_lost(answer):
+                self.include(Shown(at(block), task, 0, b""))
+            case Step.SETTLE, State.FINAL if answer and life.has_lost(answer):
                 return False
-            case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not case.is_over(answer):
+            case Step.SETTLE, State.FINAL | State.CONVICTED if answer and not answer.is_over:
                 self.include(Settled(at(block), task, 1, ME, WAD))
-            case Step.SLASH, State.CONVICTED if not case.is_slashed:
+            case Step.SLASH, State.CONVICTED if life.conviction and not life.conviction.slash:
                 self.include(Slashed(at(block), task, 1, 1, ME))
             case ((Step.PLAY | Step.TIMEOUT), _) if do.game in self.games():
                 self.play(do)
@@ -161,20 +161,20 @@ class Market:
         return True
 
     def record(self, task: bytes, *, drawn: bool) -> bool:
-        number = self.case(task).seed_block(POLICY)
+        number = self.case(task).life.seed_block
         if not number < self.block + 1 <= number + POLICY.parameters.record:
             return False
         self.include(Seeded(at(self.block + 1), number, mix_of(task, drawn)))
         return True
 
-    def open(self, task: bytes, case: Case, answer: Answered, seal: Seal) -> bool:
-        block, revealed = self.block + 1, case.at(State.REVEALED)
-        if revealed is None and block <= case.reveal_by(POLICY):
+    def open(self, life: Life, answer: Answer, seal: Seal) -> bool:
+        block, task = self.block + 1, life.uuid
+        if life.revealed_at is None and block <= life.reveal_by:
             return False
         opened = Revealed(at(block), task, answer.index + 1, seal.outputs_root)
-        if revealed is None:
-            self.include(opened, Fact(State.CONVICTED, block), task=task)
-        elif case.now.state is State.REVEALED and revealed.claim != seal.outputs_root:
+        if life.revealed_at is None:
+            self.include(opened, reaches(State.CONVICTED, block, task=task))
+        elif life.state is State.REVEALED and life.outputs_root != seal.outputs_root:
             self.include(opened)
             self.challenge(task, ME)
         else:
@@ -182,8 +182,8 @@ class Market:
         return True
 
     def challenge(self, task: bytes, challenger: str) -> None:
-        number = 1 + sum(isinstance(s, Noted) and isinstance(s.event, Opened) for s in self.shown)
-        executor, block = self.case(task).executor, self.block + 1
+        number = 1 + sum(isinstance(s, Opened) for s in self.shown)
+        executor, block = self.case(task).life.executor or "", self.block + 1
         position = a_position(Phase.PUBLISH, block, executor=executor, challenger=challenger, task=task)
         self.include(
             Challenged(at(block), task, number, challenger, WAD),
@@ -192,26 +192,25 @@ class Market:
 
     def play(self, do: Do) -> None:
         """Two moves of each side, then the side that is right wins."""
-        block, phase = self.block + 1, self.games()[do.game]
-        game = self.judge.games[do.game]
-        executor_lost = self.case(do.task).now.claim == WRONG
-        if do.step is Step.PLAY and phase is not Phase.NODE:
-            position = replace(game.position, phase=Phase(phase + 1), since=block)
+        block, position = self.block + 1, self.games()[do.game]
+        executor_lost = self.case(do.task).life.outputs_root == WRONG
+        if do.step is Step.PLAY and position.phase is not Phase.NODE:
+            position = replace(position, phase=Phase(position.phase + 1), since=block)
             self.include(Moved(at(block), do.task, do.game, position, b""))
             return
         over = (
             Ended(at(block), do.task, do.game, executor_lost, EndReason.VERDICT),
-            GameEnded(at(block), do.task, do.game, game.position.challenger, executor_lost),
+            GameEnded(at(block), do.task, do.game, position.challenger, executor_lost),
         )
-        convicted = (Fact(State.CONVICTED, block),) if executor_lost else ()
-        self.include(*over, *convicted, task=do.task)
+        convicted = (reaches(State.CONVICTED, block, task=do.task),) if executor_lost else ()
+        self.include(*over, *convicted)
 
     def close(self, task: bytes) -> None:
-        case = self.case(task)
-        state = State.FINAL if case.now.state is State.REVEALED else State.FAILED
-        if self.is_owed(task) or (case.now.state is State.COMMITTED and self.is_drawn(task)):
+        life = self.case(task).life
+        state = State.FINAL if life.state is State.REVEALED else State.FAILED
+        if self.is_owed(task) or (life.state is State.COMMITTED and life.drawn):
             state = State.CONVICTED
-        self.include(Fact(state, self.block + 1), task=task)
+        self.reach(state, task)
 
 
 class OperatorMachine(RuleBasedStateMachine):
@@ -232,33 +231,33 @@ class OperatorMachine(RuleBasedStateMachine):
 
     def look_at(self, do: Do, case: Case) -> None:
         """What must hold of everything that is begun, by what the operator has been told."""
-        mine, head, answer = self.operator.mine(case), self.operator.head, case.answer_of(ME)
+        mine, head, answer = self.operator.mine(case), self.operator.head, case.life.answer_by(ME)
         match do.step:
             case Step.COMMIT | Step.ANSWER:
                 assert case.seal is not None and mine is (do.step is Step.COMMIT)
                 assert answer is None
                 self.seals[do.task].add(case.seal)
             case Step.REVEAL if mine:
-                assert case.now.state is State.COMMITTED
-                drawn = self.operator.is_drawn(case)
-                assert drawn is not None and (not drawn or head >= case.check_by(POLICY))
+                assert case.state is State.COMMITTED
+                drawn = case.life.drawn
+                assert drawn is not None and (not drawn or head >= case.life.check_by)
             case Step.REVEAL:
-                assert answer is not None and case.opened(answer) is None
-                assert case.at(State.REVEALED) is not None or head >= case.reveal_by(POLICY)
+                assert answer is not None and answer.root is None
+                assert case.life.revealed_at is not None or head >= case.life.reveal_by
             case Step.ACCEPT:
                 assert self.operator.is_prepared(case)
             case Step.EXECUTE | Step.PLAY | Step.PREPARE:
                 assert not self.operator.testing
-                assert do.step is not Step.PLAY or self.operator.games[do.game].awaits(ME)
+                assert do.step is not Step.PLAY or self.operator.is_to_move(position_of(case.life, do.game))
             case Step.CLOSE if mine:
-                assert case.now.state is not State.COMMITTED or not self.operator.is_drawn(case)
-                assert not case.open_games and case.demand is None
+                assert case.state is not State.COMMITTED or not case.life.drawn
+                assert not case.life.open_games and case.demand is None
 
     def read_chain(self) -> None:
         for shown in self.market.shown[self.told :]:
             self.tell(shown)
         self.told = len(self.market.shown)
-        mine = {t: by for t, by in self.market.deadlines().items() if self.market.case(t).executor == ME}
+        mine = {t: by for t, by in self.market.deadlines().items() if self.market.case(t).life.executor == ME}
         self.tell(Head(replace(STANDING, block=self.market.block), mine))
 
     def complete(self, do: Do) -> None:
@@ -271,8 +270,7 @@ class OperatorMachine(RuleBasedStateMachine):
                 self.salts += 1
                 self.tell(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
             case Step.LOOK:
-                seed = self.operator.seed_of(case) if case.at(State.COMMITTED) else None
-                self.tell(Looked(do.task, Candidacy(seed.mix if seed else b"", 0)))
+                self.tell(Looked(do.task, Candidacy(case.life.mix or b"", 0)))
             case Step.FETCH | Step.PREPARE | Step.UPLOAD | Step.HALT:
                 self.tell(Done(do.task, do.step))
             case _ if self.market.send(do, case.seal):
@@ -282,48 +280,46 @@ class OperatorMachine(RuleBasedStateMachine):
 
     @rule(task=st.sampled_from(TASKS))
     def an_order_is_posted(self, task: bytes) -> None:
-        if self.market.case(task).now.state is State.NONE:
-            self.market.include(Fact(State.OPEN, self.market.block + 1), task=task)
+        if self.market.case(task).state is State.NONE:
+            self.market.reach(State.OPEN, task)
 
     @rule(task=st.sampled_from(TASKS))
     def another_operator_accepts_and_commits(self, task: bytes) -> None:
-        if self.market.case(task).now.state is State.OPEN:
-            self.market.include(Fact(State.ACCEPTED, self.market.block + 1, OTHER, price=PRICE), task=task)
-            self.market.include(Fact(State.COMMITTED, self.market.block + 1, claim=b"c" * 32), task=task)
+        if self.market.case(task).state is State.OPEN:
+            self.market.reach(State.ACCEPTED, task, executor=OTHER)
+            self.market.reach(State.COMMITTED, task, claim=b"c" * 32)
             self.market.block += POLICY.parameters.lag
 
     @rule(task=st.sampled_from(TASKS), drawn=st.booleans())
     def somebody_records_a_seed(self, task: bytes, drawn: bool) -> None:
-        if self.market.case(task).at(State.COMMITTED) and self.market.is_drawn(task) is None:
+        if self.market.case(task).life.committed_at and self.market.is_drawn(task) is None:
             self.market.record(task, drawn=drawn)
 
     @rule(task=st.sampled_from(TASKS), wrong=st.booleans())
     def another_operator_reveals(self, task: bytes, wrong: bool) -> None:
-        case, block = self.market.case(task), self.market.block + 1
-        if case.now.state is State.COMMITTED and case.executor == OTHER and self.market.is_drawn(task) is not None:
-            if self.market.is_drawn(task):
-                self.market.block = block = max(block, case.check_by(POLICY) + 1)
-            if block <= self.market.deadline(task):
-                self.market.include(Fact(State.REVEALED, block, claim=WRONG if wrong else task), task=task)
+        life = self.market.case(task).life
+        if life.state is State.COMMITTED and life.executor == OTHER and life.drawn is not None:
+            if life.drawn:
+                self.market.block = max(self.market.block, life.check_by)
+            if self.market.block < self.market.deadline(task):
+                self.market.reach(State.REVEALED, task, claim=WRONG if wrong else task)
 
     @rule(task=st.sampled_from(TASKS))
     def somebody_challenges(self, task: bytes) -> None:
         case = self.market.case(task)
-        if case.now.state is State.REVEALED and self.market.block < self.market.deadline(task):
+        if case.state is State.REVEALED and self.market.block < self.market.deadline(task):
             self.market.challenge(task, THIRD)
 
     @rule(task=st.sampled_from(TASKS))
     def the_client_demands(self, task: bytes) -> None:
         case, block = self.market.case(task), self.market.block + 1
-        asked = any(isinstance(e, Demanded) for e in case.incidents)
-        if case.now.state is State.REVEALED and not asked and block <= self.market.deadline(task):
+        if case.state is State.REVEALED and not case.life.demanded and block <= self.market.deadline(task):
             self.market.include(Demanded(at(block), task, (Leaf(False, 0, 0),), block + 80))
 
     @rule(task=st.sampled_from(TASKS))
     def a_token_makes_the_market_forget_what_was_shown(self, task: bytes) -> None:
         case = self.market.case(task)
-        shown = any(isinstance(e, events.Shown) for e in case.incidents)
-        if case.now.state is State.REVEALED and shown:
+        if case.state is State.REVEALED and case.life.shown:
             self.market.forgotten.add(task)
             self.market.block += 1
 
@@ -334,11 +330,9 @@ class OperatorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def another_player_moves(self, data: st.DataObject) -> None:
-        games = self.market.judge.games.values()
-        theirs = [g for g in games if not g.ended and not g.awaits(ME)]
+        theirs = [(p.task, n) for n, p in self.market.games().items() if not self.operator.is_to_move(p)]
         if theirs:
-            game = data.draw(st.sampled_from(theirs))
-            self.market.play(Do(Step.PLAY, game.task, game.number))
+            self.market.play(Do(Step.PLAY, *data.draw(st.sampled_from(theirs))))
 
     @rule(blocks=st.integers(1, 40))
     def time_passes(self, blocks: int) -> None:
@@ -382,7 +376,12 @@ class OperatorMachine(RuleBasedStateMachine):
         self.doing = []
         kept = {
             uuid: Case(
-                uuid, c.order, seal=c.seal, uploaded=c.uploaded, refused=c.refused, dropped=c.dropped, halted=c.halted
+                Life(uuid, c.order, POLICY.parameters),
+                seal=c.seal,
+                uploaded=c.uploaded,
+                refused=c.refused,
+                dropped=c.dropped,
+                halted=c.halted,
             )
             for uuid, c in self.operator.cases.items()
         }
@@ -415,13 +414,14 @@ class OperatorMachine(RuleBasedStateMachine):
         for blocks in (1, 20, 400):
             heads = (Head(replace(standing, block=self.operator.head + blocks)) for standing in (STANDING, POOR))
             (rich, wanted), (poor, also) = (step(self.operator, head) for head in heads)
-            assert (rich.cases, rich.games, wanted) == (poor.cases, poor.games, also)
+            assert (rich.cases, wanted) == (poor.cases, also)
 
     @invariant()
     def a_task_is_answered_once_and_never_by_its_executor(self) -> None:
         for task in TASKS:
-            answers = [answer.operator for answer in self.market.case(task).answers()]
-            assert len(answers) <= 1 and self.market.case(task).executor not in answers
+            life = self.market.case(task).life
+            answers = [answer.operator for answer in life.answers.values()]
+            assert len(answers) <= 1 and life.executor not in answers
 
     def teardown(self) -> None:
         """If nothing more goes wrong, everything in which the operator has a part comes to its end, and what is
@@ -436,18 +436,18 @@ class OperatorMachine(RuleBasedStateMachine):
                 self.complete(self.doing[0])
             for task in TASKS:
                 case = self.market.case(task)
-                late = self.market.block > self.market.deadline(task) + 10
-                unshown = case.now.state is State.REVEALED and self.market.is_owed(task)
-                if late and case.executor and (unshown or case.now.state in (State.ACCEPTED, State.COMMITTED)):
+                late = self.market.block > case.deadline + 10
+                unshown = case.state is State.REVEALED and self.market.is_owed(task)
+                if late and case.life.executor and (unshown or case.state in (State.ACCEPTED, State.COMMITTED)):
                     self.market.close(task)  # somebody does
         assert all(self.operator.is_finished(case) for case in self.operator.cases.values())
-        assert all(self.market.case(t).now.state is State.FINAL for t in shown if self.market.case(t).executor == ME)
-        for task in TASKS:
-            case = self.market.case(task)
-            if case.executor == ME:
-                assert case.now.state.is_terminal
-            if (answer := case.answer_of(ME)) is not None and case.opened(answer):
-                assert case.is_over(answer) or (case.now.state is State.FINAL and case.has_lost(answer))
+        lives = {task: self.market.case(task).life for task in TASKS}
+        assert all(lives[t].state is State.FINAL for t in shown if lives[t].executor == ME)
+        for life in lives.values():
+            if life.executor == ME:
+                assert life.state.is_terminal
+            if (answer := life.answer_by(ME)) is not None and answer.root:
+                assert answer.is_over or (life.state is State.FINAL and life.has_lost(answer))
 
 
 class LongerOperatorMachine(OperatorMachine):

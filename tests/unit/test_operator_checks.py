@@ -39,6 +39,7 @@ from support.stories.operator import (
     THIRD,
     WRONG,
     Story,
+    a_life,
     an_order,
     at,
     mix_of,
@@ -56,7 +57,7 @@ NODE_AWAY = Reason(Code.CHAIN, "a node", "unreachable", lasting=False)
 def test_an_undrawn_result_is_revealed_when_the_seed_block_is_confirmed() -> None:
     story = Story()
     story.until_delivered()
-    assert story.operator.is_drawn(story.case()) is False
+    assert story.case().life.drawn is False
 
 
 def test_a_drawn_result_is_hidden_until_the_last_answer_and_then_revealed_at_once() -> None:
@@ -206,7 +207,7 @@ def test_a_conviction_stops_the_operator_for_good_and_finishes_what_it_had_accep
 
 
 def test_a_conviction_that_was_dealt_with_does_not_stop_the_operator_again_after_a_restart() -> None:
-    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), seal=SEAL, uploaded=True, halted=True)}))
+    story = Story(Operator(POLICY, {TASK: Case(a_life(), seal=SEAL, uploaded=True, halted=True)}))
     story.posted()
     story.seen(State.ACCEPTED, 11, executor=ME)
     story.seen(State.COMMITTED, 12, claim=sealed_by(ME))
@@ -407,7 +408,7 @@ def test_an_answer_rolled_back_is_sent_again_unchanged(cut: int, expected: Step 
 
 @pytest.mark.parametrize("answered", [False, True])
 def test_a_verifier_goes_on_from_its_journal_and_the_chain(answered: bool) -> None:
-    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), seal=SEAL)}))
+    story = Story(Operator(POLICY, {TASK: Case(a_life(), seal=SEAL)}))
     story.until_drawn()
     if not answered:
         assert story.head(15) == (Do(Step.LOOK, TASK),)
@@ -538,7 +539,7 @@ def test_inputs_that_the_client_withholds_are_asked_for_until_it_is_too_late() -
             tried = block
             story.tell(Undone(TASK, Step.FETCH, missing))
     assert CHECK_BY - 12 < tried < CHECK_BY
-    assert not story.case().answer_of(ME)
+    assert not story.operator.answer_in(story.case())
 
 
 def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
@@ -551,7 +552,8 @@ def test_a_promise_is_executed_before_a_check_that_could_make_it_late() -> None:
     story.operator = story.operator.replaced(promised).replaced(checked)
     story.quiet(18)
     assert story.operator.slack() == 0
-    later = replace(story.case(SECOND), uuid=THIRD_TASK, order=an_order(exec=60), needs=NEEDS)
+    life = replace(story.case(SECOND).life, uuid=THIRD_TASK, order=an_order(exec=60))
+    later = replace(story.case(SECOND), life=life, needs=NEEDS)
     assert story.operator.replaced(later).slack() == -1
     assert story.tell(Done(SECOND, Step.FETCH)) == (Do(Step.EXECUTE, SECOND),)
 

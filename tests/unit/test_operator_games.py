@@ -22,8 +22,8 @@ from support.stories.operator import (
     THIRD,
     WRONG,
     Story,
+    a_life,
     a_position,
-    an_order,
     at,
     sealed_by,
 )
@@ -150,10 +150,10 @@ def test_games_beyond_those_that_it_promised_to_play_wait_for_the_oldest() -> No
     for game in range(1, GAMES + 2):
         story.challenged(20, game)
     operator = story.operator
-    assert [game.number for game in operator.open_games() if operator.is_beyond(game)] == [GAMES + 1]
+    assert [number for case, number, _ in operator.games() if operator.is_beyond(case, number)] == [GAMES + 1]
     story.noted(ended(26, 3), GameEnded(at(26), TASK, 3, OTHER, False))
     operator = story.operator
-    assert not any(operator.is_beyond(game) for game in operator.open_games())
+    assert not any(operator.is_beyond(case, number) for case, number, _ in operator.games())
 
 
 def test_after_a_conviction_no_game_is_played() -> None:
@@ -211,7 +211,7 @@ def test_a_game_goes_on_from_wherever_a_reorganisation_cuts_it(cut: int, expecte
 
 
 def test_a_restart_in_a_game_goes_on_with_what_the_chain_shows() -> None:
-    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), seal=SEAL, uploaded=True)}))
+    story = Story(Operator(POLICY, {TASK: Case(a_life(), seal=SEAL, uploaded=True)}))
     story.posted()
     story.seen(State.ACCEPTED, 11, executor=ME)
     story.seen(State.COMMITTED, 12, claim=sealed_by(ME))
@@ -232,7 +232,7 @@ def test_a_game_about_a_forgotten_task_is_forgotten_too() -> None:
     story.seen(State.FINAL, 50)
     story.head(51 + POLICY.keep)
     story.head(52 + POLICY.keep)
-    assert story.operator.games == {} and story.operator.cases == {}
+    assert story.operator.cases == {}
 
 
 def test_a_turn_with_less_than_a_third_of_its_clock_left_is_an_alarm() -> None:

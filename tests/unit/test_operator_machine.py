@@ -25,6 +25,7 @@ from support.stories.operator import (
     STANDING,
     TASK,
     Story,
+    a_life,
     an_order,
     sealed_by,
 )
@@ -109,7 +110,7 @@ def test_an_acceptance_rolled_back_is_sent_again_and_the_result_is_not_computed_
     story.until_commit()
     story.tell(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, "Accepted", "Open")))
     assert story.tell(RolledBack(10)) == ()
-    assert story.case().now.state is State.OPEN
+    assert story.case().state is State.OPEN
     assert story.head(12) == (Do(Step.ACCEPT, TASK),)
     story.seen(State.ACCEPTED, 13, executor=ME)
     assert story.tell(Done(TASK, Step.ACCEPT, 13)) == (Do(Step.COMMIT, TASK),)
@@ -247,7 +248,7 @@ def test_a_forgotten_acceptance_is_worked_off_from_the_beginning() -> None:
 def test_a_restart_goes_on_from_the_journal_and_the_chain(
     facts: list[tuple[State, int, str, bytes]], restored: dict[str, Any], expected: Step
 ) -> None:
-    story = Story(Operator(POLICY, {TASK: Case(TASK, an_order(), **restored)}))
+    story = Story(Operator(POLICY, {TASK: Case(a_life(), **restored)}))
     story.posted()
     for state, block, executor, claim in facts:
         story.seen(state, block, executor=executor, claim=claim)

@@ -5,33 +5,10 @@ from pathlib import Path
 import pytest
 
 from eigentensor import errors
-from eigentensor.dispute import Phase
-from eigentensor.dispute import Reason as EndReason
 from eigentensor.errors import ConfigError, EigenTensorError
-from eigentensor.task import (
-    Accepted,
-    Answered,
-    Cause,
-    Closed,
-    Convicted,
-    Deposited,
-    Ended,
-    Failed,
-    Opened,
-    Place,
-    Posted,
-    Revealed,
-    Seeded,
-    State,
-    Unlocked,
-)
-from eigentensor_operator.case import Fact
 from eigentensor_operator.config import Settings
-from eigentensor_operator.events import Noted, Seen
 from eigentensor_operator.policy import Code
-from eigentensor_operator.reading import seen_of
 from eigentensor_operator.steps import reason_of
-from support.stories.operator import ME, TASK, a_position, an_order
 
 
 def test_flags_win_over_the_environment_and_that_over_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,27 +57,6 @@ def test_every_error_has_a_reason_that_can_be_published(error: EigenTensorError,
     reason = reason_of(error)
     assert (reason.code, reason.lasting) == (code, lasting)
     assert reason.offered.isprintable() and str(error).split()[0] in reason.offered
-
-
-def test_events_of_the_contracts_become_facts_and_incidents() -> None:
-    place, order = Place(7, 0, b"\1" * 32, b"\2" * 32), an_order()
-    root = b"\3" * 32
-    assert seen_of(Posted(place, TASK, order.client, order)) == Seen(TASK, Fact(State.OPEN, 7), order)
-    assert seen_of(Accepted(place, TASK, ME, 1, 2)) == Seen(TASK, Fact(State.ACCEPTED, 7, ME, price=1))
-    assert seen_of(Revealed(place, TASK, 0, root)) == Seen(TASK, Fact(State.REVEALED, 7, claim=root))
-    assert seen_of(Closed(place, TASK, 1, 0)) == Seen(TASK, Fact(State.FINAL, 7))
-    assert seen_of(Failed(place, TASK, 1, 0)) == Seen(TASK, Fact(State.FAILED, 7))
-    assert seen_of(Convicted(place, TASK, Cause.VERDICT, ME, 1)) == Seen(TASK, Fact(State.CONVICTED, 7))
-    for event in (
-        Seeded(place, 5, root),
-        Revealed(place, TASK, 1, root),
-        Answered(place, TASK, 0, ME, root),
-        Opened(place, TASK, 1, ME, a_position(Phase.PUBLISH, 7)),
-        Ended(place, TASK, 1, False, EndReason.CLOCK),
-    ):
-        assert seen_of(event) == Noted(event)
-    assert seen_of(Deposited(place, ME, ME, 1)) is None
-    assert seen_of(Unlocked(place, TASK)) is None
 
 
 def test_an_operators_files_lie_in_its_folder(tmp_path: Path) -> None:

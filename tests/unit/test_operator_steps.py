@@ -12,8 +12,8 @@ from eigentensor.chain import Chain
 from eigentensor.program import Role, encode
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
-from eigentensor.task import Order, State
-from eigentensor_operator.case import Case, Fact, Step
+from eigentensor.task import Life, Order, State
+from eigentensor_operator.case import Case, Step
 from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Undone
@@ -22,7 +22,7 @@ from eigentensor_operator.preparing import compile_seconds
 from eigentensor_operator.steps import Steps
 from support.hostile.gateway import ANSWERS, FILES, hostile
 from support.programs.worked_examples import layer
-from support.stories.operator import POLICY, TASK, an_order
+from support.stories.operator import PARAMETERS, POLICY, TASK, an_order, reaches
 
 EXAMPLE = layer()
 TRUE = merkle.results_root(EXAMPLE.program, reference.execute(EXAMPLE.program, EXAMPLE.tensors))
@@ -61,7 +61,8 @@ def steps_of(gateway: GatewayClient, folder: Path, policy: Policy = PATIENT, mem
 def a_case(order: Order) -> Case:
     program = EXAMPLE.program
     needs, seconds = needs_of(program, 1), compile_seconds(program)
-    return Case(TASK, order, (Fact(State.OPEN, 10),), needs=needs, compile_seconds=seconds, fetched=True)
+    case = Case(Life(TASK, order, PARAMETERS), needs=needs, compile_seconds=seconds, fetched=True)
+    return case.stepped(reaches(State.OPEN, 10, order=order))
 
 
 @pytest.mark.parametrize("step", [Step.INSPECT, Step.FETCH, Step.UPLOAD])
@@ -87,7 +88,7 @@ def test_a_task_is_looked_at_prepared_and_executed(
     assert inspected == Inspected(TASK, needs_of(EXAMPLE.program, 1), compile_seconds(EXAMPLE.program))
     assert steps.do(Step.FETCH, case, 10) == Done(TASK, Step.FETCH)
     assert steps.do(Step.PREPARE, case, 10) == Done(TASK, Step.PREPARE)
-    accepted = replace(case, history=(*case.history, Fact(State.ACCEPTED, 11, POLICY.operator)))
+    accepted = case.stepped(reaches(State.ACCEPTED, 11, executor=POLICY.operator))
     executed = steps.do(Step.EXECUTE, accepted, 11)
     assert isinstance(executed, Executed) and executed.seal.outputs_root == TRUE
 
@@ -95,8 +96,8 @@ def test_a_task_is_looked_at_prepared_and_executed(
 def test_what_was_tried_is_not_executed_again(gateway: GatewayClient, tmp_path: Path, order: Order) -> None:
     steps, case = steps_of(gateway, tmp_path), a_case(order)
     assert steps.do(Step.PREPARE, case, 10) == Done(TASK, Step.PREPARE)
-    accepted = replace(case, history=(*case.history, Fact(State.ACCEPTED, 11, POLICY.operator)))
-    late = accepted.deadline(PATIENT)  # no second is left to execute anything
+    accepted = case.stepped(reaches(State.ACCEPTED, 11, executor=POLICY.operator))
+    late = accepted.deadline  # no second is left to execute anything
     hurried = steps_of(gateway, tmp_path, replace(PATIENT, block_seconds=1e-6))
     assert isinstance(hurried.do(Step.EXECUTE, accepted, late), Undone)
     executed = steps.do(Step.EXECUTE, accepted, late)

@@ -12,7 +12,7 @@ from eigentensor.economics import WAD, bond
 from eigentensor.errors import ConfigError
 from eigentensor.program.cost import Needs
 from eigentensor.task import Answered, Challenged, GameEnded, Revealed, Settled, State, TaskEvent
-from eigentensor_operator.case import Case, Fact, Role
+from eigentensor_operator.case import Case, Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.events import Inspected
 from eigentensor_operator.policy import Code, Reason
@@ -30,16 +30,17 @@ from support.stories.operator import (
     TASK,
     WRONG,
     Story,
+    a_life,
     an_order,
     at,
+    reaches,
 )
 
 NOBODY = Operator(POLICY)
 
-PLAIN = Case(TASK, an_order(max_price=2**95))
+PLAIN = Case(a_life(max_price=2**95))
 FULL = Case(
-    SECOND,
-    an_order(),
+    a_life(SECOND),
     seal=SEAL,
     uploaded=True,
     refused=Reason(Code.BUSY, "a place", "none", lasting=False),
@@ -55,22 +56,24 @@ def test_cases_come_back_after_a_restart(tmp_path: Path) -> None:
     store.save(NOBODY, [FULL])
     store.close()
     again = Store(tmp_path / "deep" / "journal.sqlite")
-    assert again.cases() == {TASK: PLAIN, SECOND: replace(FULL, refused=None)}
-    assert [line.case for line in again.summary()] == [PLAIN, FULL]
+    assert again.cases(PARAMETERS) == {TASK: PLAIN, SECOND: replace(FULL, refused=None)}
+    full = Line(SECOND, State.NONE, Role.NONE, 0, (), False, True, FULL.dropped)
+    assert again.summary() == [Line(TASK, State.NONE, Role.NONE, 0, (), False), full]
 
 
 def test_what_the_chain_says_is_not_taken_from_the_journal(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.sqlite")
-    store.save(NOBODY, [replace(PLAIN, history=(Fact(State.OPEN, 3),), needs=Needs(1, 1), fetched=True)])
-    assert store.cases() == {TASK: PLAIN}
-    assert store.summary() == [Line(State.OPEN, Role.NONE, 0, (), False, PLAIN)]
+    posted = PLAIN.stepped(reaches(State.OPEN, 3, order=PLAIN.order))
+    store.save(NOBODY, [replace(posted, needs=Needs(1, 1), fetched=True)])
+    assert store.cases(PARAMETERS) == {TASK: PLAIN}
+    assert store.summary() == [Line(TASK, State.OPEN, Role.NONE, 0, (), False)]
 
 
 def test_forgotten_cases_are_gone(tmp_path: Path) -> None:
     store = Store(tmp_path / "journal.sqlite")
     store.save(NOBODY, [PLAIN, FULL])
     store.save(NOBODY, [], forgotten=[SECOND])
-    assert set(store.cases()) == {TASK}
+    assert set(store.cases(PARAMETERS)) == {TASK}
 
 
 def test_the_checkpoint_is_kept(tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_only_cases_that_differ_or_whose_part_changed_are_written() -> None:
     after = Operator(POLICY, {TASK: replace(PLAIN, attempts=3, not_before=9), SECOND: replace(FULL, seal=None)})
     assert changed(before, after) == [after.cases[SECOND]]
     assert changed(NOBODY, before) == [PLAIN, FULL]
-    answered = replace(PLAIN, incidents=(Answered(at(5), TASK, 0, ME, bytes(32)),))
+    answered = PLAIN.stepped(Answered(at(5), TASK, 0, ME, bytes(32)))
     assert changed(before, before.replaced(answered)) == [answered]
 
 
@@ -166,10 +169,11 @@ def test_a_journal_of_the_first_version_keeps_its_seals(tmp_path: Path) -> None:
         values = (TASK, 3, order, SEAL.outputs_root, SEAL.salt, bytes(32), 1, None, None, None, State.REVEALED, 1)
         old.execute(f"INSERT INTO cases VALUES ({','.join('?' * 12)})", values)
     old.close()
-    kept = Case(TASK, an_order(), seal=SEAL, uploaded=True)
+    kept = Case(a_life(), seal=SEAL, uploaded=True)
     for _ in range(2):
         store = Store(path)
-        assert store.summary() == [Line(State.REVEALED, Role.EXECUTOR, 0, (), False, kept)]
+        assert store.cases(PARAMETERS) == {TASK: kept}
+        assert store.summary() == [Line(TASK, State.REVEALED, Role.EXECUTOR, 0, (), False, True)]
         store.close()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eigentensor.dispute.position import Position, Side, deadline_of
-from eigentensor.task.life import Answer, Life
+from eigentensor.task.life import Life
 from eigentensor.task.state import State
 
 #: Tasks that are closed in one transaction.
@@ -117,7 +117,7 @@ def _payments(life: Life) -> Iterator[Due]:
         return
     answered = max(life.since, life.answers_by)
     for answer in life.answers.values():
-        if _is_owed(life, answer):
+        if life.is_owed(answer):
             yield Due(Verb.SETTLE, life, (life.since if life.conviction is None else answered) + 1, number=answer.index)
     if life.conviction is None:
         return
@@ -128,11 +128,3 @@ def _payments(life: Life) -> Iterator[Due]:
         yield Due(Verb.SLASH, life, answered + 1, life.end)
     elif life.conviction.paid is None and life.conviction.slash[1]:
         yield Due(Verb.PAY, life, life.conviction.slashed_at + 1, number=life.conviction.slash[0])
-
-
-def _is_owed(life: Life, answer: Answer) -> bool:
-    """Whether something is to be settled: a bond, a fee, or both. A bond that was lost in a game leaves at most the
-    fee of a conviction, for the lowest of those that differed."""
-    if answer.is_over or not life.has_lost(answer):
-        return not answer.is_over
-    return life.conviction is not None and answer.index in life.differing[: life.order.verifiers]

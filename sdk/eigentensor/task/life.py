@@ -129,6 +129,7 @@ class Life:
     collateral: int | None = None
     accepted_at: int | None = None
     committed_at: int | None = None
+    commitment: bytes | None = None
     revealed_at: int | None = None
     outputs_root: bytes | None = None
     penalty: int | None = None
@@ -276,6 +277,13 @@ class Life:
         lost = (game for game in self.games.values() if game.counted and game.executor_lost is False)
         return any(self.answer_of(game) is answer for game in lost)
 
+    def is_owed(self, answer: Answer) -> bool:
+        """Whether something is to be settled after the end: a bond, a fee, or both. A bond that was lost in a game
+        leaves at most the fee of a conviction, for the lowest of those that differed."""
+        if answer.is_over or not self.has_lost(answer):
+            return not answer.is_over
+        return self.conviction is not None and answer.index in self.differing[: self.order.verifiers]
+
     def state_of(self, game: Game) -> str:
         """`open`, `ended`, or `idle`: its task ended before the game did, and its bond is not back."""
         if not self.state.is_terminal:
@@ -304,7 +312,8 @@ def _forward(life: Life, event: Event) -> Life:
             fixed = replace(life, executor=event.executor, price=event.price, collateral=event.collateral)
             return replace(fixed, state=State.ACCEPTED, accepted_at=block, since=block)
         case Committed():
-            return replace(life, state=State.COMMITTED, committed_at=block, since=block)
+            fixed = replace(life, commitment=event.commitment)
+            return replace(fixed, state=State.COMMITTED, committed_at=block, since=block)
         case Revealed(slot=0):
             return replace(life, state=State.REVEALED, outputs_root=event.outputs_root, revealed_at=block, since=block)
         case Closed():

@@ -20,7 +20,7 @@ from eigentensor_client.claims import Claim, Facts, Message
 from eigentensor_operator import onboarding
 from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.bench import Measured, Timing
-from eigentensor_operator.case import Case, Role
+from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.quoting import prices
@@ -52,15 +52,15 @@ MINED = Mined(b"\x1a" * 32, 240, b"\x1b" * 32, 51_234, ())
 _TIMINGS = (Timing("fast", Needs(10**9, 8 * 10**6), 1.5, 16, 4.5), Timing("slow", Needs(2 * 10**8, 10**9), 2.6, 4, 3.2))
 MEASURED = Measured("CPU", 0.5, _TIMINGS, 2e8, 1.5e8)
 PRICES = prices(MEASURED, DEPLOYMENT, Settings(block_seconds=1.0), 10**9)
-TAKEN = Case(UUID, ORDER, dropped=Reason(Code.LATE, "a commitment by block 113", "block 114"))
+LATE = Reason(Code.LATE, "a commitment by block 113", "block 114")
 REPORT = Report(
     network="local", operator=ALICE, symbol="TETH", balance=10 * WAD, collateral=WAD // 4, cap=WAD, bonds=WAD // 10,
     stake=10 * WAD, free=9 * WAD, locked=WAD, stake_cap=2 * WAD, seats=4, other_seats=20, signer=BOB, member=True,
     draining=False, alarms={Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"},
     tasks=(
-        Line(State.REVEALED, Role.EXECUTOR, 0, (3,), False, Case(UUID[::-1], ORDER)),
-        Line(State.FAILED, Role.EXECUTOR, 0, (), True, TAKEN),
-        Line(State.COMMITTED, Role.VERIFIER, WAD // 10, (), False, Case(bytes(reversed(range(32))), ORDER)),
+        Line(UUID[::-1], State.REVEALED, Role.EXECUTOR, 0, (3,), False),
+        Line(UUID, State.FAILED, Role.EXECUTOR, 0, (), True, dropped=LATE),
+        Line(bytes(reversed(range(32))), State.COMMITTED, Role.VERIFIER, WAD // 10, (), False),
     ),
 )  # fmt: skip
 PLAN = onboarding.Plan(

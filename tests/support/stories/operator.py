@@ -5,23 +5,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eigentensor.dispute import Phase, Position
-from eigentensor.economics import WAD, Parameters, is_drawn, seed_block
+from eigentensor.economics import WAD, Parameters, is_drawn
 from eigentensor.program.cost import Needs
 from eigentensor.task import (
+    Accepted,
     Answered,
+    Cancelled,
+    Cause,
     Challenged,
+    Closed,
+    Committed,
+    Convicted,
     Domain,
+    Failed,
+    Life,
     Opened,
     Order,
     Place,
+    Posted,
     Revealed,
     Seeded,
     State,
     TaskEvent,
     commitment,
 )
-from eigentensor_operator.case import Candidacy, Case, Fact, Seal, Step
-from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Looked, Noted, Seen
+from eigentensor_operator.case import Candidacy, Case, Seal, Step
+from eigentensor_operator.events import Do, Done, Event, Executed, Head, Inspected, Looked
 from eigentensor_operator.machine import step
 from eigentensor_operator.policy import Backing, Policy, Standing
 from eigentensor_operator.state import Operator
@@ -78,6 +87,34 @@ def a_position(
     return Position(task, executor, challenger, phase, since, executor_left=80, challenger_left=80)
 
 
+def a_life(task: bytes = TASK, **terms: Any) -> Life:
+    """A task of which the chain showed nothing yet."""
+    return Life(task, an_order(**terms), PARAMETERS)
+
+
+def reaches(
+    state: State, block: int, *, task: bytes = TASK, order: Order | None = None, executor: str = "", claim: bytes = b""
+) -> TaskEvent:
+    """The event that brings a task to a state; `claim`: commitment or outputs root."""
+    place, order = at(block), order or an_order()
+    match state:
+        case State.OPEN:
+            return Posted(place, task, order.client, order)
+        case State.ACCEPTED:
+            return Accepted(place, task, executor, PRICE, 0)
+        case State.COMMITTED:
+            return Committed(place, task, claim)
+        case State.REVEALED:
+            return Revealed(place, task, 0, claim)
+        case State.FINAL:
+            return Closed(place, task, PRICE, 0)
+        case State.CONVICTED:
+            return Convicted(place, task, Cause.VERDICT, THIRD, 0)
+        case State.FAILED:
+            return Failed(place, task, 0, 0)
+    return Cancelled(place, task)
+
+
 @dataclass
 class Story:
     """An operator and what it has been told."""
@@ -99,22 +136,18 @@ class Story:
             assert self.head(block) == ()
 
     def posted(self, task: bytes = TASK, *, block: int = 10, **terms: Any) -> None:
-        assert self.tell(Seen(task, Fact(State.OPEN, block), an_order(**terms))) == ()
+        self.noted(reaches(State.OPEN, block, task=task, order=an_order(**terms)))
 
     def seen(self, state: State, block: int, *, task: bytes = TASK, executor: str = "", claim: bytes = b"") -> None:
-        price = PRICE if state is State.ACCEPTED else 0
-        assert self.tell(Seen(task, Fact(state, block, executor, claim, price))) == ()
+        self.noted(reaches(state, block, task=task, executor=executor, claim=claim))
 
     def noted(self, *events: Seeded | TaskEvent) -> None:
         for event in events:
-            assert self.tell(Noted(event)) == ()
+            assert self.tell(event) == ()
 
     def seeded(self, block: int, *, drawn: bool, task: bytes = TASK) -> None:
         """The seed of the task's commitment is recorded in `block`."""
-        committed = self.case(task).at(State.COMMITTED)
-        assert committed is not None
-        number = seed_block(committed.block, PARAMETERS.lag, PARAMETERS.grid)
-        self.noted(Seeded(at(block), number, mix_of(task, drawn)))
+        self.noted(Seeded(at(block), self.case(task).life.seed_block, mix_of(task, drawn)))
 
     def case(self, task: bytes = TASK) -> Case:
         return self.operator.cases[task]
