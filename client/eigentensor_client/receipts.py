@@ -12,8 +12,10 @@ from eigentensor.bound import fetch_roots
 from eigentensor.chain import Reader
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
+from eigentensor.receipt.facts import agrees, end_of, lost_by
 from eigentensor.store import GatewayClient
 from eigentensor.task import State
+from eigentensor.task.words import checked
 from eigentensor_client import stages
 from eigentensor_client.amounts import amount
 from eigentensor_client.files import existing, write_whole
@@ -70,44 +72,44 @@ def written(path: Path, receipt: Receipt) -> str:
 
 def fields(receipt: Receipt) -> "schemas.ReceiptFacts":
     """What a receipt is about, as JSON."""
-    told, root = receipt.told, receipt.told.outputs_root
+    life, root = receipt.life, receipt.life.outputs_root
     return {
         "task": receipt.task,
-        "state": told.words,
+        "state": receipt.state,
         "block": receipt.head.number,
-        "executor": told.executor,
-        "price": str(told.price),
+        "executor": life.executor or "",
+        "price": str(life.price),
         "outputs_root": None if root is None else "0x" + root.hex(),
     }
 
 
 def summary(receipt: Receipt, *, confirmed: bool = True) -> list[list[str]]:
     """What a receipt is about: names and what they stand for. Without a chain the state is what it says itself."""
-    told = receipt.told
+    life, end = receipt.life, end_of(receipt.life)
     state = "state" if confirmed else "it says"
 
-    def say(wei: int) -> str:
-        return amount(wei, receipt.market)
+    def say(wei: int | None) -> str:
+        return amount(wei or 0, receipt.market)
 
     rows = [
         ["task", receipt.task],
-        [state, f"{told.words}, in block {receipt.head.number} of chain {receipt.market.domain.chain_id}"],
+        [state, f"{receipt.state}, in block {receipt.head.number} of chain {receipt.market.domain.chain_id}"],
         ["client", receipt.order.client],
-        ["executor", told.executor],
-        ["price", f"{say(told.price)} of {say(told.escrow)} in escrow"],
+        ["executor", life.executor or ""],
+        ["price", f"{say(life.price)} of {say(life.order.escrow)} in escrow"],
     ]
-    if told.refund is not None:
-        rows.append(["refund", say(told.refund)])
-    if told.outputs_root is not None:
-        rows.append(["outputs", f"root 0x{told.outputs_root.hex()}"])
-    if told.drawn is not None:
-        rows.append(["draw", "drawn for a check" if told.drawn else "not drawn for a check"])
-    for answer in told.answers:
-        said = {None: "not revealed", True: "agrees", False: "has another result"}[answer.agrees]
-        rows.append(["verifier", f"{answer.operator}: {'exposed, ' * answer.exposed}{said}"])
-    for game in told.games:
-        rows.append([f"game {game.number}", f"by {game.challenger}: {_lost(game.lost_by)}"])
-    return [*rows, ["at stake", f"{say(told.stake)} of stake, {say(told.collateral)} of collateral"]]
+    if end is not None:
+        rows.append(["refund", say(end.refund)])
+    if life.outputs_root is not None:
+        rows.append(["outputs", f"root 0x{life.outputs_root.hex()}"])
+    if life.drawn is not None:
+        rows.append(["draw", "drawn for a check" if life.drawn else "not drawn for a check"])
+    for answer in life.answers.values():
+        result = {None: "not revealed", True: "agrees", False: "has another result"}[agrees(life, answer)]
+        rows.append(["verifier", f"{answer.operator}: {'exposed, ' * answer.exposed}{result}"])
+    for game in life.games.values():
+        rows.append([f"game {game.number}", f"by {game.challenger}: {_lost(lost_by(game))}"])
+    return [*rows, ["at stake", f"{say(life.stake)} of stake, {say(life.collateral)} of collateral"]]
 
 
 def _lost(by: str | None) -> str:
@@ -127,7 +129,7 @@ class Checked:
         """A receipt can be true and its result wrong: then the check fails, unless it says itself that the executor was
         convicted. WrongResult, ExecutorConvicted, or None."""
         receipt, look = self.receipt, self.look
-        if receipt.told.state is State.CONVICTED:
+        if receipt.life.state is State.CONVICTED:
             return None
         if look is not None and not look.agrees:
             what = "" if look.difference is None else f": {look.difference.words}"
@@ -137,7 +139,7 @@ class Checked:
             )
         if self.standing is not None and self.standing.state is State.CONVICTED:
             return ExecutorConvicted(
-                f"the receipt is of block {receipt.head.number}; executor {receipt.told.executor} is convicted for "
+                f"the receipt is of block {receipt.head.number}; executor {receipt.life.executor} is convicted for "
                 f"task {receipt.task}, as it stands now",
                 fix="`eigentensor receipt get` writes the task's receipt as it is now.",
             )
@@ -181,13 +183,13 @@ class Checked:
 
     def leaves_open(self) -> list[str]:
         """What does not follow, in sentences, and what would help."""
-        told = self.receipt.told
+        life = self.receipt.life
         says = _open_offline(self.receipt) if self.standing is None else _open_on_chain(self.receipt, self.standing)
-        if self.look is None and told.outputs_root is not None:
+        if self.look is None and life.outputs_root is not None:
             says.append("that the result is right: --deep executes the program again")
-        if self.look is None and told.checked == "unchecked":
+        if self.look is None and checked(life.counts) == "unchecked":
             says.append("nobody has re-executed it: it is unchecked")
-        if told.agreed:
+        if life.agreed:
             says.append("that its verifiers executed: nothing can; hidden answers make copying a losing trade")
         return says
 
@@ -197,9 +199,9 @@ def _open_offline(receipt: Receipt) -> list[str]:
         "that it happened on that chain, and nothing else; finality and stake: --chain asks the chain",
         "what stands in brackets, and whose the drawn seats are: --chain",
     ]
-    window = receipt.told.windows["challenge"]
-    if receipt.told.state is State.REVEALED and window is not None:
-        says.append(f"what came after block {receipt.head.number}: challenges could come until block {window[1]}")
+    if receipt.life.state is State.REVEALED:
+        last = receipt.life.challenge_by
+        says.append(f"what came after block {receipt.head.number}: challenges could come until block {last}")
     return says
 
 
@@ -220,8 +222,8 @@ def _on_chain(receipt: Receipt, standing: Standing) -> list[str]:
 
 def _open_on_chain(receipt: Receipt, standing: Standing) -> list[str]:
     says = ["that the node told the truth about the chain: ask another one, or your own"]
-    window = receipt.told.windows["challenge"]
-    if standing.state is State.REVEALED and window is not None:
-        over = standing.block > window[1]
-        says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until block {window[1]}"))
+    if standing.state is State.REVEALED and receipt.life.revealed_at is not None:
+        last = receipt.life.challenge_by
+        over = standing.block > last
+        says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until block {last}"))
     return says

@@ -29,6 +29,7 @@ from eigentensor.task import (
 )
 from eigentensor.tracing import Claim
 from eigentensor_client.claims import payable_from
+from eigentensor_local.anvil import Anvil
 from eigentensor_operator.machine import step
 from eigentensor_operator.reading import deadlines_of
 from eigentensor_operator.state import Operator

@@ -59,11 +59,11 @@ def proved_on_chain(story: Story, life: Life, verifiers: list[Chain]) -> Receipt
     story(life, verifiers)
     receipt = read(life.client, life.order, None if story is silent else (OUTPUTS, STATES))
     assert receipt.task == life.task.hex()
-    assert receipt.told.words == WORDS[story.__name__]
+    assert receipt.state == WORDS[story.__name__]
     assert Receipt.from_bytes(receipt.to_bytes()) == receipt
     assert {line.by for line in prove(receipt)} - {"chain"} == {"hash", "signature", "formula"}
     standing = compare(receipt, life.client)
-    assert standing.words == receipt.told.words
+    assert standing.words == receipt.state
     return receipt
 
 
@@ -94,7 +94,7 @@ def test_a_receipt_is_confirmed_by_the_chain_which_refuses_what_a_forger_got_pas
     said = Checked(receipt, tuple(prove(receipt)), standing)
     assert f"in blocks {standing.first} to {standing.last}" in " ".join(said.proves())
     late = replace(receipt, head=chain.node.head())
-    assert compare(late, chain).last == receipt.told.lock_end < late.head.number
+    assert compare(late, chain).last == receipt.life.end < late.head.number
 
 
 @pytest.mark.slow

@@ -273,6 +273,19 @@ def test_the_fee_of_a_lost_answer_is_taken_if_another_game_convicts_the_executor
     assert story.head(70) == (Do(Step.SETTLE, TASK),)
 
 
+def test_a_lost_answer_that_has_no_part_in_the_fee_is_not_settled_and_sees_to_the_slash() -> None:
+    story = Story()
+    story.until_answered(index=3)
+    other = replace(at(45), transaction=b"\7" * 32)
+    story.noted(Answered(at(16), TASK, 0, THIRD, bytes(32)))
+    story.seen(State.REVEALED, 45, claim=WRONG)
+    story.noted(Revealed(other, TASK, 1, SEAL.outputs_root), Revealed(at(46), TASK, 4, SEAL.outputs_root))
+    story.noted(Challenged(at(46), TASK, 1, ME, WAD), GameEnded(at(60), TASK, 1, ME, False))
+    story.seen(State.CONVICTED, 70)
+    assert story.head(70) == (Do(Step.SLASH, TASK),)
+    assert story.idle
+
+
 def test_a_game_that_the_operator_lost_as_a_challenger_costs_its_answer_nothing() -> None:
     story = Story()
     story.until_opened()

@@ -163,6 +163,7 @@ def test_after_a_conviction_no_game_is_played() -> None:
     story.challenged(20, 2, THIRD)
     story.seen(State.CONVICTED, 21)
     assert story.head(21) == (Do(Step.HALT, TASK),)
+    assert list(story.operator.games()) == []
     story.tell(Done(TASK, Step.HALT))
     story.quiet(22, 200)
 
@@ -208,6 +209,18 @@ def test_a_game_goes_on_from_wherever_a_reorganisation_cuts_it(cut: int, expecte
     story.quiet(32)
     story.tell(RolledBack(cut))
     assert story.head(33) == expected
+
+
+def test_a_move_under_way_is_not_begun_again_in_a_game_that_a_reorganisation_took_back_and_brought_again() -> None:
+    story = Story()
+    story.until_delivered()
+    story.challenged(20)
+    assert story.head(20) == (Do(Step.PLAY, TASK, 1),)
+    story.tell(RolledBack(19))
+    story.challenged(21)
+    story.quiet(21)
+    story.tell(Undone(TASK, Step.PLAY, NODE_AWAY, 1))
+    assert story.head(22) == (Do(Step.PLAY, TASK, 1),)
 
 
 def test_a_restart_in_a_game_goes_on_with_what_the_chain_shows() -> None:

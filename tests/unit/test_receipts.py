@@ -19,9 +19,9 @@ from eigentensor.chain import anvil_account
 from eigentensor.chain.transactions import MOST, Transaction, read_transaction
 from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
 from eigentensor.numerics.dtypes import DType
-from eigentensor.receipt import Receipt, canonical, messages, outputs_of, prove, tasks_of
+from eigentensor.receipt import Receipt, canonical, evidence, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
-from eigentensor.task import Challenged, State
+from eigentensor.task import Cancelled, Challenged, Ended, Event, Revealed, State
 from eigentensor.task.order import sign
 from eigentensor_client.cli import main
 from support.hostile.receipts import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
@@ -38,9 +38,9 @@ def test_a_receipt_is_read_as_it_was_written_and_proves_its_lines(name: str) -> 
     lines = prove(receipt)
     # Whatever needs no chain is proved; nobody signs an end.
     assert {line.by for line in lines} - {"chain"} == {"hash", "signature", "formula"}
-    assert ("chain" in {line.by for line in lines}) == (receipt.told.state is not State.REVEALED)
+    assert ("chain" in {line.by for line in lines}) == (receipt.life.state is not State.REVEALED)
     said = " ".join(line.what for line in lines)
-    assert receipt.told.executor in said and receipt.order.client in said and receipt.task in said
+    assert (receipt.life.executor or "?") in said and receipt.order.client in said and receipt.task in said
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_a_transaction_that_no_block_could_hold_is_refused() -> None:
 
 def test_a_message_whose_parts_overlap_is_not_unfolded() -> None:
     """A thousand pointers to one signature of 60,000 bytes: unfolded they would be 60 MB."""
-    (selector,) = (s for s, (name, *_) in messages.functions().items() if name == "postMany")
+    (selector,) = (s for s, (name, *_) in evidence.functions().items() if name == "postMany")
     words = [64, 96, 0, 1_000, *[32_000] * 1_000, 60_000]
     data = selector + b"".join(word.to_bytes(32, "big") for word in words) + bytes(60_000)
-    assert messages.call_of(Transaction(bytes(32), "", None, data, 1)) is None
+    assert evidence.call_of(Transaction(bytes(32), "", None, data, 1)) is None
 
 
 def test_outputs_are_held_to_the_root_of_the_result(tmp_path: Path) -> None:
@@ -318,6 +318,46 @@ def test_a_game_follows_from_one_answer_once() -> None:
     more = replace(receipt, events=(*receipt.events, second), proofs=(*receipt.proofs, None))
     lines = [line.by for line in prove(more) if "challenged it" in line.what]
     assert lines == ["formula", "chain"]
+
+
+def _again(receipt: Receipt, event: Event) -> Receipt:
+    """With one more event, behind all others in the block of the last."""
+    last = receipt.events[-1].place
+    more = replace(event, place=replace(last, index=last.index + 1))
+    return replace(receipt, events=(*receipt.events, more), proofs=(*receipt.proofs, None))
+
+
+def test_events_that_are_no_life_are_refused_whatever_place_they_have() -> None:
+    receipt = RECEIPTS["unanswered"]
+    first, second, *rest = receipt.events
+    swapped = replace(second, place=first.place), replace(first, place=second.place), *rest
+    cancelled = Cancelled(first.place, receipt.uuid)
+    for other in (replace(receipt, events=swapped), _again(receipt, first), _again(receipt, cancelled)):
+        with pytest.raises(WrongReceipt, match="whose state is"):
+            assert other.life
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "match"),
+    [
+        ("checked", Revealed, "revealed before"),
+        ("contradicted", Challenged, "open already"),
+    ],
+)
+def test_an_event_that_happened_once_is_refused_when_it_stands_there_twice(
+    name: str, kind: type[Event], match: str
+) -> None:
+    receipt = RECEIPTS[name]
+    *_, event = (event for event in receipt.events if isinstance(event, kind))
+    with pytest.raises(WrongReceipt, match=match):
+        prove(_again(receipt, event))
+
+
+def test_a_game_that_ended_of_which_the_market_took_no_notice_is_refused() -> None:
+    receipt = RECEIPTS["convicted"]
+    count = 1 + next(number for number, event in enumerate(receipt.events) if isinstance(event, Ended))
+    with pytest.raises(WrongReceipt, match="took no notice"):
+        prove(replace(receipt, events=receipt.events[:count], proofs=receipt.proofs[:count]))
 
 
 def test_a_receipt_as_large_as_can_be_is_read_in_linear_time() -> None:

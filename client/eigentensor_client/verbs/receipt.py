@@ -97,7 +97,7 @@ def _execute(
     from eigentensor.bound import fetch_bound
     from eigentensor_client.looking import Means, look_again
 
-    claimed = receipt.told.outputs_root
+    claimed = receipt.life.outputs_root
     if claimed is None:
         raise BindingError("the executor revealed no result that --deep could compare", fix="Leave --deep out.")
     bar("fetching what the order names")

@@ -4,11 +4,10 @@
 chain, `compare` holds one to a chain. client/README.md, "Receipts", describes the format and what it proves.
 """
 
-from eigentensor.receipt.messages import tasks_of
+from eigentensor.receipt.evidence import tasks_of
 from eigentensor.receipt.model import SCHEMA, Market, Receipt
-from eigentensor.receipt.onchain import Standing, compare
+from eigentensor.receipt.onchain import Standing, compare, read
 from eigentensor.receipt.proof import outputs_of, prove
-from eigentensor.receipt.reading import read
 from eigentensor.receipt.rules import Proved
 
 __all__ = [

@@ -10,6 +10,7 @@ MOST = 16 << 20
 
 
 def text(value: Any) -> bytes:
+    """The canonical text of a JSON value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -37,4 +38,4 @@ def difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | 
         pairs = [(f"{where}[{number}]", *both) for number, both in enumerate(zip(one, other, strict=True))]
     else:
         return None if type(one) is type(other) and one == other else (where, one, other)
-    return next((found for path, a, b in pairs if (found := difference(a, b, path)) is not None), None)
+    return next((differs for path, a, b in pairs if (differs := difference(a, b, path)) is not None), None)

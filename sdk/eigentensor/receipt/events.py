@@ -23,6 +23,7 @@ _BESIDE = ("task", "order")  # of an event, that stand beside the events
 
 
 def event_to_json(event: Event, proof: Proof | None) -> dict[str, Any]:
+    """An event with its place and what proves it. Task and order stand beside the events."""
     place = event.place
     return {
         "proof": proof and {name: "0x" + value.hex() for name, value in proof.items()},
@@ -54,10 +55,10 @@ def event_from_json(value: Any, order: Order, task: bytes) -> Event:
 
 def proof_from_json(value: Any) -> Proof | None:
     """Raises as `event_from_json`."""
-    if (said := value["proof"]) is None:
+    if (parts := value["proof"]) is None:
         return None
     names = FIELDS[NAMES[value["event"]]]
-    proof = {name: bytes.fromhex(said[name][2:]) for name in names}
+    proof = {name: bytes.fromhex(parts[name][2:]) for name in names}
     if any(len(proof[name]) != 32 for name in names if name in ("outputs_root", "salt")):
         raise ValueError(f"the proof of {value['event']} is malformed")
     return proof

@@ -6,10 +6,22 @@ is carried. What nobody signed, as an end or a slash, is the market's word: the 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from eigentensor.chain.transactions import Transaction
-from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from eth_utils.abi import (
+    abi_to_signature,
+    function_signature_to_4byte_selector,
+    get_abi_input_names,
+    get_abi_input_types,
+)
+
+from eigentensor.chain.contracts import abi
+from eigentensor.chain.transactions import Transaction, read_transaction
 from eigentensor.task import (
     Accepted,
     Answered,
@@ -50,10 +62,18 @@ FIELDS: Mapping[type[Event], tuple[str, ...]] = {
 PROVABLE = SIGNED.keys() | FIELDS.keys()
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A message: the function's name, and its arguments by name; structs are tuples in Solidity's order."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
 def evidence(order: Order, domain: Domain, event: Event, sent: Transaction) -> tuple[Proof | None, bool]:
     """The proof of an event in the transaction that it came with, and whether the transaction is to be kept whole.
 
-    There is neither where another contract told the market: what that was told is not known here.
+    There is neither where another contract sent the message: what that was sent is not known here.
     """
     call = call_of(sent) if sent.to == domain.market else None
     if call is None:
@@ -76,11 +96,11 @@ def _header(order: Order, domain: Domain, event: Seeded, call: Call) -> Proof | 
 
 
 def _salt(order: Order, domain: Domain, event: Revealed, call: Call) -> Proof | None:
-    said = order_uuid(order, domain), event.slot, event.outputs_root
+    opened = order_uuid(order, domain), event.slot, event.outputs_root
     pairs = (
         pairs_of(call, ("order", "opening"), ("orders", "openings")) if call.name in ("reveal", "revealMany") else []
     )
-    return next(({"salt": opening[3]} for _, opening in pairs if opening[:3] == said), None)
+    return next(({"salt": opening[3]} for _, opening in pairs if opening[:3] == opened), None)
 
 
 def _opening(order: Order, domain: Domain, event: Exposed, call: Call) -> Proof | None:
@@ -96,3 +116,72 @@ _FINDERS: Mapping[type[Event], Callable[[Order, Domain, Any, Call], Proof | None
     Revealed: _salt,
     Exposed: _opening,
 }
+
+
+# ---- What a signed transaction orders the market to do ----
+
+
+def call_of(transaction: Transaction) -> Call | None:
+    """The message of a transaction, if it is one that markets take."""
+    known = functions().get(transaction.data[:4])
+    if known is None:
+        return None
+    name, types, names = known
+    rest = transaction.data[4:]
+    if "bytes[]" in types and not _is_flat(rest):
+        return None
+    try:
+        values = decode(types, rest)
+        # One text for one message: what a decoder passes over would be signed, and not be seen.
+        return Call(name, dict(zip(names, values, strict=True))) if encode(types, values) == rest else None
+    except (DecodingError, OverflowError, ValueError):
+        return None
+
+
+def pairs_of(call: Call, one: tuple[str, ...], many: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The arguments of a message by these names, or those of each task in a message about many; none of any other."""
+    names = many if call.name.endswith("Many") else one
+    if not call.arguments.keys() >= set(names):
+        return []
+    values = [call.arguments[name] for name in names]
+    return list(zip(*values, strict=False)) if call.name.endswith("Many") else [tuple(values)]
+
+
+def tasks_of(raw: bytes) -> int:
+    """How many tasks a signed transaction tells a market about. Raises ChainError where it is none."""
+    call = call_of(read_transaction(raw))
+    arguments = call.arguments if call is not None else {}
+    return max((len(arguments[name]) for name in ("orders", "tasks") if name in arguments), default=1)
+
+
+def is_order(struct: Any, order: Order) -> bool:
+    """Whether a decoded struct is the order; the decoder writes addresses in small letters."""
+    client, *terms = order.as_tuple()
+    return bool(struct == (client.lower(), *terms))
+
+
+def _is_flat(rest: bytes) -> bool:
+    """Whether no two elements of the `bytes[]`, the second argument, are the same bytes: a decoder copies each, and a
+    stranger's thousand may all point to one large one."""
+
+    def word(at: int) -> int:
+        return int.from_bytes(rest[at : at + 32], "big")
+
+    start = word(32)
+    count = min(word(start), len(rest) // 32)
+    heads = [word(start + 32 * number) for number in range(1, count + 1)]
+    return all(one < other for one, other in pairwise(heads))
+
+
+@cache
+def functions() -> dict[bytes, tuple[str, list[str], list[str]]]:
+    """The messages that markets take, by selector: name, and the types and names of the arguments."""
+    return {
+        function_signature_to_4byte_selector(abi_to_signature(entry)): (
+            entry["name"],
+            get_abi_input_types(entry),
+            [str(name) for name in get_abi_input_names(entry)],
+        )
+        for entry in abi("TaskMarket")
+        if entry["type"] == "function"
+    }

@@ -5,7 +5,8 @@ in the file (who, how much, until when, checked or not) follows from these, and 
 which it does not follow is refused when it is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
@@ -21,9 +22,8 @@ from eigentensor.merkle import outputs_root
 from eigentensor.receipt import canonical
 from eigentensor.receipt.events import event_from_json, event_to_json, proof_from_json
 from eigentensor.receipt.evidence import SIGNED, Proof
-from eigentensor.receipt.telling import tell
-from eigentensor.receipt.told import Told
-from eigentensor.task import Committed, Domain, Event, Order, order_uuid
+from eigentensor.receipt.facts import facts, life_of
+from eigentensor.task import Committed, Domain, Event, Life, Order, order_uuid, words
 
 SCHEMA = "eigentensor.receipt/1"
 _DECIMALS = 255
@@ -42,10 +42,12 @@ class Market:
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
+        """The market of a deployment."""
         d = deployment
         return cls(d.domain, d.token, d.token_symbol, d.token_decimals, d.parameters)
 
     def to_json(self) -> dict[str, Any]:
+        """The market as a receipt writes it: parameters as decimal strings."""
         return {
             "address": self.domain.market,
             "chain_id": self.domain.chain_id,
@@ -55,8 +57,9 @@ class Market:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        token, given = value["token"], value["parameters"]
-        parameters = Parameters(**{f.name: natural(int(given[f.name])) for f in fields(Parameters)})
+        """The inverse of `to_json`. Raises ValueError, KeyError or TypeError for anything else."""
+        token, numbers = value["token"], value["parameters"]
+        parameters = Parameters(**{f.name: natural(int(numbers[f.name])) for f in fields(Parameters)})
         domain = Domain(natural(value["chain_id"]), _address(value["address"]))
         if natural(token["decimals"]) > _DECIMALS:
             raise ValueError("its token is malformed")
@@ -90,45 +93,50 @@ class Receipt:
 
     @cached_property
     def uuid(self) -> bytes:
+        """The task's uuid: the hash of the order, 32 bytes."""
         return order_uuid(self.order, self.market.domain)
 
     @cached_property
-    def told(self) -> Told:
-        """What follows from the events: who, how much, until when, checked or not."""
-        try:
-            return tell(self.uuid, self.order, self.market.parameters, self.seats, self.events, self.head)
-        except ArithmeticError:
-            raise WrongReceipt("market.parameters", "no market has these") from None
+    def life(self) -> Life:
+        """What the events come to: who, how much, until when, checked or not."""
+        with _computed():
+            return life_of(self.uuid, self.order, self.market.parameters, self.events, self.head)
+
+    @property
+    def state(self) -> str:
+        """Where the task stands, in the words of the glossary."""
+        return words.standing(self.life.counts)
 
     @cached_property
     def signed(self) -> dict[bytes, Transaction]:
         """The transactions by their hashes, in the order of their events. Raises WrongReceipt for any others."""
         proved = zip(self.events, self.proofs, strict=True)
         own = [event.place.transaction for event, proof in proved if type(event) in SIGNED and proof is None]
-        said = list(map(_transaction, self.transactions))
-        signed = {transaction.hash: transaction for transaction in said}
-        if [each.hash for each in said] != [hash_ for hash_ in dict.fromkeys(own) if hash_ in signed]:
+        listed = list(map(_transaction, self.transactions))
+        signed = {transaction.hash: transaction for transaction in listed}
+        if [each.hash for each in listed] != [hash_ for hash_ in dict.fromkeys(own) if hash_ in signed]:
             raise WrongReceipt("transactions", "they are not those that prove events, each once, in their order")
         return signed
 
     def _executor(self) -> dict[str, Any]:
         """Who executed: the operator, the signer of its commit where that is known, and what it committed to."""
-        told = self.told
         committed = next(event for event in self.events if isinstance(event, Committed))
         signer = self.signed.get(committed.place.transaction)
         return {
-            "operator": told.executor,
+            "operator": self.life.executor,
             "signer": None if signer is None else signer.sender,
-            "commitment": _hex(told.commitment),
+            "commitment": _hex(self.life.commitment),
         }
 
     def to_json(self) -> dict[str, Any]:
         """The file as a value: amounts as decimal strings, hashes and bytes as hex with 0x, times as blocks."""
-        root = self.told.outputs_root
+        root = self.life.outputs_root
+        with _computed():
+            follows = facts(self.life, self.seats)
         if self.parts is not None and outputs_root(*self.parts) != root:
             raise WrongReceipt("result", "the bindings roots of outputs and states do not make the revealed root")
         outputs, states = map(_hex, self.parts or (None, None))
-        senders = [{"hash": _hex(h), "from": said.sender, "to": said.to} for h, said in self.signed.items()]
+        senders = [{"hash": _hex(h), "from": sent.sender, "to": sent.to} for h, sent in self.signed.items()]
         pairs = zip(senders, self.transactions, strict=True)
         fields = {
             "schema": SCHEMA,
@@ -141,7 +149,7 @@ class Receipt:
             "transactions": [sender | {"raw": _hex(raw)} for sender, raw in pairs],
             "result": {"outputs_root": _hex(root), "outputs": outputs, "states": states},
             "executor": self._executor(),
-            **self.told.to_json(),
+            **follows,
         }
         return fields | {"digest": sha256(canonical.text(fields)).hexdigest()}
 
@@ -155,9 +163,9 @@ class Receipt:
         value = canonical.parse(data)
         receipt = cls.from_json(value)
         again = receipt.to_json()
-        if (found := canonical.difference(value | {"digest": again["digest"]}, again)) is not None:
-            where, said, follows = found
-            raise WrongReceipt(where, f"it says {_brief(said)}, where {_brief(follows)} follows from the rest")
+        if (differs := canonical.difference(value | {"digest": again["digest"]}, again)) is not None:
+            where, says, follows = differs
+            raise WrongReceipt(where, f"it says {_brief(says)}, where {_brief(follows)} follows from the rest")
         if value.get("digest") != again["digest"]:
             raise WrongReceipt("digest", "it is not that of the rest: the file is damaged, or was changed")
         if canonical.text(again) != data:
@@ -191,6 +199,15 @@ class Receipt:
             raise WrongReceipt("", f"it is malformed: {type(error).__name__}: {_brief(str(error))}") from None
 
 
+@contextmanager
+def _computed() -> Iterator[None]:
+    """The market's formulas are computed here."""
+    try:
+        yield
+    except ArithmeticError:
+        raise WrongReceipt("market.parameters", "no market has these") from None
+
+
 def _transaction(raw: bytes) -> Transaction:
     try:
         return read_transaction(raw)
@@ -199,6 +216,7 @@ def _transaction(raw: bytes) -> Transaction:
 
 
 def natural(value: Any) -> int:
+    """A number of 256 bits. Raises ValueError for anything else."""
     if type(value) is not int or not 0 <= value < 1 << 256:
         raise ValueError(f"{value!r} is no natural number of 256 bits")
     return value

@@ -1,17 +1,79 @@
-"""Holding a receipt to the chain: did it happen there, did nothing else happen, and how does the task stand now."""
+"""A receipt and the chain: what that shows of a task becomes one, and one is held to what it shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 
 from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.chain import Head, Lock, Reader
+from eigentensor.chain.transactions import read_transaction
 from eigentensor.errors import ChainError, WrongReceipt
 from eigentensor.receipt.canonical import difference
-from eigentensor.receipt.events import event_to_json
+from eigentensor.receipt.events import NAMES, event_to_json
+from eigentensor.receipt.evidence import PROVABLE, Proof, evidence
 from eigentensor.receipt.model import Market, Receipt
-from eigentensor.receipt.reading import happened
-from eigentensor.task import Counts, Event, Seeded, State, words
+from eigentensor.task import Counts, Event, Order, Seeded, State, order_uuid, words
+
+_TRIES = 3  # reorganisations while one reads
+
+
+def read(chain: Reader, order: Order, parts: tuple[bytes, bytes] | None = None) -> Receipt:
+    """The receipt of an order's task as of the newest block.
+
+    `parts` are the bindings roots of its outputs and new states, if they are known. Raises WrongReceipt while there is
+    no result and no conviction, ChainError if nobody accepted the task or the chain does not hold still.
+    """
+    task = order_uuid(order, chain.deployment.domain)
+    for _ in range(_TRIES):
+        head = chain.node.head()
+        receipt = _read(chain, order, task, parts, head)
+        if chain.node.is_canonical(head):
+            return receipt
+    raise ChainError(f"block {head.number} left the chain while task {task.hex()} was read", fix="Try again.")
+
+
+def happened(chain: Reader, task: bytes, first: int, last: int) -> list[Event]:
+    """The events of a receipt in these blocks, in order."""
+    events = [event for event in chain.history.events_of(task, first, last) if type(event).__name__ in NAMES]
+    block, record = chain.market.seed_block_of(task), chain.deployment.parameters.record
+    seeded: Seeded | None = None
+    if block and first <= block + record:
+        seeded = chain.history.seeded(block, min(block + record, last))
+    return sorted([*events, *([seeded] if seeded else [])], key=lambda event: event.place)
+
+
+def _read(chain: Reader, order: Order, task: bytes, parts: tuple[bytes, bytes] | None, head: Head) -> Receipt:
+    posted, now = chain.history.posted(task), chain.market.task_at(task)
+    events = happened(chain, task, posted.place.block, head.number)
+    proofs, transactions = _proved(chain, order, events)
+    return Receipt(
+        market=Market.of(chain.deployment),
+        order=order,
+        seats=now.seats,
+        parts=parts,
+        events=tuple(events),
+        proofs=tuple(proofs),
+        transactions=tuple(transactions),
+        head=head,
+        software=f"eigentensor {version('eigentensor')}",
+    )
+
+
+def _proved(chain: Reader, order: Order, events: Sequence[Event]) -> tuple[list[Proof | None], list[bytes]]:
+    """The proof of each event, and the transactions that prove the rest."""
+    hashes = dict.fromkeys(event.place.transaction for event in events if type(event) in PROVABLE)
+    raw = {hash_: chain.node.transaction(hash_) for hash_ in hashes}
+    sent = {hash_: read_transaction(data) for hash_, data in raw.items()}
+    proofs, kept = list[Proof | None](), set[bytes]()
+    for event in events:
+        proof, is_whole = None, False
+        if type(event) in PROVABLE:
+            proof, is_whole = evidence(order, chain.deployment.domain, event, sent[event.place.transaction])
+        proofs.append(proof)
+        if is_whole:
+            kept.add(event.place.transaction)
+    return proofs, [data for hash_, data in raw.items() if hash_ in kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +110,13 @@ def compare(receipt: Receipt, chain: Reader) -> Standing:
         raise WrongReceipt("task", "the market knows no such task, or nothing that was committed to")
     if task.seats != receipt.seats:
         raise WrongReceipt("checks.seats", f"it says {receipt.seats}, the chain shows {task.seats}")
-    first, last = receipt.events[0].place.block, min(receipt.head.number, receipt.told.lock_end)
+    first, last = receipt.events[0].place.block, min(receipt.head.number, receipt.life.end)
     _check_events(receipt.events, _seen(receipt, chain, first, last))
     _check_header(receipt, chain)
     block, now = chain.node.block_number(), chain.market.task_at(receipt.uuid)
     games = chain.games.open_count(receipt.uuid)
     standing = words.standing(Counts(now.state, now.answered.bit_count(), now.agreed.bit_count(), games))
-    lock = chain.stake.lock_of(receipt.uuid, receipt.told.executor)
+    lock = chain.stake.lock_of(receipt.uuid, receipt.life.executor or "")
     worth, finalized = chain.stake.worth_of(lock.shares), chain.node.finalized()
     if not chain.node.is_canonical(receipt.head):
         raise ChainError(f"block {receipt.head.number} left the chain while it was read", fix="Try again.")
@@ -67,15 +129,15 @@ def _seen(receipt: Receipt, chain: Reader, first: int, last: int) -> list[Event]
     return seen + [event for block in later for event in happened(chain, receipt.uuid, block, block)]
 
 
-def _check_events(said: Sequence[Event], seen: Sequence[Event]) -> None:
+def _check_events(listed: Sequence[Event], seen: Sequence[Event]) -> None:
     """Names the first event that differs before it says that there are more of them."""
-    pairs = enumerate(zip(map(_value, said), map(_value, seen), strict=False))
+    pairs = enumerate(zip(map(_value, listed), map(_value, seen), strict=False))
     differ = (difference(one, other, f"events[{number}]") for number, (one, other) in pairs)
-    found = next((found for found in differ if found is not None), None)
-    if found is None and len(said) != len(seen):
-        found = "events", f"{len(said)} happened", len(seen)
-    if found is not None:
-        where, says, shows = found
+    differs = next((one for one in differ if one is not None), None)
+    if differs is None and len(listed) != len(seen):
+        differs = "events", f"{len(listed)} happened", len(seen)
+    if differs is not None:
+        where, says, shows = differs
         raise WrongReceipt(where, f"it says {says}, the chain shows {shows}")
 
 
@@ -107,7 +169,7 @@ def _check_market(receipt: Receipt, chain: Reader) -> None:
     market = Market.of(chain.deployment)
     true = replace(market, parameters=chain.market.parameters())
     for known, whose in ((market, f"network {chain.network.name}"), (true, "the contract")):
-        if (found := difference(receipt.market.to_json(), known.to_json(), "market")) is not None:
-            where, says, shows = found
+        if (differs := difference(receipt.market.to_json(), known.to_json(), "market")) is not None:
+            where, says, shows = differs
             fix = "Is it of another network? --network names it." if known is market else ""
             raise WrongReceipt(where, f"it says {says}, {whose} has {shows}", fix=fix)

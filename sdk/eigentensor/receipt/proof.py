@@ -10,8 +10,7 @@ from eth_hash.backends.pysha3 import keccak256 as keccak
 
 from eigentensor.chain.transactions import Transaction
 from eigentensor.errors import WrongReceipt
-from eigentensor.receipt.evidence import SIGNED, Proof
-from eigentensor.receipt.messages import Call, call_of, is_order, pairs_of
+from eigentensor.receipt.evidence import SIGNED, Call, Proof, call_of, is_order, pairs_of
 from eigentensor.receipt.model import Receipt
 from eigentensor.receipt.rules import Proved, check_rules
 from eigentensor.store.tensors import bindings_root
@@ -66,11 +65,11 @@ class _Proof:
 
     def __init__(self, receipt: Receipt) -> None:
         self.receipt = receipt
-        self.told = receipt.told
+        self.life = receipt.life
         self.domain = receipt.market.domain
         self.calls = {name: call_of(transaction) for name, transaction in receipt.signed.items()}
-        self.hidden = {0: (self.told.executor, self.told.commitment)}
-        self.hidden |= {a.index + 1: (a.operator, a.commitment) for a in self.told.answers}
+        self.hidden: dict[int, tuple[str, bytes | None]] = {0: (self.life.executor or "", self.life.commitment)}
+        self.hidden |= {a.index + 1: (a.operator, a.commitment) for a in self.life.answers.values()}
 
     def lines(self) -> Iterator[Proved]:
         for number, transaction in enumerate(self.receipt.signed.values()):
@@ -84,26 +83,27 @@ class _Proof:
     def _line(self, number: int, words: str, event: Event, proof: Proof | None) -> Proved:
         where, sent = f"events[{number}]", self.receipt.signed.get(event.place.transaction)
         if proof is not None:
-            said, by = _PROOFS[type(event)](self, event, proof), "signature" if isinstance(event, Posted) else "hash"
+            reason, by = _PROOFS[type(event)](self, event, proof), "signature" if isinstance(event, Posted) else "hash"
         elif type(event) in SIGNED and sent is not None:
-            said, by = self._sent(where, event, sent), "signature"
+            reason, by = self._sent(where, event, sent), "signature"
         elif isinstance(event, Challenged) and self._follows(event, self.receipt.events[number - 1]):
-            said, by = "its answer differs, which opens a game by itself", "formula"
+            reason, by = "its answer differs, which opens a game by itself", "formula"
         else:
             return Proved("chain", words, "nothing in the file proves it")
-        if said is None:
+        if reason is None:
             raise WrongReceipt(where, f"{'its proof' if proof else 'its transaction'} does not say so")
-        return Proved(by, f"{words}: {said}", self._left(event, sent))
+        return Proved(by, f"{words}: {reason}", self._left(event, sent))
 
     def _left(self, event: Event, sent: Transaction | None) -> str:
         """What a signature or a hash does not say."""
+        account: str | None
         match event:
             case Seeded():
                 return "is it that block's?"
             case Accepted(executor=account) | Answered(operator=account) | Challenged(challenger=account):
                 pass
             case Committed():
-                account = self.told.executor
+                account = self.life.executor
             case _:
                 return ""
         return "" if sent is None or sent.sender == account else "may it?"
@@ -128,14 +128,14 @@ class _Proof:
         return self._signed(call, sent, event.executor) if mine else None
 
     def committed(self, event: Committed, call: Call, sent: Transaction) -> str | None:
-        said = pairs_of(call, ("task", "commitment"), ("tasks", "commitments"))
-        mine = (self.receipt.uuid, event.commitment) in said
-        return self._signed(call, sent, self.told.executor) if mine else None
+        stated = pairs_of(call, ("task", "commitment"), ("tasks", "commitments"))
+        mine = (self.receipt.uuid, event.commitment) in stated
+        return self._signed(call, sent, self.life.executor) if mine else None
 
     def answered(self, event: Answered, call: Call, sent: Transaction) -> str | None:
-        said = call.arguments
-        mine = (said["index"], said["commitment"]) == (event.index, event.commitment)
-        mine = mine and is_order(said["order"], self.receipt.order)
+        stated = call.arguments
+        mine = (stated["index"], stated["commitment"]) == (event.index, event.commitment)
+        mine = mine and is_order(stated["order"], self.receipt.order)
         return self._signed(call, sent, event.operator) if mine else None
 
     def challenged(self, event: Challenged, call: Call, sent: Transaction) -> str | None:
@@ -147,9 +147,9 @@ class _Proof:
         mine = is_order(call.arguments["order"], self.receipt.order) and call.arguments["leaves"] == leaves
         return "signed by itself" if mine and sent.sender == self.receipt.order.client else None
 
-    def _signed(self, call: Call, sent: Transaction, account: str, name: str = "operator") -> str | None:
+    def _signed(self, call: Call, sent: Transaction, account: str | None, name: str = "operator") -> str | None:
         """Who signed for an account."""
-        if call.arguments[name] != account.lower():
+        if account is None or call.arguments[name] != account.lower():
             return None
         return "signed by itself" if sent.sender == account else f"signed by {sent.sender}"
 
@@ -162,11 +162,11 @@ class _Proof:
     def seeded(self, event: Seeded, proof: Proof) -> str | None:
         try:
             header = rlp.decode(proof["header"])
-            said = int.from_bytes(header[_NUMBER], "big"), bytes(header[_MIX])
+            stated = int.from_bytes(header[_NUMBER], "big"), bytes(header[_MIX])
         except (rlp.exceptions.RLPException, TypeError, ValueError, IndexError, RecursionError):
             return None
         block = f"0x{keccak(proof['header']).hex()}"
-        return f"so says a header with hash {block}" if said == (event.seed_block, event.mix) else None
+        return f"so says a header with hash {block}" if stated == (event.seed_block, event.mix) else None
 
     def revealed(self, event: Revealed, proof: Proof) -> str | None:
         """The opening hashes to what was committed to, so whoever signed that had fixed this root before."""
@@ -184,7 +184,7 @@ class _Proof:
         if not isinstance(before, Revealed) or before.place.transaction != event.place.transaction:
             return False
         operator, _ = self.hidden.get(before.slot, ("", b""))
-        return operator == event.challenger and before.outputs_root != self.told.outputs_root
+        return operator == event.challenger and before.outputs_root != self.life.outputs_root
 
     def who(self, slot: int) -> str:
         operator, _ = self.hidden.get(slot, ("nobody", b""))
