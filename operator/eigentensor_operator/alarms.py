@@ -34,26 +34,27 @@ HINDERING = frozenset({Alarm.PAUSED, Alarm.DELAYS, Alarm.SEATS})
 
 def alarms_of(policy: Policy, standing: Standing) -> Mapping[Alarm, str]:
     """What is not as usual, and what follows from it."""
-    found: dict[Alarm, str] = {}
+    alarms: dict[Alarm, str] = {}
     p, backing = policy.parameters, standing.backing
     if backing.paused:
-        found[Alarm.PAUSED] = "EigenLayer has paused slashing: nothing is accepted until that is over"
+        alarms[Alarm.PAUSED] = "EigenLayer has paused slashing: nothing is accepted until that is over"
     if economics.lifetime(p, p.max_exec) > standing.delay:
         most = _longest(policy, standing.delay)
         accepted = f"tasks of more than {most} blocks are refused" if most else "every task is refused"
-        found[Alarm.DELAYS] = f"EigenLayer holds stake for {standing.delay} blocks only: {accepted}"
+        alarms[Alarm.DELAYS] = f"EigenLayer holds stake for {standing.delay} blocks only: {accepted}"
     if backing.magnitude < WAD:
         lost = (WAD - backing.magnitude) / WAD
-        found[Alarm.SLASHED] = f"{lost:.6%} of what was delegated at first is slashed, by this operator set or another"
+        alarms[Alarm.SLASHED] = f"{lost:.6%} of what was delegated at first is slashed, by this operator set or another"
     if standing.member and backing.lasting < standing.seats * backing.seat_stake:
         covered = backing.lasting // backing.seat_stake
-        found[Alarm.SEATS] = f"the stake covers {covered} of {standing.seats} seats: none answers, others may be pruned"
+        seats = f"{covered} of {standing.seats} seats"
+        alarms[Alarm.SEATS] = f"the stake covers {seats}: none answers, others may be pruned"
     if backing.deallocating and backing.gone_by > standing.block:
         part = backing.deallocating / WAD
-        found[Alarm.DEALLOCATING] = f"{part:.6%} of the stake leaves the operator set in block {backing.gone_by}"
+        alarms[Alarm.DEALLOCATING] = f"{part:.6%} of the stake leaves the operator set in block {backing.gone_by}"
     if backing.queued:
-        found[Alarm.QUEUED] = f"{backing.queued} wei of stake wait to be withdrawn: no task can lock them any more"
-    return found
+        alarms[Alarm.QUEUED] = f"{backing.queued} wei of stake wait to be withdrawn: no task can lock them any more"
+    return alarms
 
 
 def _longest(policy: Policy, delay: int) -> int:

@@ -75,15 +75,15 @@ class Measured:
         return self.startup_seconds + computing + needs.memory / self.bytes_per_second
 
 
-def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = lambda _: None) -> Measured:
-    """Everything, one after the other; `gateway` is its URL, `tell` hears what is measured. Raises ExecutionError."""
+def measure(device: Device, gateway: str | None, progress: Callable[[str], None] = lambda _: None) -> Measured:
+    """Everything, one after the other; `gateway` is its URL, `progress` gets each name. Raises ExecutionError."""
     timings: list[Timing] = []
     with scratch() as folder:
         for title, make in PROGRAMS.items():
-            tell(f"measures {title}")
+            progress(f"measures {title}")
             startup = timings[0].seconds if timings else None
             timings.append(_time(device, title, make(), folder, startup))
-        tell("measures blobs")
+        progress("measures blobs")
         blob = np.random.default_rng(0).bytes(BLOB)
         LocalStore(folder / "store").put(blob[:MIB])  # hashing is compiled when it is first needed
         store, root = _rate(lambda: LocalStore(folder / "store").put(blob))
@@ -92,7 +92,7 @@ def measure(device: Device, gateway: str | None, tell: Callable[[str], None] = l
 
 
 def _time(device: Device, title: str, graph: GraphProgram, folder: Path, startup: float | None) -> Timing:
-    """With as many iterations as it takes to tell them from the startup; that of nothing is its own."""
+    """With as many iterations as set them apart from the startup; that of nothing is its own."""
     program, random = graph.repeatable(REPEATS[-1]).program, np.random.default_rng(0)
     named = program.named(Role.INPUT).items()
     tensors = {name: random.standard_normal(buffer.shape, dtype=np.float32) for name, buffer in named}

@@ -15,7 +15,7 @@ from eigentensor_operator.options import (
     PasswordFile,
     PricePerHour,
     head,
-    say,
+    note,
     show,
 )
 
@@ -61,20 +61,20 @@ def bench(
     from eigentensor_operator.quoting import prices, speed
 
     settings = Settings.load(network=network, data_dir=data_dir, unsafe_no_sandbox=unsafe_no_sandbox or None, **asked)
-    found = NetworkFile.load(settings.network)
-    chain = Reader(found)
+    network_file = NetworkFile.load(settings.network)
+    chain = Reader(network_file)
     chain.node.check()
-    head(found.name, "none")
+    head(network_file.name, "none")
     machine = Device(settings.max_memory, settings.unsafe_no_sandbox, settings.device)
-    say("holds the device to the reference")
+    note("holds the device to the reference")
     machine.check()
-    measured = measure(machine, found.gateway_url, say)
-    made = prices(measured, found.deployment, settings, chain.node.gas_price())
+    measured = measure(machine, network_file.gateway_url, note)
+    made = prices(measured, network_file.deployment, settings, chain.node.gas_price())
     kept = speed(measured) | {name: text for name, text in asked.items() if text is not None}
     if write:
         write_file(settings.data_dir, kept)
     show(made.to_json(kept, written=write), made.lines(), as_json=as_json)
-    say(f"kept in {settings.data_dir / 'operator.toml'}" if write else "--write keeps this for `run` and `up`")
+    note(f"kept in {settings.data_dir / 'operator.toml'}" if write else "--write keeps this for `run` and `up`")
 
 
 @app.command()
@@ -141,13 +141,13 @@ def drain(
     settings = Settings.load(data_dir=data_dir)
     if undo:
         settings.drain_file.unlink(missing_ok=True)
-        say("accepts tasks again, after the next start")
+        note("accepts tasks again, after the next start")
     else:
         settings.drain_file.parent.mkdir(parents=True, exist_ok=True)
         settings.drain_file.touch()
-        say("accepts nothing more")
+        note("accepts nothing more")
     while (left := unfinished(settings)) and wait:
-        say(f"{len(left)} tasks unfinished")
+        note(f"{len(left)} tasks unfinished")
         time.sleep(settings.poll_seconds)
     names = [uuid.hex() for uuid in left]
     fields: schemas.OperatorDrain = {

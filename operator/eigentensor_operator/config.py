@@ -61,8 +61,8 @@ def checked_address(text: str | None, flag: str) -> str:
     if text is None:
         return ""
     try:
-        if found := _address(text):
-            return found
+        if address := _address(text):
+            return address
         raise ValueError("there is none")
     except ValueError as error:
         raise ConfigError(f"{flag}: {error}", fix="An address is 0x and 40 hex digits.") from None
@@ -109,11 +109,11 @@ class Settings(BaseSettings):
     @classmethod
     def load(cls, **flags: object) -> Self:
         """Flags that are None count as not given. Raises ConfigError, which names what is wrong."""
-        given = {name: value for name, value in flags.items() if value is not None}
+        named = {name: value for name, value in flags.items() if value is not None}
         try:
-            folder = cls(**given).data_dir  # type: ignore[arg-type]
+            folder = cls(**named).data_dir  # type: ignore[arg-type]
             kept = {n: value for n, value in read_file(folder).items() if f"{_PREFIX}{n.upper()}" not in os.environ}
-            return cls(**kept | given)  # type: ignore[arg-type]
+            return cls(**kept | named)  # type: ignore[arg-type]
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "settings"
@@ -123,6 +123,7 @@ class Settings(BaseSettings):
 
     @property
     def journal(self) -> Path:
+        """The file of the journal."""
         return self.data_dir / "operator.sqlite"
 
     @property

@@ -1,11 +1,13 @@
-"""The loop: read the chain, ask the machine, write down what must survive, do what it says."""
+"""The loop and its threads: read the chain, ask the machine, write down what must survive, do what it says."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, PriorityQueue, SimpleQueue
 
 import structlog
 
@@ -17,8 +19,8 @@ from eigentensor.task.due import position_of
 from eigentensor_operator import events, machine, taking
 from eigentensor_operator.case import SENT, URGENT, Step
 from eigentensor_operator.events import Checked, Do, Drain, Event, Outcome, RolledBack, Undone
-from eigentensor_operator.lanes import Lane
 from eigentensor_operator.metrics import AVS, INCIDENTS, Metrics
+from eigentensor_operator.monitor import Monitor
 from eigentensor_operator.node import Pulse
 from eigentensor_operator.policy import Code, Policy, Reason
 from eigentensor_operator.preparing import PLACES
@@ -26,12 +28,35 @@ from eigentensor_operator.reading import deadlines_of, standing_at
 from eigentensor_operator.state import Operator
 from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
-from eigentensor_operator.telling import Teller
 
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
 PING = 15.0  # seconds between questions to the gateway
 REREAD = 16  # blocks that a restart may read once more, so that not every block writes to the disk
 SILENCE = 45.0  # seconds without an answer after which something counts as down
+
+
+class Lane:
+    """Runs jobs on `width` threads, the most urgent first. A thread that waits for a node or a gateway never keeps the
+    process alive: what it was doing is in the journals."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self._jobs: PriorityQueue[tuple[bool, int, int, Callable[[], None]]] = PriorityQueue()
+        self._numbers = count()
+        for number in range(width):
+            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True).start()
+
+    def put(self, job: Callable[[], None], by: int = 0, *, behind: bool = False) -> None:
+        """The job that is to be done `by` the lowest block goes first, then the oldest; whatever is to stay `behind`
+        goes last. One that raises ends alone."""
+        self._jobs.put((behind, by, next(self._numbers), job))
+
+    def _run(self) -> None:
+        while True:
+            *_, job = self._jobs.get()
+            try:
+                job()
+            except Exception:  # a lane has as many threads as it began with, whatever a job met
+                structlog.get_logger().exception("unexpected", lane=threading.current_thread().name)
 
 
 class Daemon:
@@ -65,7 +90,7 @@ class Daemon:
         self._heads: deque[Head] = deque([checkpoint] if checkpoint else [], maxlen=KNOWN_HEADS)
         self._decided_at: Head | None = None
         self._is_quiet = False
-        self.teller = Teller(chain, metrics, {line.task: line.state for line in store.summary()})
+        self.monitor = Monitor(chain, metrics, {line.task: line.state for line in store.summary()})
         download, gateway, market = Lane("download", taking.DOWNLOADS), Lane("gateway", 2), Lane("market", 4)
         # What may cost stake or a bond when it is late waits for nothing else.
         urgent, reveal, games = Lane("urgent", 4), Lane("reveal", 8), Lane("game", 8)
@@ -131,7 +156,7 @@ class Daemon:
                 self._feed(events.Head(standing, deadlines_of(self._chain, self.operator)))
                 self._decided_at, self._is_quiet = self._heads[-1], True
                 self._checkpoint()
-                self.teller.stands(self.operator)
+                self.monitor.stands(self.operator)
             self.chain_pulse.beat()
         except ChainError as error:
             self.chain_pulse.miss()
@@ -142,7 +167,7 @@ class Daemon:
         self._metrics.lag.labels(AVS).set(self.chain_pulse.age)
 
     def _roll_back(self, block: int) -> None:
-        self.teller.rolled_back(block)
+        self.monitor.rolled_back(block)
         self._is_quiet = False
         while self._heads and self._heads[-1].number > block:
             self._heads.pop()
@@ -157,9 +182,9 @@ class Daemon:
             return
         if event.task not in before.cases or case.state is not before.cases[event.task].state:
             if self.operator.mine(case):
-                self.teller.reached(event, case.state)
+                self.monitor.reached(event, case.state)
         elif self._decided_at is not None and isinstance(event, INCIDENTS):  # not what a restart reads again
-            self.teller.happened(event, self.operator)
+            self.monitor.happened(event, self.operator)
 
     def _checkpoint(self) -> None:
         """Remembers the newest head before everything that is still of interest."""
@@ -183,8 +208,8 @@ class Daemon:
         self.operator = after
         for uuid in forgotten:
             self._steps.forget(uuid)
-        self.teller.forgotten(forgotten)
-        self.teller.decided(before, after)
+        self.monitor.forgotten(forgotten)
+        self.monitor.decided(before, after)
         for do in actions:
             self._start(do)
 
@@ -193,7 +218,7 @@ class Daemon:
     def _start(self, do: Do) -> None:
         case, head = self.operator.cases[do.task], self.operator.head
         by, behind = case.deadline, False
-        self.teller.begun(do, case.refused)
+        self.monitor.begun(do, case.refused)
         work = partial(self._steps.do, do.step, case, head)
         if do.game:
             position = position_of(case.life, do.game)
@@ -213,7 +238,7 @@ class Daemon:
         self._inbox.put(partial(self._conclude, do.step, outcome, time.monotonic() - started))
 
     def _conclude(self, step: Step, outcome: Outcome, seconds: float) -> Event:
-        self.teller.concluded(step, outcome, seconds)
+        self.monitor.concluded(step, outcome, seconds)
         return outcome
 
     def _test(self) -> None:

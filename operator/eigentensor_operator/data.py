@@ -1,18 +1,23 @@
-"""What a task gives back, kept until nobody can ask for it any more."""
+"""What a task gives back, kept until nobody can ask for it any more, and the leaves of it that its client demands."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from eigentensor import merkle
 from eigentensor.chain import LeafProof
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.program.model import Kind
+from eigentensor.program.model import Kind, Result
 from eigentensor.store import GatewayClient, load_safetensors, save_safetensors
 from eigentensor.store.parts import encode_results
 from eigentensor.task import Leaf
-from eigentensor_operator.showing import prove
+from eigentensor.tracing import Flat
+
+Flats = Mapping[str, Flat]
 
 
 class Shelf:
@@ -44,7 +49,7 @@ class Shelf:
 
     def prove(self, task: bytes, program: Program, leaves: Sequence[Leaf]) -> list[LeafProof]:
         """What shows these leaves of a kept result."""
-        return prove(program, self._results(task), leaves)
+        return _proofs(program, self._results(task), leaves)
 
     def _results(self, task: bytes) -> Results:
         files = {kind: self.root / task.hex() / f"{kind.name.lower()}.safetensors" for kind in Kind}
@@ -52,8 +57,35 @@ class Shelf:
         return Results(outputs, states)
 
     def drop(self, task: bytes) -> None:
+        """Deletes what was kept for a task."""
         folder = self.root / task.hex()
         for path in folder.glob("*"):
             path.unlink()
         if folder.exists():
             folder.rmdir()
+
+
+def _proofs(program: Program, results: Results, leaves: Sequence[Leaf]) -> list[LeafProof]:
+    """For each leaf what shows it, or that the results have none such."""
+    outputs = _flats(program, program.outputs, results.outputs)
+    states = _flats(program, program.new_states, results.states)
+    return [_prove(leaf, *((states, outputs) if leaf.state else (outputs, states))) for leaf in leaves]
+
+
+def _prove(leaf: Leaf, named: Flats, others: Flats) -> LeafProof:
+    other = merkle.bindings_root({name: flat.root for name, flat in others.items()})
+    names = sorted(named)
+    bindings = [merkle.binding_hash(name, named[name].root) for name in names]
+    if leaf.tensor >= len(names):
+        return LeafProof(other, len(names), b"", (), 0, 0, merkle.tree_root(bindings), b"", ())
+    name = names[leaf.tensor]
+    flat, binding = named[name], merkle.path(bindings, leaf.tensor)
+    data, path = b"", tuple[bytes, ...]()
+    if leaf.index < len(flat.leaves.leaves):
+        data, path = flat.leaf(leaf.index), flat.leaves.opening(leaf.index).path
+    tree, elements = flat.leaves.root, len(flat.array)
+    return LeafProof(other, len(names), name.encode(), binding, flat.dtype, elements, tree, data, path)
+
+
+def _flats(program: Program, records: Mapping[str, Result], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Flats:
+    return {name: Flat(program.parameter(r.buffer).dtype, arrays[name].reshape(-1)) for name, r in records.items()}

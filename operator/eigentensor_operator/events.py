@@ -52,6 +52,8 @@ class Inspected:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
+    """Where the draw placed this operator is known."""
+
     task: bytes
     candidacy: Candidacy
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from eigentensor import task as t
-from eigentensor.dispute import deadline_of
+from eigentensor.dispute import Position, deadline_of
 from eigentensor.task import Life, State
-from eigentensor_operator import executing, playing, preparing, taking, verifying
+from eigentensor_operator import executing, preparing, taking, verifying
 from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Play, Step
 from eigentensor_operator.events import (
     Checked,
@@ -151,8 +151,8 @@ def _failed(operator: Operator, case: Case, failed: Step, reason: Reason) -> Ope
 def _decide(operator: Operator) -> tuple[Operator, tuple[Do, ...]]:
     """Games first, then each task in the order of urgency; later ones see what earlier ones are about to do."""
     operator, actions = _decide_games(operator)
-    given = preparing.given(operator)
-    urgency = {uuid: _urgency(operator, case, given) for uuid, case in operator.cases.items()}
+    spent = preparing.spent(operator)
+    urgency = {uuid: _urgency(operator, case, spent) for uuid, case in operator.cases.items()}
     for uuid in sorted(urgency, key=urgency.__getitem__):
         case = operator.cases[uuid]
         if _forgettable(operator, case):
@@ -171,18 +171,29 @@ def _decide_games(operator: Operator) -> tuple[Operator, list[Do]]:
     actions: list[Do] = []
     for case, number, position in sorted(operator.games(), key=lambda game: deadline_of(game[2])):
         play = case.play_in(number)
-        if (wanted := playing.next_step(operator, play, position)) is not None:
+        if (wanted := _next_move(operator, play, position)) is not None:
             now = operator.cases[case.uuid]
             operator = operator.replaced(now.played(number, replace(play, doing=wanted)))
             actions.append(Do(wanted, case.uuid, number))
     return operator, actions
 
 
-def _urgency(operator: Operator, case: Case, given: Mapping[str, float]) -> tuple[int, float, float, int, bytes]:
+def _next_move(operator: Operator, play: Play, position: Position) -> Step | None:
+    """What to do in a game: move at once, whatever else there is to do. A side that used up its clock has lost by the
+    clock alone: it moves no more."""
+    if play.doing is not None or operator.head < max(play.visible_by, play.not_before):
+        return None
+    in_time = operator.head < deadline_of(position)
+    if operator.is_to_move(position):  # a faulty device plays on: the clock alone would convict it as well
+        return Step.PLAY if in_time and not operator.testing else None
+    return None if in_time else Step.TIMEOUT
+
+
+def _urgency(operator: Operator, case: Case, spent: Mapping[str, float]) -> tuple[int, float, float, int, bytes]:
     """What was promised first, then answers, then what may be accepted; each by its deadline. Of what may be accepted
     comes first what is of clients that were given the least, then what costs the least to look at."""
     if case.state is State.OPEN and not operator.role_in(case):
-        return 2, given.get(case.order.client, 0.0), operator.compiling(case), case.deadline, case.uuid
+        return 2, spent.get(case.order.client, 0.0), operator.compiling(case), case.deadline, case.uuid
     return 0 if operator.role_in(case) else 1, 0.0, 0.0, case.deadline, case.uuid
 
 
@@ -204,11 +215,11 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
     elif decision is not None and decision != case.unanswered:
         case = replace(case, unanswered=decision)
     if operator.head >= case.gateway_from and not case.uploading:
-        case = _tell_gateway(operator, case, steps)
+        case = _publish(operator, case, steps)
     return case, steps
 
 
-def _tell_gateway(operator: Operator, case: Case, steps: list[Step]) -> Case:
+def _publish(operator: Operator, case: Case, steps: list[Step]) -> Case:
     """Publishes a refusal, delivers a result. Nothing waits for it."""
     if case.state is State.OPEN and case.refused is not None and case.refused.code is not case.published:
         steps.append(Step.DECLINE)

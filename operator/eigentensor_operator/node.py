@@ -20,6 +20,8 @@ SPEC = "v0.0.1"
 
 
 class Status(StrEnum):
+    """The words of the node specification."""
+
     UP = "Up"
     DOWN = "Down"
     INITIALIZING = "Initializing"
@@ -47,6 +49,7 @@ def health_of(services: list[Service]) -> Status:
 
 
 def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI:
+    """EigenLayer's node API about these services, health checks and metrics."""
     app = FastAPI(title="EigenTensor operator", version=version("eigentensor"), openapi_url=None)
     unknown = JSONResponse({"message": "API version not found"}, 404)
 
@@ -70,8 +73,8 @@ def node_app(services: Callable[[], list[Service]], metrics: Metrics) -> FastAPI
     def one(service: str, asked: str | None = Query(None, alias="version")) -> Response:
         if asked not in (None, SPEC):
             return unknown
-        found = next((s for s in services() if s.id == service), None)
-        return Response(status_code=404 if found is None else _HTTP[found.status])
+        known = next((s for s in services() if s.id == service), None)
+        return Response(status_code=404 if known is None else _HTTP[known.status])
 
     @app.get("/healthz")
     def alive() -> Response:
@@ -103,6 +106,7 @@ class NodeServer:
         self._thread.start()
 
     def stop(self) -> None:
+        """Ends the server, within five seconds."""
         self._server.should_exit = True
         self._thread.join(timeout=5)
 
@@ -116,17 +120,21 @@ class Pulse:
         self._failed = False
 
     def beat(self) -> None:
+        """It answered."""
         self._last, self._failed = time.monotonic(), False
 
     def miss(self) -> None:
+        """It did not answer."""
         self._failed = True
 
     @property
     def age(self) -> float:
+        """Seconds since the last answer; 0 before the first."""
         return 0.0 if self._last is None else time.monotonic() - self._last
 
     @property
     def status(self) -> Status:
+        """Down after too long a silence."""
         if self._last is None:
             return Status.DOWN if self._failed else Status.INITIALIZING
         return Status.DOWN if self.age > self._seconds else Status.UP

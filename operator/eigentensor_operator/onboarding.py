@@ -39,6 +39,7 @@ class Plan:
 
     @property
     def complete(self) -> bool:
+        """Whether every step is done."""
         return all(step.status is Status.DONE for step in self.steps)
 
     @property
@@ -59,6 +60,7 @@ class Plan:
         return (self.now + timedelta(seconds=math.ceil(seconds))).replace(microsecond=0)
 
     def lines(self) -> Iterator[str]:
+        """The plan to people."""
         for step in self.steps:
             until = f"until block {step.until}, about {self.date(step.until):%Y-%m-%d %H:%M} UTC" if step.until else ""
             more = "; ".join(part for part in (until, step.why) if part and step.status is not Status.DONE)
@@ -92,6 +94,7 @@ class Plan:
 
 
 def plan_of(chain: Reader, findings: Findings, signer: str, steps: Sequence[Step]) -> Plan:
+    """The plan of these steps, at the block of the findings."""
     outage = economics.outage(chain.deployment.parameters)
     return Plan(
         findings.owner, signer, findings.block, chain.node.block_seconds(), datetime.now(UTC), tuple(steps), outage
@@ -118,6 +121,7 @@ def batch(chain: Reader, plan: Plan) -> dict[str, Any]:
 
 
 def write_batch(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a `batch` at once, or not at all."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(content, indent=2) + "\n")
     temporary.replace(path)
@@ -175,13 +179,13 @@ def alone(folder: Path) -> Iterator[None]:
 
 def prices(folder: Path, wanted: Mapping[str, str | None], *, write: bool) -> Step:
     """Keeps the prices with which the daemon of this data folder is to start; without any there is nothing to do."""
-    given = {name: text for name, text in wanted.items() if text is not None}
+    named = {name: text for name, text in wanted.items() if text is not None}
     kept = read_file(folder)
-    if write and any(kept.get(name) != text for name, text in given.items()):
-        write_file(folder, given)
+    if write and any(kept.get(name) != text for name, text in named.items()):
+        write_file(folder, named)
         kept = read_file(folder)
-    done = all(kept.get(name) == text for name, text in given.items())
-    shown = ", ".join(f"{name} {kept.get(name, '0') if done else given[name]}" for name in (given or wanted))
+    done = all(kept.get(name) == text for name, text in named.items())
+    shown = ", ".join(f"{name} {kept.get(name, '0') if done else named[name]}" for name in (named or wanted))
     return Step("prices", f"ask for {shown}", Status.DONE if done else Status.TODO)
 
 

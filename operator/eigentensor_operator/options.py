@@ -24,16 +24,16 @@ PricePerHour = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on stdout.")]
 
 
-def say(text: str) -> None:
-    """To people, unless they want quiet."""
+def note(text: str) -> None:
+    """A line to people, unless they want quiet."""
     if not QUIET.get():
         typer.echo(text, err=True)
 
 
-def show(told: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
+def show(data: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
     """The verb's data: an object of `eigentensor_operator.schemas` to programs, the lines to people."""
     if as_json:
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(data) + "\n")
         return
     for line in lines:
         typer.echo(line)
@@ -41,4 +41,4 @@ def show(told: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> Non
 
 def head(network: str, account: str) -> None:
     """The first line of every verb."""
-    say(f"eigentensor {version('eigentensor')} · network {network} · account {account}")
+    note(f"eigentensor {version('eigentensor')} · network {network} · account {account}")

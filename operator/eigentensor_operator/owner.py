@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor_operator.options import AsJson, DataDir, Keystore, MinPrice, Network, PasswordFile, PricePerHour, say
+from eigentensor_operator.options import AsJson, DataDir, Keystore, MinPrice, Network, PasswordFile, PricePerHour, note
 
 if TYPE_CHECKING:
     from eigentensor.chain import Findings, Step
@@ -70,7 +70,7 @@ def up(
     Settings.load(data_dir=data_dir, **wanted)  # amounts that are none are refused before anything is sent
     if device is not None:
         Device(settings.max_memory, settings.unsafe_no_sandbox, device).check()
-        say(f"the device {device} computes as the reference does")
+        note(f"the device {device} computes as the reference does")
     with opened(settings, owner) as account:
         chain, decimals = account.chain, account.chain.deployment.token_decimals
         staked, part = to_wei(stake, decimals), None if allocation is None else to_wei(allocation)
@@ -97,11 +97,11 @@ def up(
             return joining(findings, goal, chain.deployment)
 
         plan = account.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
-        account.tell(plan, safe, as_json=as_json)
+        account.show(plan, safe, as_json=as_json)
         if plan.complete and not as_json and "operations_per_second" not in read_file(settings.data_dir):
-            say("before  eigentensor operator bench --write, so that it knows its speed")
+            note("before  eigentensor operator bench --write, so that it knows its speed")
         if plan.complete and not as_json:
-            say(f"next    eigentensor operator run --address {account.owner} --keystore KEYSTORE_OF_THE_SIGNER")
+            note(f"next    eigentensor operator run --address {account.owner} --keystore KEYSTORE_OF_THE_SIGNER")
     raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)
 
 
@@ -132,7 +132,7 @@ def leave(
     settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
     if settings.journal.exists() and not dry_run:
         settings.drain_file.touch()
-        say("the daemon of this data folder accepts nothing more")
+        note("the daemon of this data folder accepts nothing more")
     with opened(settings, owner) as account:
 
         def planned(findings: "Findings") -> "Sequence[Step]":
@@ -140,5 +140,5 @@ def leave(
             return leaving(findings, account.chain.deployment, withdraw=withdraw, unfinished=left)
 
         plan = account.follow(planned, "", [], dry_run=dry_run, wait=wait)
-        account.tell(plan, safe, as_json=as_json)
+        account.show(plan, safe, as_json=as_json)
     raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)

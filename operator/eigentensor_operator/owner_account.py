@@ -23,7 +23,7 @@ from eigentensor.chain import settle as settle_chain
 from eigentensor.errors import ConfigError
 from eigentensor_operator.config import Settings, checked_address
 from eigentensor_operator.onboarding import Plan, alone, batch, plan_of, wait_for, write_batch, written
-from eigentensor_operator.options import head, say, show
+from eigentensor_operator.options import head, note, show
 
 Planned = Callable[[Findings], Sequence[Step]]
 
@@ -38,6 +38,7 @@ class OwnerAccount:
 
     @property
     def is_cold(self) -> bool:
+        """Whether the owner's key is elsewhere."""
         return not isinstance(self.chain, Chain)
 
     def settle(self) -> None:
@@ -62,21 +63,21 @@ class OwnerAccount:
             if dry_run or self.is_cold or not wait or plan.exit_code != 9:
                 return plan
             for line in plan.lines():
-                say(line)
+                note(line)
             wait_for(chain, plan.until, self._poll)
 
-    def tell(self, plan: Plan, safe: Path | None, *, as_json: bool) -> None:
+    def show(self, plan: Plan, safe: Path | None, *, as_json: bool) -> None:
         """The plan to people or to programs; to people whose key is elsewhere, what its owner is to send."""
         if safe is not None:
             write_batch(safe, batch(self.chain, plan))
         lines = plan.lines()
         if self.is_cold and not as_json:
             for line in lines:
-                say(line)
+                note(line)
             lines = self._messages(plan)
         show(plan.to_json(self.chain), lines, as_json=as_json)
         if self.is_cold and not as_json:
-            say(f"send these from {self.owner}, in this order, then run this again")
+            note(f"send these from {self.owner}, in this order, then run this again")
 
     def _messages(self, plan: Plan) -> Iterator[str]:
         for step in sendable(plan.steps):
@@ -87,11 +88,11 @@ class OwnerAccount:
     def _rehearse(self, steps: Sequence[Step]) -> None:
         messages = [message_of(self.chain.node, call) for step in sendable(steps) for call in step.calls]
         if messages and not rehearse(self.chain.node, self.owner, messages):
-            say("the node simulates one message at a time: only the first was tried")
+            note("the node simulates one message at a time: only the first was tried")
 
 
 def _announce(step: Step, call: Call) -> None:
-    say(f"sends   {call.function} for {step.name}")
+    note(f"sends   {call.function} for {step.name}")
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say("interrupted: run the same again. What was sent is waited for, and nothing is sent twice")
+        note("interrupted: run the same again. What was sent is waited for, and nothing is sent twice")
         raise typer.Exit(130) from None
 
 

@@ -98,6 +98,7 @@ class Policy:
         return self.seconds(needs) - self.startup_seconds <= self.trial
 
     def conditions(self, needs: Needs, gas_price: int, compiling: float = 0.0) -> Conditions:
+        """What a price is made for: seconds of computing and compiling, the price of gas in wei, the pace of blocks."""
         return Conditions(self.seconds(needs) + compiling, gas_price, self.block_seconds)
 
     def defending(self, needs: Needs) -> float:
@@ -112,6 +113,7 @@ class Policy:
         return self.in_blocks(self.seconds(needs))
 
     def in_blocks(self, seconds: float) -> int:
+        """Seconds in blocks, rounded up."""
         return math.ceil(seconds / self.block_seconds)
 
 
@@ -169,6 +171,7 @@ class Claims:
 
 
 def price_at(order: Order, block: int) -> int:
+    """What an acceptance in that block is paid, in wei."""
     return economics.price(order.min_price, order.max_price, order.ramp_start, order.ramp_length, block)
 
 

@@ -55,6 +55,7 @@ def outlived(seconds: float) -> float:
 
 
 def place_of(case: Case) -> Place:
+    """Where the program of a task waits."""
     if case.state is not State.OPEN:
         return Place.CHECK
     return Place.SMALL if case.compile_seconds <= SMALL else Place.LARGE
@@ -67,8 +68,8 @@ def may_prepare(operator: Operator, case: Case) -> bool:
     return taken < PLACES[place] and (slack is None or operator.policy.in_blocks(case.compile_seconds) <= slack)
 
 
-def given(operator: Operator) -> Mapping[str, float]:
-    """Seconds that were given to the orders of each client that this operator has no part in."""
+def spent(operator: Operator) -> Mapping[str, float]:
+    """Seconds that were spent on the orders of each client that this operator has no part in."""
     total: dict[str, float] = {}
     for case in operator.cases.values():
         if case.needs is not None and not operator.role_in(case):

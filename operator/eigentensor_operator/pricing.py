@@ -46,6 +46,7 @@ class Costs:
 
     @property
     def total(self) -> int:
+        """All of them, in wei."""
         return self.computing + self.gas + self.games + self.lock
 
 

@@ -54,7 +54,7 @@ class Prices:
             "store_bytes_per_second": m.store,
             "gateway_bytes_per_second": m.gateway,
             "gas_price": str(self.gas_price),
-            "pricing": cast("schemas.PricingRates", _told(self.pricing)),
+            "pricing": cast("schemas.PricingRates", _texts(self.pricing)),
             "programs": [self._row(row) for row in self.rows],
             "settings": dict(settings),
             "written": written,
@@ -70,11 +70,12 @@ class Prices:
             "operations_per_second": t.rate,
             "expected_seconds": self.measured.seconds_of(t.needs),
             "exec": row.exec,
-            "costs": cast("schemas.TaskCosts", _told(quote.costs)) if quote else None,
+            "costs": cast("schemas.TaskCosts", _texts(quote.costs)) if quote else None,
             "price": str(quote.price) if quote else None,
         }
 
     def lines(self) -> Iterator[str]:
+        """The same to people."""
         m, symbol, decimals = self.measured, self.deployment.token_symbol, self.deployment.token_decimals
         gateway = "the gateway took none" if m.gateway is None else f"{_short(m.gateway)}B/s fetched and verified"
         yield f"device    {m.device}, {_short(m.operations_per_second)} evaluations per second by its slowest program"
@@ -138,7 +139,7 @@ def ordinary(p: Parameters, exec_: int, price: int) -> Order:
     )  # fmt: skip
 
 
-def _told(amounts: Pricing | Costs) -> dict[str, str]:
+def _texts(amounts: Pricing | Costs) -> dict[str, str]:
     return {name: str(value) for name, value in asdict(amounts).items()}
 
 

@@ -51,6 +51,7 @@ class Report:
         return cast("schemas.OperatorStatus", {"schema": "eigentensor.operator/1", **words, **amounts, **lists})
 
     def lines(self) -> Iterator[str]:
+        """The same to people."""
         yield f"{'member':<16}{'yes' if self.member else 'no'}{', draining' if self.draining else ''}"
         yield f"{'signer':<16}{self.signer}"
         for name in _AMOUNTS:

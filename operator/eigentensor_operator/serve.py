@@ -80,16 +80,17 @@ def serve(settings: Settings) -> None:
 
 
 def services_of(daemon: Daemon, device: str) -> list[Service]:
-    teller = daemon.teller
+    """What the node API reports of a daemon."""
+    monitor = daemon.monitor
     trusted = Status.UP if daemon.operator.faulty is None else Status.DOWN
     trusted = Status.INITIALIZING if daemon.operator.testing else trusted
-    backed = Status.DOWN if HINDERING & teller.alarms.keys() else Status.UP
-    in_time = Status.DOWN if teller.is_pressed else Status.UP
+    backed = Status.DOWN if HINDERING & monitor.alarms.keys() else Status.UP
+    in_time = Status.DOWN if monitor.is_pressed else Status.UP
     return [
         Service("chain-rpc", "Chain", "Reads events, sends transactions", daemon.chain_pulse.status),
         Service("blob-store", "Gateway", "Inputs in, results out", daemon.gateway_pulse.status, vital=False),
         Service("device-0", f"Device {device}", "Executes programs", trusted),
-        Service("stake", "Stake", "; ".join(teller.alarms.values()) or "Backs tasks and seats", backed, vital=False),
+        Service("stake", "Stake", "; ".join(monitor.alarms.values()) or "Backs tasks and seats", backed, vital=False),
         Service("clocks", "Clocks", "Moves and demanded leaves in time", in_time, vital=False),
     ]
 

@@ -34,10 +34,12 @@ class Operator:
     proven: frozenset[bytes] = frozenset()  # programs that ran here since the start, or were tried
 
     def replaced(self, case: Case) -> "Operator":
+        """With another case in the place of that of the same task."""
         return replace(self, cases={**self.cases, case.uuid: case})
 
     @property
     def head(self) -> int:
+        """The newest block that was read; -1: none."""
         return self.standing.block if self.standing else -1
 
     @property
@@ -151,6 +153,7 @@ class Operator:
                 yield turn
 
     def doing(self, *steps: Step) -> int:
+        """How many tasks have one of these steps under way."""
         return sum(case.doing in steps for case in self.cases.values())
 
     def promises(self) -> Iterator[Case]:

@@ -42,7 +42,7 @@ from eigentensor_operator.events import Done, Executed, Inspected, Looked, Outco
 from eigentensor_operator.policy import Code, Policy, Reason
 from eigentensor_operator.verifying import CANDIDATES, candidacy_of
 
-_TEXT = 200  # the longest text of a published reason
+_MOST = 200  # the longest text of a published reason
 _LOADED = 4  # tasks of which the tensors stay in memory
 _TRIED_BYTES = 64 << 20  # of a task whose results stay there from its trial to its execution
 
@@ -138,7 +138,7 @@ class Steps:
         try:
             self._device.compile(bound.program, preparing.limit(self._policy, case.compile_seconds))
         except LimitError as error:
-            return failed(Reason(Code.COMPILE, "a program that is compiled in time", _said(error), lasting=False))
+            return failed(Reason(Code.COMPILE, "a program that is compiled in time", _text(error), lasting=False))
         if case.state is State.OPEN:
             try:
                 self._try(case, bound)
@@ -146,7 +146,7 @@ class Steps:
             except (WrongBits, NoSandbox):
                 raise
             except Exception as error:  # whatever it is, after the acceptance it would cost the penalty
-                return failed(Reason(Code.TRIAL, "a program that can be executed", _said(error)))
+                return failed(Reason(Code.TRIAL, "a program that can be executed", _text(error)))
             if late is not None:
                 return failed(late)
         return Done(case.uuid, Step.PREPARE)
@@ -205,12 +205,12 @@ class Steps:
         self._shelf.upload(case.uuid, self._gateway)
         return Done(case.uuid, Step.UPLOAD)
 
-    # ---- Words ----
+    # ---- Refusals ----
 
     def _decline(self, case: Case, _: int) -> Outcome:
         if case.refused is not None:
             reason = case.refused
-            texts = (reason.code.value, reason.needed[:_TEXT], reason.offered[:_TEXT])
+            texts = (reason.code.value, reason.needed[:_MOST], reason.offered[:_MOST])
             decline = Decline(self._policy.operator, case.uuid, *texts)
             self._gateway.decline(case.uuid, decline.sign(self._chain.deployment.domain, self._chain.account))
         return Done(case.uuid, Step.DECLINE)
@@ -265,31 +265,31 @@ class Steps:
 
 def reason_of(error: EigenTensorError) -> Reason:
     """What an error means for a task; lasting where the same would happen again."""
-    said = _said(error)
+    text = _text(error)
     match error:
         case WrongBits():
-            return Reason(Code.DEVICE, "the reference's bits", said)
+            return Reason(Code.DEVICE, "the reference's bits", text)
         case ExecutionError():
-            return Reason(Code.EXECUTION, "a program that ends within its limits", said)
+            return Reason(Code.EXECUTION, "a program that ends within its limits", text)
         case NotDisputable():
-            return Reason(Code.DISPUTE, "a program that a dispute can be about", said)
+            return Reason(Code.DISPUTE, "a program that a dispute can be about", text)
         case ProgramError():
-            return Reason(Code.PROGRAM, "a valid program", said)
+            return Reason(Code.PROGRAM, "a valid program", text)
         case BindingError():
-            return Reason(Code.BINDINGS, "tensors and variables that fit the program", said)
+            return Reason(Code.BINDINGS, "tensors and variables that fit the program", text)
         case BlobTooLarge():
-            return Reason(Code.MEMORY, "smaller blobs", said, lasting=False)  # so a gateway says
+            return Reason(Code.MEMORY, "smaller blobs", text, lasting=False)  # so a gateway says
         case TensorFileError():
-            return Reason(Code.DATA, "a safetensors file", said)
+            return Reason(Code.DATA, "a safetensors file", text)
         case StoreError():
-            return Reason(Code.DATA, "the blobs that the order names", said, lasting=False)
+            return Reason(Code.DATA, "the blobs that the order names", text, lasting=False)
         case ChainError():
-            return Reason(Code.CHAIN, "the market's consent", said, lasting=False)
+            return Reason(Code.CHAIN, "the market's consent", text, lasting=False)
         case _:
-            return Reason(Code.EXECUTION, "no error", said)
+            return Reason(Code.EXECUTION, "no error", text)
 
 
-def _said(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return " ".join((str(error) or repr(error)).split())
 
 

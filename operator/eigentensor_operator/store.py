@@ -79,6 +79,7 @@ class Store:
             self._connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
 
     def close(self) -> None:
+        """Closes the file; nothing is saved after it."""
         self._connection.close()
 
     def belongs_to(self, market: str, operator: str) -> bool:
@@ -111,6 +112,7 @@ class Store:
 
     @checkpoint.setter
     def checkpoint(self, head: Head) -> None:
+        """Keeps another one."""
         self._connection.execute("REPLACE INTO checkpoint VALUES (1, ?, ?)", (head.number, head.hash))
 
 

@@ -45,6 +45,7 @@ def next_step(operator: Operator, case: Case) -> Step | Reason | None:
 
 
 def may_download(operator: Operator) -> bool:
+    """Whether one more program or blob may be fetched."""
     return operator.doing(Step.INSPECT, Step.FETCH) < DOWNLOADS
 
 

@@ -16,6 +16,8 @@ Key = tuple["Verb", bytes, int]
 
 
 class Verb(StrEnum):
+    """The messages that anybody may send."""
+
     SEED = "seed"
     EXPIRE = "expire"
     CLOSE = "close"
@@ -60,13 +62,13 @@ class Action:
 
 def actions(lives: Iterable[Life], block: int) -> list[Action]:
     """The messages that the next block after `block` would take, in the order of the blocks since which it would."""
-    found = sorted(
+    taken = sorted(
         (d for life in lives for d in messages(life) if d.is_taken(block + 1)),
         key=lambda d: (d.first, d.life.uuid, d.number),
     )
-    seeds = {d.number: d for d in reversed(found) if d.verb is Verb.SEED}
-    single = [d for d in found if d.verb not in (Verb.SEED, Verb.CLOSE)]
-    closing = [d.life for d in found if d.verb is Verb.CLOSE]
+    seeds = {d.number: d for d in reversed(taken) if d.verb is Verb.SEED}
+    single = [d for d in taken if d.verb not in (Verb.SEED, Verb.CLOSE)]
+    closing = [d.life for d in taken if d.verb is Verb.CLOSE]
     return [
         *(Action(Verb.SEED, (d.life,), number) for number, d in sorted(seeds.items())),
         *(Action(d.verb, (d.life,), d.number) for d in single),
@@ -104,9 +106,9 @@ def position_of(life: Life, game: int) -> Position:
 def _timeouts(life: Life) -> Iterator[Due]:
     """Games that end by a clock; of those that the executor loses only the first: it makes the others idle."""
     played = [g for g in life.games.values() if g.executor_lost is None and g.position is not None]
-    found = [(position_of(life, g.number), g.number) for g in played]
-    lost = [(deadline_of(p), n) for p, n in found if p.phase.side is Side.EXECUTOR]
-    won = [(deadline_of(p), n) for p, n in found if p.phase.side is Side.CHALLENGER]
+    clocks = [(position_of(life, g.number), g.number) for g in played]
+    lost = [(deadline_of(p), n) for p, n in clocks if p.phase.side is Side.EXECUTOR]
+    won = [(deadline_of(p), n) for p, n in clocks if p.phase.side is Side.CHALLENGER]
     for last, number in [*sorted(lost)[:1], *won]:
         yield Due(Verb.TIMEOUT, life, last + 1, number=number)
 

@@ -31,6 +31,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """What the contracts showed at a place of the chain; ITaskMarket.sol says what each means."""
+
     place: Place
 
     def arguments(self) -> dict[str, Any]:
@@ -46,6 +48,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent(Event):
+    """One about a single task."""
+
     task: bytes
 
 

@@ -260,9 +260,11 @@ class Life:
 
     @property
     def counts(self) -> Counts:
+        """What the words for the task are made of."""
         return Counts(self.state, len(self.answers), self.agreed, len(self.open_games))
 
     def answer_by(self, operator: str) -> Answer | None:
+        """The answer of an operator, if it gave one."""
         return next((answer for answer in self.answers.values() if answer.operator == operator), None)
 
     def answer_of(self, game: Game) -> Answer | None:

@@ -93,6 +93,7 @@ class Order:
 
     @classmethod
     def from_tuple(cls, values: tuple[Any, ...]) -> Self:
+        """The inverse of `as_tuple`."""
         return cls(**dict(zip(_FIELDS, values, strict=True)))
 
     def to_json(self) -> dict[str, Any]:
@@ -163,6 +164,7 @@ def commitment(domain: Domain, task: bytes, operator: str, slot: int, outputs_ro
 
 
 def sign(digest: bytes, account: LocalAccount) -> bytes:
+    """The account's signature of a hash, 65 bytes."""
     return bytes(account.unsafe_sign_hash(Hash32(digest)).signature)
 
 

@@ -1,4 +1,4 @@
-"""What the operator's people hear: logs, metrics, alarms."""
+"""What the operator's people see: logs, metrics, alarms."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ from eigentensor_operator.state import Operator, Turn
 PACE = 64  # blocks after which their pace is looked at again
 
 
-class Teller:
-    """Says a thing once. `told` are the states of own tasks that were said before a restart."""
+class Monitor:
+    """Reports a thing once. `reported` are the states of own tasks that were reported before a restart."""
 
-    def __init__(self, chain: Chain, metrics: Metrics, told: Mapping[bytes, State]) -> None:
+    def __init__(self, chain: Chain, metrics: Metrics, reported: Mapping[bytes, State]) -> None:
         self._chain = chain
         self._metrics = metrics
-        self._told = dict(told)
+        self._reported = dict(reported)
         self._log = structlog.get_logger()
         self._token = chain.deployment.token_symbol
         self._ended: Counter[State] = Counter()
@@ -41,18 +41,20 @@ class Teller:
     # ---- What happens ----
 
     def rolled_back(self, block: int) -> None:
+        """Blocks after `block` are gone: what comes again is reported again."""
         self._log.warning("reorganisation", back_to=block)
-        self._told.clear()
+        self._reported.clear()
 
     def forgotten(self, tasks: Iterable[bytes]) -> None:
+        """Nothing more can come of these."""
         for task in tasks:
-            self._told.pop(task, None)
+            self._reported.pop(task, None)
 
     def reached(self, event: t.TaskEvent, state: State) -> None:
         """An own task's step."""
-        if state <= self._told.get(event.task, State.NONE):
+        if state <= self._reported.get(event.task, State.NONE):
             return
-        self._told[event.task] = state
+        self._reported[event.task] = state
         self._metrics.tasks.labels(AVS, state.name.lower()).inc()
         self._log.info(state.name.lower(), task=event.task.hex(), block=event.place.block)
         if isinstance(event, t.Closed):
@@ -90,7 +92,7 @@ class Teller:
         m.games.labels(AVS).set(sum(1 for _ in operator.games()))
         m.head.labels(AVS).set(standing.block)
         self._warn(operator)
-        self._tell_alarms(alarms_of(operator.policy, standing))
+        self._report_alarms(alarms_of(operator.policy, standing))
         if standing.block >= self._paced + PACE:
             self._paced, seconds = standing.block, self._chain.node.block_seconds()
             m.pace.labels(AVS).set(seconds)
@@ -108,17 +110,17 @@ class Teller:
         self._metrics.short.labels(AVS).set(len(short))
         self._metrics.capped.labels(AVS).set(capped)
 
-    def _tell_alarms(self, found: Mapping[Alarm, str]) -> None:
+    def _report_alarms(self, alarms: Mapping[Alarm, str]) -> None:
         """What EigenLayer did, or its owners, to the stake that backs every task."""
-        for alarm, text in found.items():
+        for alarm, text in alarms.items():
             if self.alarms.get(alarm) != text:
-                say = self._log.warning if alarm in (Alarm.QUEUED, Alarm.DEALLOCATING) else self._log.error
-                say("stake alarm", alarm=alarm.value, what=text, fix=FIXES[alarm])
-        for alarm in self.alarms.keys() - found.keys():
+                log = self._log.warning if alarm in (Alarm.QUEUED, Alarm.DEALLOCATING) else self._log.error
+                log("stake alarm", alarm=alarm.value, what=text, fix=FIXES[alarm])
+        for alarm in self.alarms.keys() - alarms.keys():
             self._log.info("stake alarm is over", alarm=alarm.value)
-        self.alarms = found
+        self.alarms = alarms
         for alarm in Alarm:
-            self._metrics.alarms.labels(AVS, alarm).set(alarm in found)
+            self._metrics.alarms.labels(AVS, alarm).set(alarm in alarms)
 
     # ---- What it decides and does ----
 
@@ -139,6 +141,7 @@ class Teller:
         self._metrics.selftest.labels(AVS).set(after.faulty is None and not after.testing)
 
     def begun(self, do: Do, refused: Reason | None) -> None:
+        """A step whose beginning is news: a refusal, a conviction."""
         if do.step is Step.DECLINE and refused is not None:
             self._metrics.declined.labels(AVS, refused.code).inc()
             self._log.info("declined", task=do.task.hex(), **_words(refused))
@@ -146,13 +149,14 @@ class Teller:
             self._log.critical("convicted: nothing more is accepted", task=do.task.hex(), role=Role.EXECUTOR.value)
 
     def concluded(self, step: Step, outcome: Outcome, seconds: float) -> None:
+        """The end of a step, after so many seconds."""
         task = outcome.task.hex()
         self._metrics.phase.labels(AVS, step).observe(seconds)
         if isinstance(outcome, Undone):
             self._metrics.failures.labels(AVS, step).inc()
-            say = self._log.info if step is Step.ACCEPT else self._log.warning  # somebody else being faster is no fault
-            say(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
-        elif step not in SENT:  # those are told when the chain shows them
+            log = self._log.info if step is Step.ACCEPT else self._log.warning  # somebody else being faster is no fault
+            log(f"{step} failed", task=task, seconds=round(seconds, 3), **_words(outcome.reason))
+        elif step not in SENT:  # those are reported when the chain shows them
             self._log.info(step.value, task=task, seconds=round(seconds, 3))
 
 
