@@ -164,8 +164,8 @@ class Player:
         written = (program.bodies[call.body].parameters[0] for call in program.calls)
         size = sum(elements * dtype.size for dtype, elements in written) * repeat
         everything = range(len(program.calls) * repeat)
-        given = program, bound.tensors, bound.variables, repeat
-        account = self._retrace(*given, keep=everything if size <= self._memory else keep)
+        arguments = program, bound.tensors, bound.variables, repeat
+        account = self._retrace(*arguments, keep=everything if size <= self._memory else keep)
         with self._lock:
             self._accounts.append((task, account))
             while len(self._accounts) > 1 and sum(map(_size, self._accounts)) > self._memory:

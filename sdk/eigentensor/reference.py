@@ -45,10 +45,10 @@ def execute(
             f"this thread {' and '.join(found)}: the reference cannot be computed",
             fix="Do without the library that has set this: `eigentensor doctor` looks for it.",
         )
-    given = bind(program, tensors, variables or {}, repeat)
+    bound = bind(program, tensors, variables or {}, repeat)
     states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
     for iteration in range(repeat):
-        buffers = list(given)
+        buffers = list(bound)
         values = iteration_values(program, variables or {}, iteration)
         for number in range(len(program.calls)):
             count = program.parameter(len(buffers)).elements
@@ -61,7 +61,7 @@ def execute(
             if observe is not None:
                 observe(iteration * len(program.calls) + number, buffers[-1])
         for i, name in states:
-            given[i] = buffers[program.new_states[name].buffer]
+            bound[i] = buffers[program.new_states[name].buffer]
     return collect(program, buffers)
 
 

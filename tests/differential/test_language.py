@@ -96,7 +96,7 @@ def test_it_can_be_planned(tmp_path: Path) -> None:
         meter = Meter(toolchain.local(), Cache(tmp_path / "kernels"), database)
         plan = Planner(written_graph(drawn(TINY)), meter, tolerance=1e-4, most=6).plan()
     assert plan.chosen.error <= 1e-4
-    assert plan.chosen.cost.seconds <= plan.given.cost.seconds
+    assert plan.chosen.cost.seconds <= plan.original.cost.seconds
     given = {**tensors(small(), SAMPLINGS[0]), **plan.chosen.made.weights}
     compiled = CompiledGraph(plan.chosen.made.repeatable(TINY.context).program)
     tokens = compiled.run(given, {"position": 0}, TINY.context).outputs["output"]

@@ -62,15 +62,15 @@ def _captured(
     fingerprint: bool,
 ) -> GraphProgram:
     examples = {name: _taken(e, cast) for name, e in inputs.items()}
-    given = {name: _taken(t, cast) for name, t in tensors.items()}
+    converted = {name: _taken(t, cast) for name, t in tensors.items()}
     casts = [n for n, t in {**inputs, **tensors}.items() if _taken(t, cast) is not t]
-    data = {name: adapter.contents(tensor) for name, tensor in given.items() if tensor.dtype not in dtypes.weaks}
+    data = {name: adapter.contents(tensor) for name, tensor in converted.items() if tensor.dtype not in dtypes.weaks}
     with adapter.recording() as recording:
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
         arguments |= {name: placeholder(name, e) for name, e in examples.items()}
         outside = {adapter.buffer_of(arguments[name]): _outside(Role.INPUT, name, e) for name, e in examples.items()}
         for name in data:
-            recording.stand_in(tensors[name], placeholder(name, given[name]))
+            recording.stand_in(tensors[name], placeholder(name, converted[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
         changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]

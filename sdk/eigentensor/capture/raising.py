@@ -68,19 +68,19 @@ def _raised(
 ) -> Graph:
     contents = {name: adapter.contents(tensor) for name, tensor in tensors.items() if tensor.dtype not in dtypes.weaks}
     with adapter.recording() as recording, adapter.deferred() as realized, located(adapter.defined_at(function)):
-        given = {name: placeholder(name, e) for name, e in inputs.items()}
+        placeholders = {name: placeholder(name, e) for name, e in inputs.items()}
         for name in contents:
             recording.stand_in(tensors[name], placeholder(name, tensors[name]))
         held = {name: tensor.uop for name, tensor in tensors.items()}
         buffers = {name: adapter.buffer_of(tensors[name]) for name in contents}
         bound = {name: UOp.variable(name, v.minimum, v.maximum).bind(v.minimum) for name, v in bounds.items()}
-        results = named_outputs(called(function, {**bound, **given}))
+        results = named_outputs(called(function, {**bound, **placeholders}))
         assigned = {name for name, uop in held.items() if tensors[name].uop is not uop}
         stored = last_stored([*(t.uop for t in results.values()), *realized.values()], buffers)
         stored = {name: uop for name, uop in stored.items() if name not in assigned}
         if weak := sorted(assigned - contents.keys()):
             raise CaptureError(f"{weak[0]!r} is assigned but has no type", fix="give it one: Tensor(…, dtype=…)")
-        leaves = {adapter.buffer_of(t): _leaf(Form.INPUT, name, t) for name, t in given.items()}
+        leaves = {adapter.buffer_of(t): _leaf(Form.INPUT, name, t) for name, t in placeholders.items()}
         for name, buffer in buffers.items():
             form = Form.STATE if name in assigned or name in stored else Form.WEIGHT
             leaves[buffer] = _leaf(form, name, tensors[name])

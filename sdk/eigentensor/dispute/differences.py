@@ -35,9 +35,9 @@ def first_element(claimed: Flat, own: Flat, leaf: int) -> int:
 def public_tensors(program: Program, repeat: int, results: Results) -> dict[int, Flat]:
     """The tensors of `Knowledge.claimed` that follow from results which an executor gave out, by executed call."""
     first = (repeat - 1) * len(program.calls) - len(program.buffers)
-    given = {Kind.OUTPUT: results.outputs, Kind.STATE: results.states}
+    by_kind = {Kind.OUTPUT: results.outputs, Kind.STATE: results.states}
     return {
-        first + r.buffer: Flat(program.parameter(r.buffer).dtype, given[r.kind][r.name].reshape(-1))
+        first + r.buffer: Flat(program.parameter(r.buffer).dtype, by_kind[r.kind][r.name].reshape(-1))
         for r in program.results
-        if r.name in given[r.kind]
+        if r.name in by_kind[r.kind]
     }

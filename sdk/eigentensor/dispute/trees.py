@@ -67,8 +67,8 @@ def pick_node(position: Position, move: PickNode) -> Position:
 
 def check_node(position: Position, root: bytes) -> None:
     """Raises IllegalMove unless the position's node commits to a root: a tensor's, with dtype and elements."""
-    given = merkle.tensor_root_of(DType(position.dtype), position.elements, root) if position.rooted else root
-    if given != position.node:
+    committed = merkle.tensor_root_of(DType(position.dtype), position.elements, root) if position.rooted else root
+    if committed != position.node:
         raise IllegalMove("what is shown does not lead to the node")
 
 

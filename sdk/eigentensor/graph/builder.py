@@ -98,12 +98,12 @@ class GraphBuilder:
 
 
 def _named(outputs: tuple[Outputs, ...]) -> dict[str, Tensor]:
-    given: Any = outputs[0] if len(outputs) == 1 and not isinstance(outputs[0], Tensor) else outputs
-    if not isinstance(given, Mapping):
-        given = {"output": given[0]} if len(given) == 1 else {f"output_{i}": t for i, t in enumerate(given)}
-    for name, tensor in given.items():
+    named: Any = outputs[0] if len(outputs) == 1 and not isinstance(outputs[0], Tensor) else outputs
+    if not isinstance(named, Mapping):
+        named = {"output": named[0]} if len(named) == 1 else {f"output_{i}": t for i, t in enumerate(named)}
+    for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
             raise refused(f"the output {name!r} is a {type(tensor).__name__}", "Return tensors of this builder only.")
-    if not given:
+    if not named:
         raise refused("there is no output", "Give at least one tensor.")
-    return dict(given)
+    return dict(named)

@@ -125,10 +125,11 @@ def _leaf(op: Op | Form, dtype: DType, shape: Any, arg: Any) -> Node:
     return leaf(Form(op), arg, dtype, shape)
 
 
-def _results(given: Any, nodes: list[Node], word: str) -> dict[str, Node]:
-    if not isinstance(given, dict) or len(given) > RESULTS or not all(_is_number(i, nodes) for i in given.values()):
+def _results(numbers: Any, nodes: list[Node], word: str) -> dict[str, Node]:
+    right = isinstance(numbers, dict) and len(numbers) <= RESULTS
+    if not right or not all(_is_number(i, nodes) for i in numbers.values()):
         raise _malformed(f"{word} are no numbers of nodes by name")
-    return {name: nodes[i] for name, i in given.items()}
+    return {name: nodes[i] for name, i in numbers.items()}
 
 
 def _is_number(i: Any, nodes: list[Node]) -> bool:

@@ -40,10 +40,10 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Axes in ascending order; None is all of them."""
     if axis is None:
         return tuple(range(rank))
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
-    found = tuple(sorted(axis_of(a, rank) for a in given))
+    named = (axis,) if isinstance(axis, int) else tuple(axis)
+    found = tuple(sorted(axis_of(a, rank) for a in named))
     if len(set(found)) < len(found):
-        raise refused(f"an axis is named twice in {given}", "Name each axis once.")
+        raise refused(f"an axis is named twice in {named}", "Name each axis once.")
     return found
 
 

@@ -104,11 +104,11 @@ def _placed(variant: Node, leaves: Mapping[str, Node], done: Mapping[Node, Node]
 
 def _computed(roots: Sequence[Node]) -> list[Node]:
     """What is computed from something named, operands first. All else, as masks are, is a part of all that use it."""
-    given: dict[Node, None] = {}
+    varying: dict[Node, None] = {}
     for n in walk(*roots):
-        if n.op not in LEAVES and any(s in given or s.op in NAMED for s in n.src):
-            given[n] = None
-    return list(given)
+        if n.op not in LEAVES and any(s in varying or s.op in NAMED for s in n.src):
+            varying[n] = None
+    return list(varying)
 
 
 def _last_use(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
@@ -121,8 +121,8 @@ def _last_use(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
 def _cuts(order: Sequence[Node], last: Mapping[Node, int]) -> list[tuple[int, int]]:
     """Where parts begin and end: the repetition that covers most, then those before and after it."""
     kinds: dict[tuple[Any, ...], int] = {}
-    given = set(order)
-    codes = np.array([kinds.setdefault(_kind(n, given), len(kinds)) for n in order])
+    own = set(order)
+    codes = np.array([kinds.setdefault(_kind(n, own), len(kinds)) for n in order])
     crossing = np.zeros(len(order) + 1, np.int64)  # how many tensors are needed beyond each place
     for number, n in enumerate(order):
         crossing[number + 1 : last[n] + 1] += 1
@@ -141,9 +141,9 @@ def _cuts(order: Sequence[Node], last: Mapping[Node, int]) -> list[tuple[int, in
     return within(0, len(order))
 
 
-def _kind(n: Node, given: Set[Node]) -> tuple[Any, ...]:
+def _kind(n: Node, own: Set[Node]) -> tuple[Any, ...]:
     """What equal parts have equal, node by node."""
-    operands = tuple((s.dtype, s.shape, s.op is Form.WEIGHT, None if s in given or s.op in NAMED else s) for s in n.src)
+    operands = tuple((s.dtype, s.shape, s.op is Form.WEIGHT, None if s in own or s.op in NAMED else s) for s in n.src)
     return n.op, n.dtype, n.shape, n.arg, operands
 
 

@@ -110,11 +110,11 @@ class Meter:
         true = exact()
         tensors = {**graph.data, **sample.tensors}
         weights = {name: tensors[name] for name in made.program.named(Role.WEIGHT)}
-        given = {b.name: tensors[b.name] for b in made.program.buffers if b.role in (Role.INPUT, Role.STATE)}
+        inputs = {b.name: tensors[b.name] for b in made.program.buffers if b.role in (Role.INPUT, Role.STATE)}
         compiled = CompiledGraph(
             made.program, weights, device=self.toolchain.device, cache=self.cache, toolchain=self.toolchain
         )
-        results = compiled.run(given, {v.name: sample.variables[v.name] for v in made.program.variables})
+        results = compiled.run(inputs, {v.name: sample.variables[v.name] for v in made.program.variables})
         found = [*(results.outputs[name] for name in graph.outputs), *(results.states[name] for name in graph.states)]
         of = zip(graph.roots, found, true, strict=True)
         error = max(max_relative_error(root.dtype, result, values) for root, result, values in of)
@@ -162,9 +162,9 @@ class Meter:
         return np.array(rows), np.array([t.seconds for _, t in usual])
 
     def _transfers(self, program: Program) -> float:
-        given = [b.elements * b.dtype.size for b in program.buffers if b.role in (Role.INPUT, Role.STATE)]
+        sizes = [b.elements * b.dtype.size for b in program.buffers if b.role in (Role.INPUT, Role.STATE)]
         results = [program.parameter(r.buffer) for r in program.results]
-        return sum(self._transfer("in", size) for size in given) + sum(
+        return sum(self._transfer("in", size) for size in sizes) + sum(
             self._transfer("out", of.elements * of.dtype.size) for of in results
         )
 
@@ -186,13 +186,13 @@ class Meter:
             return self._timed(1, elements)[1]
         return max(0.0, self._timed(elements, 1)[0] - self._timed(1, 1)[0])
 
-    def _timed(self, given: int, results: int) -> tuple[float, float]:
+    def _timed(self, elements: int, results: int) -> tuple[float, float]:
         """Seconds of a run that takes and gives so many elements, and of reading its result."""
-        value = load(Array("x", DType.FLOAT32, given), const(DType.INDEX, 0))
+        value = load(Array("x", DType.FLOAT32, elements), const(DType.INDEX, 0))
         program = alone(to_body(value, (Axis(0, results),) if results > 1 else ()).body)
         loaded = devices.load(program, self.toolchain.device, self.cache, self.toolchain)
         loaded.bind({})
-        array, (result,), times = np.ones(given, np.float32), program.results, []
+        array, (result,), times = np.ones(elements, np.float32), program.results, []
         for _ in range(ROUNDS + 1):
             start = time.perf_counter()
             loaded.run({0: array}, [()])

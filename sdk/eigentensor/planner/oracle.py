@@ -106,7 +106,7 @@ def _sum_of_products(a: Values, b: Values, axes: tuple[int, ...]) -> Values:
     return np.broadcast_to(total, [a.shape[axis] for axis in shape])
 
 
-def _value(n: Node, given: list[Values], tensors: Mapping[str, Values], variables: Mapping[str, int]) -> Values:
+def _value(n: Node, operands: list[Values], tensors: Mapping[str, Values], variables: Mapping[str, int]) -> Values:
     if n.op in _LEAVES:
         return _wide(n.dtype, _leaf(n, tensors))
     match n.op:
@@ -118,39 +118,39 @@ def _value(n: Node, given: list[Values], tensors: Mapping[str, Values], variable
             along = [extent if axis == n.arg else 1 for axis, extent in enumerate(n.shape)]
             return np.broadcast_to(np.arange(n.shape[n.arg], dtype=np.int32).reshape(along), n.shape)
         case Form.FUNCTION:
-            return np.asarray(_FUNCTIONS[n.arg](*given), np.float64)
+            return np.asarray(_FUNCTIONS[n.arg](*operands), np.float64)
         case Form.DATA:
             return _wide(n.dtype, np.frombuffer(n.arg, STORAGE[n.dtype].newbyteorder("<")).reshape(n.shape))
         case Op.CONST:
             return np.broadcast_to(_wide(n.dtype, from_pattern(n.dtype, n.arg)), n.shape)
         case Op.CAST:
-            return _cast(n.src[0].dtype, n.dtype, given[0])
+            return _cast(n.src[0].dtype, n.dtype, operands[0])
         case Op.BITCAST:
             source, target = n.src[0].dtype, n.dtype
-            return _wide(target, bitcast(source, target, _narrow(source, given[0])))
+            return _wide(target, bitcast(source, target, _narrow(source, operands[0])))
     if isinstance(n.op, Form):
-        return _moved(n, given)
+        return _moved(n, operands)
     if n.op in REDUCTIONS:
-        return _reduced(n, given[0][_counted(n, given[1:])])
+        return _reduced(n, operands[0][_counted(n, operands[1:])])
     if n.op is Op.WHERE:
-        return np.where(*given)
+        return np.where(*operands)
     if n.dtype.is_float or (n.op in COMPARISONS and n.src[0].dtype.is_float):
-        return np.asarray(_ELEMENTWISE[n.op](*given))
-    return OPERATIONS[n.op.name](n.src[0].dtype, *given)
+        return np.asarray(_ELEMENTWISE[n.op](*operands))
+    return OPERATIONS[n.op.name](n.src[0].dtype, *operands)
 
 
 def _leaf(n: Node, tensors: Mapping[str, Values]) -> Values:
-    given = tensors.get(n.arg)
-    if given is None:
+    tensor = tensors.get(n.arg)
+    if tensor is None:
         raise BindingError(f"the tensor {n.arg!r} has no values", fix="Give it some.")
-    if given.shape != n.shape or given.dtype != STORAGE[n.dtype]:
+    if tensor.shape != n.shape or tensor.dtype != STORAGE[n.dtype]:
         expected = f"{STORAGE[n.dtype]} of shape {n.shape}"
-        raise BindingError(f"tensor {n.arg!r}: expected {expected}, given {given.dtype} of shape {given.shape}")
-    return given
+        raise BindingError(f"tensor {n.arg!r}: expected {expected}, given {tensor.dtype} of shape {tensor.shape}")
+    return tensor
 
 
-def _moved(n: Node, given: list[Values]) -> Values:
-    x = given[0]
+def _moved(n: Node, operands: list[Values]) -> Values:
+    x = operands[0]
     match n.op:
         case Form.RESHAPE:
             return x.reshape(n.shape)
@@ -165,7 +165,7 @@ def _moved(n: Node, given: list[Values]) -> Values:
         case Form.FLIP:
             return np.flip(x, n.arg)
         case Form.GATHER:
-            rows = given[1].astype(np.int64)
+            rows = operands[1].astype(np.int64)
             there = (rows >= 0) & (rows < len(x))
             taken = x[np.where(there, rows, 0)] if len(x) else np.zeros(n.shape, x.dtype)
             return np.where(there.reshape(there.shape + (1,) * (x.ndim - 1)), taken, np.zeros((), x.dtype))

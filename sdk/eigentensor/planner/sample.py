@@ -33,12 +33,12 @@ class Sample:
         return found.hexdigest()
 
 
-def sample_of(graph: Graph, given: Mapping[str, Values] | None = None, seed: int = 0) -> Sample:
-    """Values for a graph: those given, then its own data, else random ones, of floats the normal distribution.
+def sample_of(graph: Graph, fixed: Mapping[str, Values] | None = None, seed: int = 0) -> Sample:
+    """Values for a graph: those of `fixed`, then its own data, else random ones, of floats the normal distribution.
 
     Integers that number the rows of tables are rows that there are; variables are in the middle of their bounds.
     """
-    known = {**graph.data, **(given or {})}
+    known = {**graph.data, **(fixed or {})}
     tensors, variables = {}, {}
     rows = _rows(graph)
     for n in walk(*graph.roots):

@@ -81,18 +81,18 @@ def _shaped(
     expected: Mapping[str, tuple[DType, tuple[int, ...]]], found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     _check_names("tensor", {name: expected[name] for name in found if name in expected}, found)
-    for name, (given, flat) in found.items():
+    for name, (actual, flat) in found.items():
         dtype, shape = expected[name]
-        if (given, flat.size) != (dtype, prod(shape)):
+        if (actual, flat.size) != (dtype, prod(shape)):
             raise BindingError(
                 f"tensor {name!r}: expected {prod(shape)} elements of {dtype.name.lower()}, "
-                f"given {flat.size} of {given.name.lower()}"
+                f"given {flat.size} of {actual.name.lower()}"
             )
     return {name: flat.reshape(expected[name][1]) for name, (_, flat) in found.items()}
 
 
-def _check_names(what: str, expected: Mapping[str, object], given: Mapping[str, object]) -> None:
-    missing, unknown = sorted(expected.keys() - given.keys()), sorted(given.keys() - expected.keys())
+def _check_names(what: str, expected: Mapping[str, object], actual: Mapping[str, object]) -> None:
+    missing, unknown = sorted(expected.keys() - actual.keys()), sorted(actual.keys() - expected.keys())
     if missing or unknown:
         lacks = f"missing {', '.join(missing)}" if missing else ""
         more = f"unknown {', '.join(unknown)}" if unknown else ""
@@ -112,10 +112,10 @@ def _check_variables(program: Program, variables: Mapping[str, int], repeat: int
             raise BindingError(f"variable {v.name!r} is {runs}, expected {v.minimum}…{v.maximum}")
 
 
-def _tensor(b: Buffer, given: ArrayLike) -> np.ndarray[Any, Any]:
+def _tensor(b: Buffer, value: ArrayLike) -> np.ndarray[Any, Any]:
     storage, wanted = STORAGE[b.dtype], f"{b.dtype.name.lower()} of shape {b.shape}"
-    if hasattr(given, "dtype"):
-        array = np.asarray(given)
+    if hasattr(value, "dtype"):
+        array = np.asarray(value)
         if b.dtype is DType.BFLOAT16 and array.dtype.name == "bfloat16":
             array = array.view(storage)
     elif b.dtype is DType.BFLOAT16:
@@ -124,7 +124,7 @@ def _tensor(b: Buffer, given: ArrayLike) -> np.ndarray[Any, Any]:
         )
     else:
         try:
-            array = np.asarray(given, storage)
+            array = np.asarray(value, storage)
         except (TypeError, ValueError, OverflowError) as error:
             raise BindingError(f"tensor {b.name!r}: expected {wanted}, given what is none: {error}") from None
     if array.dtype != storage or array.shape != b.shape:

@@ -34,8 +34,8 @@ def _lines(program: Program) -> Iterator[str]:
         yield f"body {n}: {first}"
         yield from rest
     for n, call in enumerate(program.calls):
-        given = [f"%{argument}" for argument in call.arguments] + [program.variables[v].name for v in call.variables]
-        yield f"%{len(program.buffers) + n} = body {call.body} of {', '.join(given) or 'nothing'}"
+        operands = [f"%{argument}" for argument in call.arguments] + [program.variables[v].name for v in call.variables]
+        yield f"%{len(program.buffers) + n} = body {call.body} of {', '.join(operands) or 'nothing'}"
     for r in program.results:
         kind = "output" if r.kind is Kind.OUTPUT else "new state"
         yield f"{kind} {r.name} = %{r.buffer} as {_shape(r.shape)}"
@@ -57,9 +57,9 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _body(body: Body) -> str:
     result, *parameters = (f"{p.dtype.name.lower()}[{p.elements}]" for p in body.parameters)
     loops = ", ".join(f"r{n} < {extent}" for n, extent in enumerate(body.output_ranges))
-    given = ", ".join(f"p{n} {kind}" for n, kind in enumerate(parameters, 1))
-    given += "".join(f", v{n} {least}…{most}" for n, (least, most) in enumerate(body.variables))
-    return f"{result} of {given or 'nothing'}" + (f"; for {loops}" if loops else "")
+    operands = ", ".join(f"p{n} {kind}" for n, kind in enumerate(parameters, 1))
+    operands += "".join(f", v{n} {least}…{most}" for n, (least, most) in enumerate(body.variables))
+    return f"{result} of {operands or 'nothing'}" + (f"; for {loops}" if loops else "")
 
 
 def _instruction(body: Body, i: Instruction) -> str:

@@ -109,9 +109,9 @@ class CompiledGraph:
             else Watch(observe, len(self.program.calls), None if only is None else sorted(only))
         )
         with self.lock:
-            given = self._given(tensors, variables or {}, repeat)
+            inputs = self._inputs(tensors, variables or {}, repeat)
             self.kept = Kept.LOST  # an error leaves something in between
-            self.loaded.run(given, values, watch)
+            self.loaded.run(inputs, values, watch)
             self.kept = Kept.HERE if self.keep_states else Kept.NONE
             outputs = {name: self.loaded.read(result) for name, result in self.program.outputs.items()}
             return Results(outputs, {} if self.keep_states else self._states())
@@ -126,7 +126,7 @@ class CompiledGraph:
     def _states(self) -> dict[str, NDArray[Any]]:
         return {name: self.loaded.read(result) for name, result in self.program.new_states.items()}
 
-    def _given(
+    def _inputs(
         self, tensors: Mapping[str, ArrayLike], variables: Mapping[str, int], repeat: int
     ) -> dict[int, NDArray[Any]]:
         """What a run reads besides what is bound, by number of buffer: without states it goes on from those before."""

@@ -46,8 +46,8 @@ Tensors = dict[str, NDArray[Any]]
 
 def check(run: Callable[[Program, Tensors], Results] = execute, dtypes: Collection[DType] = STORED) -> None:
     """Raises ExecutionError, which names what is wrong, unless `run` gives the reference's bits for these types."""
-    expected, given = answers(frozenset(dtypes)), run(*conformance(dtypes)).outputs
-    wrong = [name for name, array in expected.items() if array.tobytes() != given[name].tobytes()]
+    expected, actual = answers(frozenset(dtypes)), run(*conformance(dtypes)).outputs
+    wrong = [name for name, array in expected.items() if array.tobytes() != actual[name].tobytes()]
     if wrong:
         raise ExecutionError(
             f"this device does not compute as specified: {', '.join(wrong)}",

@@ -66,8 +66,8 @@ def checkpoints(
         for chosen in (steps[first : first + AT_ONCE] for first in range(0, len(steps), AT_ONCE)):
             small = prefixes(body, reduction, trips, len(chosen))
             check(small.program)
-            given = {f"{STEPS}{n:02}": after for n, after in enumerate(chosen)}
-            outputs = _run(execution, number, small, place, given).outputs
+            variables = {f"{STEPS}{n:02}": after for n, after in enumerate(chosen)}
+            outputs = _run(execution, number, small, place, variables).outputs
             found += (_patterns(_dtype(body, reduction), outputs[name])[0] for name in sorted(outputs))
     except (EigenTensorError, OSError):
         return {}

@@ -91,13 +91,13 @@ class Flat:
 class Execution:
     """An account of one execution. `calls` are the tensor roots of all executed calls, `outputs` is the outputs root.
 
-    `given` are the flat buffers of the program's records, `kept` the flat results of the executed calls asked for.
+    `buffers` are the flat buffers of the program's records, `kept` the flat results of the executed calls asked for.
     Executed calls are numbered iteration · calls + call. What `compute` does faster than the reference, if there is
     one, is left to it: long reductions of single elements.
     """
 
     program: Program
-    given: Sequence[Values]
+    buffers: Sequence[Values]
     variables: Mapping[str, int]
     calls: tuple[bytes, ...]
     outputs: bytes
@@ -118,8 +118,8 @@ class Execution:
         compute: Compute | None = None,
     ) -> "Execution":
         """The account that the tensor roots of all executed calls make, with the results of some."""
-        given = bind(program, tensors, variables or {}, repeat)
-        return cls(program, given, variables or {}, tuple(calls), outputs_of(program, calls), kept, compute)
+        buffers = bind(program, tensors, variables or {}, repeat)
+        return cls(program, buffers, variables or {}, tuple(calls), outputs_of(program, calls), kept, compute)
 
     @cached_property
     def trace(self) -> Hashes:
@@ -149,11 +149,11 @@ class Execution:
     def flat(self, buffer: int, iteration: int) -> Flat:
         """A buffer in an iteration. Raises WitnessError if it is a result that was not kept."""
         source = self.source(buffer, iteration)
-        key = ("given", buffer) if source is None else ("kept", source)
+        key = ("bound", buffer) if source is None else ("kept", source)
         if key not in self._flats:
             if source is not None and source not in self.kept:
                 raise WitnessError(f"the result of executed call {source} was not kept", fix="Trace again and keep it.")
-            array = self.given[buffer] if source is None else self.kept[source]
+            array = self.buffers[buffer] if source is None else self.kept[source]
             self._flats[key] = Flat(self.program.parameter(buffer).dtype, array)
         return self._flats[key]
 

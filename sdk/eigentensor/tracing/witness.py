@@ -133,13 +133,13 @@ def _tensor(execution: Execution, number: int, parameter: int, trace: Nodes) -> 
             result = _record(execution, at.results + program.results.index(new))
             shown = _record(execution, at.buffers + buffer), result
         return Tensor(parameter, trace.node(0, source), shown, trace.opening(source))
-    given, record = program.buffers[buffer], _record(execution, at.buffers + buffer)
-    if given.role is Role.CONSTANT:
+    named, record = program.buffers[buffer], _record(execution, at.buffers + buffer)
+    if named.role is Role.CONSTANT:
         return Tensor(parameter, b"", (record,), None)
-    bound = execution.bound_tensors[given.role]
+    bound = execution.bound_tensors[named.role]
     leaves = Hashes(tuple(merkle.binding_hash(name, bound[name]) for name in sorted(bound)))
     return Tensor(
-        parameter, bound[given.name], (record,), Binding(len(bound), leaves.opening(sorted(bound).index(given.name)))
+        parameter, bound[named.name], (record,), Binding(len(bound), leaves.opening(sorted(bound).index(named.name)))
     )
 
 

@@ -71,5 +71,5 @@ class _Model:
         self.results = results
 
     def __call__(self, **tensors: Tensor) -> dict[str, Tensor]:
-        found = self.runner({name: tensors[given] for name, given in self.inputs.items()})
+        found = self.runner({name: tensors[source] for name, source in self.inputs.items()})
         return {self.results[name]: tensor for name, tensor in found.items()}

@@ -111,9 +111,9 @@ class Runner:
         wanted = read & (large | self.graph.initialisers.keys())
         return {name: self.constant(name) for name, held in self.held.items() if held.shape and name in wanted}
 
-    def __call__(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def __call__(self, feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs by name."""
-        return self._outputs(dict(given), {tensor.uop: name for name, tensor in given.items()})
+        return self._outputs(dict(feeds), {tensor.uop: name for name, tensor in feeds.items()})
 
     def _outputs(self, values: Values, inputs: dict[Any, str]) -> dict[str, Tensor]:
         for node in self.graph.nodes:

@@ -38,8 +38,8 @@ def resize(
     if node.opset < 11 or node.operator == "Upsample":
         transform, nearest_mode = "asymmetric", "floor"
     over = [place(axis, x.ndim, node) for axis in (range(x.ndim) if axes is None else axes)]
-    given = sizes or scales
-    if bool(sizes) == bool(scales) or len(given) != len(over) or min(given) <= 0:
+    wanted = sizes or scales
+    if bool(sizes) == bool(scales) or len(wanted) != len(over) or min(wanted) <= 0:
         raise refuse(node, "it needs sizes or scales, one for each axis", "check it with onnx.checker")
     extents = [x.shape[axis] for axis in over]
     if sizes:

@@ -59,7 +59,7 @@ class Table:
         if not self.states or self.states[0] in arrays:
             self.turn, self.results = 0, {}
         self.results |= self._empty(self.no_states if self.turn else self.shared)
-        given = self._point(arrays)
+        held = self._point(arrays)
         for iteration, of in enumerate(values):
             if self.turn == 1:
                 self.results |= self._empty(self.second.keys() - self.results.keys())
@@ -73,7 +73,7 @@ class Table:
                 watch.observe(number, self._written(len(self.program.buffers) + call))
             self.driver.run(table[begun:], threads)
             self.turn = next_turn(self.plan, self.turn)
-        del given  # held until here
+        del held  # held until here
 
     def read(self, result: Result) -> NDArray[Any]:
         """What the last run wrote."""

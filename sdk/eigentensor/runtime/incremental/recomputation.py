@@ -82,10 +82,10 @@ class Recomputation:
         self.waiting: list[int] = []  #: calls that are computed whole before anybody reads their results
         self.calls = self.evaluations = 0
 
-    def run(self, given: Mapping[int, Values]) -> Work:
+    def run(self, inputs: Mapping[int, Values]) -> Work:
         """What was computed for what is given now, by number of buffer."""
         left = self._left()
-        for number, array in given.items():
+        for number, array in inputs.items():
             shape = shape_of(self.program, number)
             self._take(number, whole_box(shape), array.reshape(shape), BOXES if left[0] >= SHORT else 1)
         if not self.changed and all(low == high for low, high in self.moved):

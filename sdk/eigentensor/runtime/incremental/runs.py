@@ -91,8 +91,8 @@ class Incremental:
 
         Raises BindingError if the tensors do not fit the program. After a run that was interrupted, the next is full.
         """
-        given = bind(self.open, {**self.first_states, **tensors}, variables or {}, repeat)
-        numbered, work = dict(zip(self.open_numbers, given, strict=True)), list[Work]()
+        bound = bind(self.open, {**self.first_states, **tensors}, variables or {}, repeat)
+        numbered, work = dict(zip(self.open_numbers, bound, strict=True)), list[Work]()
         with self.lock:
             for iteration in range(repeat):
                 if iteration:
@@ -104,16 +104,16 @@ class Incremental:
             )
         return Rerun(outputs, states, _sum(work), _sum([self.outline.work] * repeat))
 
-    def _iteration(self, given: Mapping[int, Values], values: tuple[int, ...]) -> Work:
+    def _iteration(self, inputs: Mapping[int, Values], values: tuple[int, ...]) -> Work:
         last, self.values = self.values, None
         if last is None:
-            for number, array in given.items():
+            for number, array in inputs.items():
                 self.buffers[number][...] = array
             self.processor.alone(range(len(self.program.calls)), values)
             work = self.outline.work
         else:
             moved = [(min(pair), max(pair)) for pair in zip(last, values, strict=True)]
-            work = Recomputation(self.outline, self.buffers, values, moved, self.processor).run(given)
+            work = Recomputation(self.outline, self.buffers, values, moved, self.processor).run(inputs)
         self.values = values
         return work
 
@@ -134,8 +134,8 @@ def memory_of(program: Program) -> int:
     """
     sizes = [of.dtype.size * of.elements for of in _parameters(program)]
     first = len(program.buffers)
-    given = sum(size for size, b in zip(sizes, program.buffers, strict=False) if b.role in (Role.INPUT, Role.STATE))
-    return sum(sizes) + given + sum(sizes[r.buffer] for r in program.results) + max(sizes[first:])
+    kept = sum(size for size, b in zip(sizes, program.buffers, strict=False) if b.role in (Role.INPUT, Role.STATE))
+    return sum(sizes) + kept + sum(sizes[r.buffer] for r in program.results) + max(sizes[first:])
 
 
 def _room(of: Parameter) -> Values:

@@ -82,13 +82,13 @@ def run(front: Sequence[str], seconds: float, command: Sequence[str], text: byte
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, ExitStack() as held:
         if text is None:
             read, write = os.pipe()
-            given: IO[bytes] = held.enter_context(os.fdopen(read, "rb"))
+            stdin: IO[bytes] = held.enter_context(os.fdopen(read, "rb"))
             held.enter_context(os.fdopen(write, "wb"))
         else:
-            given = held.enter_context(tempfile.TemporaryFile())
-            given.write(text)
-            given.seek(0)
-        process = subprocess.Popen([*front, *command], stdin=given, stdout=out, stderr=err, start_new_session=True)
+            stdin = held.enter_context(tempfile.TemporaryFile())
+            stdin.write(text)
+            stdin.seek(0)
+        process = subprocess.Popen([*front, *command], stdin=stdin, stdout=out, stderr=err, start_new_session=True)
         code: int | None = None
         try:
             code = process.wait(seconds)

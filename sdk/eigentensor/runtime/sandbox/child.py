@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
     limits = Limits(**job["limits"])
     confine.limit(limits, job["file_bytes"])
     program_bytes = (folder / "program").read_bytes()
-    given = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
+    arrays = _read(load_flat if job["rooted"] else load_safetensors, [folder / name for name in job["tensors"]])
     processor = job["device"].partition(":")[0] == "CPU"
     if processor:
         start(limits.threads)
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
         if job["sealed"] and processor:
             confine.seal()
         program = decode(program_bytes)
-        tensors = shaped(program, given) if job["rooted"] else given
+        tensors = shaped(program, arrays) if job["rooted"] else arrays
         compiled = CompiledGraph(
             program,
             device=job["device"],
