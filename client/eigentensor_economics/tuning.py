@@ -84,6 +84,7 @@ def needed_stake(x: Situation, security: float) -> float | None:
     if safe(0.0):
         return 0.0
     high = scale = x.price + x.gain + security
+    # Grown until it is safe, then halved: more stake never makes a lie better, so there is one border.
     while not safe(high):
         high *= 4
         if high > 1e6 * scale:

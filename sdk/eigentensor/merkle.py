@@ -297,6 +297,7 @@ def _leaves(view: memoryview) -> bytes:
 def _subtrees(view: memoryview) -> list[bytes]:
     """Roots of the pieces of a blob that has several: all have ten levels."""
     level, zero = _leaves(view), NOTHING
+    # The padding's node grows with the level: no node of padding alone is hashed more than once.
     for _ in range(_PIECE_LEVELS):
         level, zero = parents(level, zero), node(zero, zero)
     return _each(level)

@@ -136,6 +136,7 @@ def _reshaped(at: Index, shape: Shape, source: Shape) -> Index:
         group, size = [], rest.pop(0)
         extents = [size]
         covered = 1
+        # the shortest group of extents on both sides with one product: there, elements are the same
         while covered != size or (rest and rest[0] == 1):
             if covered < size:
                 group.append(new.pop(0))

@@ -90,6 +90,7 @@ def constants_of_integers(n: Node) -> Node | None:
 def negated_comparison(n: Node) -> Node | None:
     """Not unequal is equal, of NaN too."""
     x, true = n.src
+    # CMPLT is not here: neither x < y nor y ≤ x holds of NaN
     opposite = {Op.CMPNE: Op.CMPEQ, Op.CMPEQ: Op.CMPNE}.get(x.op)  # type: ignore[arg-type]
     return node(opposite, *x.src) if opposite and true.op is Op.CONST and true.arg == 1 else None
 

@@ -120,6 +120,7 @@ def divided(value: Node, by: Node, extents: Extents) -> tuple[Node, Node] | None
     leading = max((monomial for monomial, _ in divisor.terms), key=len, default=())
     if not leading:
         return None
+    # Long division of polynomials by the leading term; what is left is the remainder if it is proven to be small.
     while (found := _multiple(rest, leading, divisor.coefficient(leading))) is not None:
         quotient = quotient.plus(found)
         rest = rest.plus(_product(found, divisor), -1)
@@ -186,6 +187,7 @@ def _least(form: Form[Monomial], extents: Extents) -> int:
         for m in counted:
             of = of.plus(_monomial(tuple(n for n in m if n is not counter), form.coefficient(m)))
         low, high = _interval(of)
+        # The sum is linear in a counter: it is least at 0, or at the extent less one, by the sign of the factor.
         if low < 0 < high:
             continue
         form = form.without(*counted)

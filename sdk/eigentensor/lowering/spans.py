@@ -36,6 +36,7 @@ def shape(terms: int, results: int) -> Cut | None:
     if terms <= (LONG if results >= LONG else SHORT - 1):
         return None
     lanes, most = (1, RUN) if results >= LONG else (LANES, TERMS)
+    # A power of two, so that a span is a subtree of its own; terms are then divided again, evenly.
     spans = 1 << (-(-terms // (lanes * most)) - 1).bit_length()
     return Cut(spans, lanes, -(-terms // (lanes * spans)))
 
@@ -45,6 +46,7 @@ def cut(kernel: Kernel) -> list[Kernel]:
     made: list[Kernel] = []
     while (found := _longest(kernel.value)) is not None:
         n, by = found
+        # A reduction below is computed once, by a kernel of its own, not again for each span.
         inner = [below for below in walk(*factors(n)) if below.op in REDUCTIONS]
         if inner:
             first, kernel = take_out(inner[-1], kernel)
@@ -82,6 +84,7 @@ def _level(n: Node, by: Cut, kernel: Kernel) -> tuple[Kernel, Node]:
         axes = (span, *own.values())
         element = add(scaled(counter(rest), results), flat(outer))
         value = _split(n, by, span) or _terms(n, by, counter(span), index(0))
+    # partial sums are added, whatever made them: of a MULACC the products are rounded in already
     combine = Op.REDUCE_MUL if n.op is Op.REDUCE_MUL else Op.REDUCE_ADD
     return Kernel(array, axes, rename(value, own), kernel.origin), reduction(combine, (rest,), load(array, element))
 
@@ -125,6 +128,7 @@ def _counters(axes: tuple[Axis, ...], term: Node) -> list[tuple[Node, Node]]:
 def _padded(factor: Node, inside: Node, op: Op) -> Node:
     """The factor, or what changes nothing beyond the last term."""
     value = guarded(factor, inside)
+    # a guarded load is +0, which a sum takes for nothing; a product needs 1
     if op is not Op.REDUCE_MUL and value.op is Op.LOAD:
         return value
     return where(inside, value, identity(op, factor.dtype))

@@ -36,6 +36,7 @@ def cast(source: DType, target: DType, a: Values) -> Values:
 
 def _float_to_integer(target: DType, a: NDArray[np.float32]) -> Values:
     limits = np.iinfo(STORAGE[target])
+    # The largest integer may be no float32, the power of two above it is: at or above it, all saturates.
     below, above = a < float(limits.min), a >= float(limits.max + 1)
     whole = np.trunc(np.where(below | above | np.isnan(a), np.float32(0), a)).astype(STORAGE[target])
     return np.where(above, STORAGE[target].type(limits.max), np.where(below, STORAGE[target].type(limits.min), whole))
@@ -47,6 +48,7 @@ def _few_bits(a: Values) -> NDArray[np.float32]:
     length = np.frexp(magnitude.astype(np.float64))[1]
     drop = np.maximum(length - 20, 0)
     kept = magnitude >> drop.astype(np.uint64)
+    # The last bit set stands for all that was dropped: no later tie is taken for one that is not.
     odd = kept | (kept << drop.astype(np.uint64) != magnitude)
     value = np.ldexp(odd.astype(np.float64), drop).astype(np.float32)
     return np.asarray(np.where(a < 0, -value, value))

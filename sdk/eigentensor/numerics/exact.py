@@ -50,8 +50,10 @@ def rounded(dtype: DType, number: Real | None) -> int:
     if not number.size:
         return sign
     exponent = number.size.numerator.bit_length() - number.size.denominator.bit_length()
+    # Lengths give the exponent or one more. Below the smallest, the fraction shrinks instead: subnormal numbers.
     exponent = max(exponent if number.size >= _power(exponent) else exponent - 1, SMALLEST[dtype])
     units = round(number.size / _power(exponent - FRACTION[dtype]))  # a Fraction is rounded half to even
+    # A fraction that is rounded up to 2 carries into the exponent, and from the largest number to infinity.
     return sign | min((exponent - SMALLEST[dtype] << FRACTION[dtype]) + units, INFINITY[dtype])
 
 
@@ -138,6 +140,7 @@ def _add(a: Real, b: Real) -> Real | None:
         infinite = [number for number in (a, b) if number.size is None]
         return infinite[0] if all(number == infinite[0] for number in infinite) else None
     total = a.value + b.value
+    # A zero is −0 only as the sum of two −0: IEEE 754, rounding to nearest.
     return Real(total < 0 if total else a.negative and b.negative, abs(total))
 
 
@@ -162,6 +165,7 @@ def _fused(a: Real, b: Real, c: Real) -> Real | None:
 def _square_root(a: Real) -> Real | None:
     if a.negative or not a.size:
         return a if a.size == 0 or not a.negative else None
+    # √(n/d) is √(n·d)/d, with 64 bits behind the point: more than any float here keeps
     square = a.size.numerator * a.size.denominator << 128
     root = isqrt(square)
     # twice the root plus one if there is a rest: on the right side of every tie

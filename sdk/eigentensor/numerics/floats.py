@@ -60,6 +60,7 @@ def narrow(dtype: DType, a: Float32) -> Values:
     """float32 to a float type: one rounding, to nearest even; too large is infinite."""
     if dtype is DType.BFLOAT16:
         bits = canonical(DType.FLOAT32, a).view(np.uint32)
+        # half of the last place less one, plus the bit that is kept: ties go to even, carries run into the exponent
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     return canonical(dtype, a.astype(STORAGE[dtype], copy=False))
 
@@ -69,6 +70,7 @@ def _in_float32(function: Callable[..., Float32]) -> Callable[..., Values]:
 
     @np.errstate(all="ignore")
     def operation(dtype: DType, *operands: Values) -> Values:
+        # Half types have 11 bits or less, float32 24 ≥ 2·11 + 2: rounding twice is rounding once for these operations.
         return narrow(dtype, function(*(widen(dtype, np.asarray(a)) for a in operands)))
 
     operation.__doc__ = function.__doc__
@@ -156,6 +158,7 @@ def fused_multiply_add(dtype: DType, a: Values, b: Values, c: Values) -> Values:
 
 def _to_odd(a: Float64, b: Float64, total: Float64) -> Float64:
     """a + b, given its rounded value: inexact and even moves to the neighbour on the side of the error."""
+    # Knuth's two-sum: the error of a rounded sum is itself a float, and this is it
     virtual = total - a
     error = (a - (total - virtual)) + (b - virtual)
     bits = total.view(np.int64)

@@ -98,6 +98,7 @@ class Prover:
         if i.op is Op.RANGE and self._extent(i.a) == 0:
             reduce = i.a - len(self.body.output_ranges)
             return 1 if reduce < 0 else 2 << self.body.reduce_ranges[reduce].reduction
+        # outside of its reduction, that its ranges are empty says nothing: the result is the identity
         return bits & ~(2 << i.c) if i.op in REDUCTIONS else bits
 
     def _extent(self, number: int) -> int:
@@ -145,9 +146,11 @@ class Prover:
         if i.op is Op.SHL:
             return f[0].times(1 << c) if 0 <= c <= 64 else None
         if i.op is Op.AND:
+            # a mask of low bits is a remainder by a power of two, of negative numbers as well
             return self._divide(f[0], c + 1, True) if c >= 0 and c & (c + 1) == 0 else None
         if i.op is Op.SHR:
             return self._divide(f[0], 1 << c, False) if 0 <= c <= 64 else None
+        # towards zero and towards −∞ are one where nothing is negative
         floors = i.op in (Op.FLOORDIV, Op.FLOORMOD) or x[0][0] >= 0
         if i.op in (Op.FLOORDIV, Op.FLOORMOD, Op.CDIV, Op.CMOD) and floors and c > 0:
             return self._divide(f[0], c, i.op in (Op.FLOORMOD, Op.CMOD))
@@ -156,6 +159,7 @@ class Prover:
     def _divide(self, form: Form[int], divisor: int, remainder: bool) -> Form[int] | None:
         """Quotient or remainder, if the terms that the divisor does not divide stay within one multiple of it."""
         quotient, rest = form.split(divisor)
+        # the rest stays in one multiple: there the quotient is the same for all, and the remainder affine
         low, high = (end // divisor for end in rest.interval(self.box))
         if low != high:
             return None
@@ -193,6 +197,7 @@ class Prover:
             if i.dtype is DType.INDEX or within(exact, whole(i.dtype)):
                 interval = common(interval, exact)
         form = self.forms[n]
+        # an atom is its own form: facts about it apply to what has just been computed
         box = {**known, n: interval} if form == atom(n) else known
         interval = common(interval, under(form, facts, box))
         if interval[0] > interval[1]:

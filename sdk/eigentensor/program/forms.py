@@ -123,12 +123,14 @@ def at_most(form: Form[int], most: int) -> list[Fact]:
     """form ≤ most, divided by what all coefficients have in common; nothing if that is no news."""
     if not form.terms:
         return [] if form.constant <= most else [CONTRADICTION]
+    # The left side is a multiple of the divisor, so the right side is rounded down: 2·i ≤ 5 says i ≤ 2.
     divisor = gcd(*(c for _, c in form.terms))
     return [Fact(tuple(sorted((atom, c // divisor) for atom, c in form.terms)), (most - form.constant) // divisor)]
 
 
 def under(form: Form[int], facts: Sequence[Fact], box: Box[int]) -> Interval:
     """What a form can be if the facts hold, too."""
+    # the least value is the highest of the negative form: one search for both ends
     return -_highest(form.times(-1), facts, box), _highest(form, facts, box)
 
 
@@ -141,6 +143,7 @@ def _highest(form: Form[int], facts: Sequence[Fact], box: Box[int]) -> int:
         rest, total = dict(terms), form.constant
         for fact in (first, *fitting):
             times = fact.times_in(rest)
+            # a fact replaces its terms only if it says less than their intervals do
             if times and times * fact.most < _most([(atom, rest[atom]) for atom, _ in fact.terms], box):
                 total += times * fact.most
                 for atom, _ in fact.terms:

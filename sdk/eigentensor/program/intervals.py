@@ -101,6 +101,7 @@ def _remainder(op: Op, a: Interval, b: Interval) -> Interval:
 def _bits(op: Op, a: Interval, b: Interval) -> Interval:
     if op is Op.AND and (a[0] >= 0 or b[0] >= 0):
         return 0, min(x[1] for x in (a, b) if x[0] >= 0)
+    # in two's complement ~x has the length of x: no result has bits beyond the longest operand's
     length = max((x if x >= 0 else ~x).bit_length() for x in (*a, *b))
     if a[0] >= 0 and b[0] >= 0:
         return max(a[0], b[0]) if op is Op.OR else 0, (1 << length) - 1

@@ -71,6 +71,7 @@ class Rewriting:
         Raises ValueError if it needs a constant of more than 32 bits, or is much longer.
         """
         self.take(range(len(self.old.instructions)))
+        # Operands come before users: one walk backwards finds all that is needed.
         needed = {len(self.instructions) - 1, *self.extents.values()}
         for number in reversed(range(len(self.instructions))):
             if number in needed:
@@ -143,6 +144,7 @@ class Rewriting:
         """The number of a sum, written out, what changes seldom first."""
         terms = [
             of if count == 1 else self.index(Op.MUL, of, self.constant(count))
+            # outer loops first: a compiler then takes partial sums out of the inner ones
             for of, count in sorted(form.terms, key=lambda term: (self.last_range[term[0]], term[0]))
         ]
         if form.constant or not terms:
@@ -173,6 +175,7 @@ class Rewriting:
         whole = self.sums.get(instruction.a, atom(instruction.a))
         quotients = [Instruction(Op.FLOORDIV, DType.INDEX, instruction.a, instruction.b)]
         dividend = self.instructions[instruction.a]
+        # (x // n) % m may stand beside x // (n·m), which is the quotient of the same dividend
         if dividend.op is Op.FLOORDIV and (inner := self.known(dividend.b)) > 0 and inner * size < 1 << 31:
             quotients.append(Instruction(Op.FLOORDIV, DType.INDEX, dividend.a, self.constant(inner * size)))
         for quotient in quotients:

@@ -51,6 +51,7 @@ def load(code: bytes) -> Code:
 def units(code: Code) -> int:
     """How many parts a kernel's call has."""
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    # room for as many buffers as a body can have; with a negative `last` a kernel reads none of them
     none = (ctypes.c_void_p * 33)()
     return int(function(code.address)(ctypes.addressof(none), None, 0, -1))
 

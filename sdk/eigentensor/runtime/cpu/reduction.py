@@ -101,6 +101,7 @@ class Reductions:
             with self.text.block(f"for (i64 {counter} = {low}; {counter} < {high}; {counter}++)"):
                 self._values(inside, finish)
             return
+        # Squares of LANES steps, then the steps that are left one by one: their order is that of the program.
         with self.text.block(""):
             self.text.line(f"i64 at = {low};")
             with self.text.block(f"for (; at + LANES <= {high}; at += LANES)"):
@@ -238,6 +239,7 @@ class Reductions:
                 place = f"{self._packed_at(number)} + {self.place(number, row, column)}]"
                 self.text.line(f"{place} = {self.tile.name(number, row, column)};")
 
+        # while the loops that pack are written, nothing is read from packs: they are not full yet
         packed, self.packed = self.packed, frozenset()
         self.nest(ranges, self.analysis.needed([number], stop=frozenset()), keep)
         self.packed = packed

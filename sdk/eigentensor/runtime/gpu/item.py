@@ -80,6 +80,7 @@ class Item(Text):
         last = self.extent(side) - 1
         if self.ragged(side):
             self.line(f"const ix at{suffix} = {at};")
+            # beyond the end the last element is computed again: no lane leaves the loop, as barriers want it
             at = f"(at{suffix} < {last} ? at{suffix} : {last})"
         self.counters("i", self.axes(side), at, self.body.output_ranges, suffix)
 

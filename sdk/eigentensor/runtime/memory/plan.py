@@ -49,6 +49,7 @@ def plan(program: Program, alignment: int = ALIGNMENT, *, over: bool = False) ->
     first, uses = len(program.buffers), _Uses(program, over)
     under = {j: buffer for j in range(len(program.calls)) if (buffer := uses.under(j)) is not None}
     own: list[int | None] = [None] * len(program.calls)
+    # From the last: what is written over to become a result lies where that result does.
     for j in reversed(range(len(program.calls))):
         if first + j in uses.kept:
             own[j] = first + j
@@ -155,6 +156,7 @@ class _Space:
         """Where so many bytes were free: in the smallest hole, or at the end."""
         hole = min((h for h in self.free if h[1] - h[0] >= need), key=lambda h: h[1] - h[0], default=None)
         if hole is None:
+            # a hole at the end is made longer, not left behind
             start = self.free.pop()[0] if self.free and self.free[-1][1] == self.size else self.size
             self.size = start + need
             return start
