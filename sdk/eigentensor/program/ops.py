@@ -44,7 +44,7 @@ class Op(IntEnum):
     SHL = 35  # a distance of the width or more gives 0, where C leaves it open
     SHR = 36  # keeps the sign of signed types
     # choice
-    CMPLT = 40  # the one order; the others are it, turned round or negated
+    CMPLT = 40  # the one order; a > b is it turned round, a ≤ b it or CMPEQ
     CMPNE = 41  # true of NaN: a value differs from itself there
     CMPEQ = 42  # false of NaN; −0 is 0
     WHERE = 43  # both sides are computed: a body has no branches, and each of its steps the same cone
