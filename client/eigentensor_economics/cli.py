@@ -1,7 +1,6 @@
 """`eigentensor economics`: who gains what by cheating, which terms make it a loss, and pictures of both."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from eigentensor.errors import TermsRefused
 from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs.options import Json, grouped
+from eigentensor_economics.options import Asked, Check, Cost, Gain, Locked, Market, Price, Security, World
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
@@ -20,63 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Market = Annotated[
-    str, typer.Option("--market", "-m", help="Whose parameters: local, mainnet, or a network's name or file.")
-]
-Gain = Annotated[
-    str, typer.Option("--gain", help="What a wrong result would bring its executor beyond the price, in tokens.")
-]
-Security = Annotated[
-    str | None, typer.Option("--security", help="What the best lie has to lose, in tokens [the price].")
-]
-Price = Annotated[str, typer.Option("--price", help="What the executor is paid, in tokens.")]
-Cost = Annotated[str, typer.Option("--cost", help="What executing once costs anybody, in tokens.")]
-Check = Annotated[str, typer.Option("--check", metavar="RATE", help="How probably a task is checked: 20% or 0.2.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """What a task is worth, and who else is there."""
-
-    price: Price = "1"
-    cost: Cost = "0.6"
-    share: Annotated[
-        str, typer.Option("--share", metavar="RATE", help="The part of all seats that a cheat controls.")
-    ] = "0.333"
-    diligence: Annotated[
-        str, typer.Option("--diligence", metavar="RATE", help="The part of the other seats that execute if drawn.")
-    ] = "100%"
-    watch: Annotated[
-        str,
-        typer.Option("--watch", metavar="RATE", help="How probably somebody without a drawn seat executes it, too."),
-    ] = "0%"
-    gas_price: Annotated[str, typer.Option("--gas-price", help="In gwei.")] = "1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What an order says about its checks."""
-
-    value_at_risk: Annotated[
-        str | None, typer.Option("--value-at-risk", help="What the order says about the gain, in tokens [the gain].")
-    ] = None
-    check: Check = "20%"
-    verifiers: Annotated[int, typer.Option("--verifiers", min=1, max=4, help="By how many.")] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Locked:
-    """What it costs to have stake locked."""
-
-    exec: Annotated[int, typer.Option("--exec", min=1, help="Blocks that one execution may take.")] = 300
-    block_seconds: Annotated[float, typer.Option("--block-seconds", min=0.001, help="Seconds between two blocks.")] = (
-        12.0
-    )
-    interest: Annotated[
-        str, typer.Option("--interest", metavar="RATE", help="What locked tokens could earn in a year.")
-    ] = "3%"
-
 
 #: Check rates among which `tune` chooses, in percent.
 RATES = (1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
@@ -98,19 +41,19 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Let agents live many tasks: what each earns on average, what honesty would have earned, whether cheating pays."""
-    from eigentensor_economics import reports as situations
+    from eigentensor_economics import reports
     from eigentensor_economics.simulation import estimate
 
     screen = Screen(as_json=json)
-    x, agents = situations.situation_of(market, gain, world, asked), situations.agents_of(agent)
+    x, agents = reports.situation_of(market, gain, world, asked), reports.agents_of(agent)
     estimates = []
     with screen.work() as bar:
         for done, who in enumerate(agents):
             bar(f"simulating {who.name}", done, len(agents))
             estimates.append(estimate(x, who, tasks=tasks, seed=seed))
-    lines = situations.simulation_lines(x, estimates)
+    lines = reports.simulation_lines(x, estimates)
     note = f"tokens per task, of {tasks:,} tasks each, seed {seed}"
-    told = situations.simulation(x, estimates)
+    told = reports.simulation(x, estimates)
     screen.result(told["schema"], told, *lines, note)
 
 
@@ -132,14 +75,14 @@ def payoffs(
 
     from eigentensor.economics import WAD
     from eigentensor_client.orders import read_rate
-    from eigentensor_economics import reports as situations
+    from eigentensor_economics import reports
     from eigentensor_economics.payoffs import Payoffs
 
-    amounts = [Fraction(str(situations.amount(word))) for word in (price, cost, stake)]
+    amounts = [Fraction(str(reports.amount(word))) for word in (price, cost, stake)]
     rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
     matrix = Payoffs(*amounts, *rates)
-    told = situations.matrix(matrix)
-    Screen(as_json=json).result(told["schema"], told, *situations.matrix_lines(matrix))
+    told = reports.matrix(matrix)
+    Screen(as_json=json).result(told["schema"], told, *reports.matrix_lines(matrix))
 
 
 @app.command()
@@ -165,13 +108,12 @@ def tune(
     """
     from eigentensor.economics import WAD
     from eigentensor_client.orders import read_rate
-    from eigentensor_economics import reports as situations
-    from eigentensor_economics import tuning
+    from eigentensor_economics import reports, tuning
 
-    screen, x, exec_ = Screen(as_json=json), situations.situation_of(market, gain, world), locked.exec
+    screen, x, exec_ = Screen(as_json=json), reports.situation_of(market, gain, world), locked.exec
     lock = tuning.Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
-    wanted = x.price if security is None else situations.amount(security)
-    most = float("inf") if most_stake is None else situations.amount(most_stake)
+    wanted = x.price if security is None else reports.amount(security)
+    most = float("inf") if most_stake is None else reports.amount(most_stake)
     rates = [percent / 100 for percent in RATES if percent * WAD >= 100 * x.parameters.check_floor]
     found = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
     if not found:
@@ -189,13 +131,13 @@ def tune(
 
 def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
     """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
-    from eigentensor_economics import reports as situations
+    from eigentensor_economics import reports
 
-    best, who = found[0], situations.parties(found[0])
+    best, who = found[0], reports.parties(found[0])
     fields: schemas.EconomicsTuning = {
         "schema": "eigentensor.economics-tuning/1",
         "security": wanted,
-        "choices": [situations.choice(each) for each in found],
+        "choices": [reports.choice(each) for each in found],
         "parties": {party: {"earns": earns, "risks": risks} for party, (earns, risks) in who.items()},
         "windows": {
             "lifetime": windows.lifetime,
@@ -205,12 +147,12 @@ def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", win
         },
     }
     lines = (
-        situations.choices_table(found[:12]),
+        reports.choices_table(found[:12]),
         "",
-        f"the cheapest: {situations.terms_line(best.situation)}",
+        f"the cheapest: {reports.terms_line(best.situation)}",
         table(("", "earns", "risks"), [[party, *words] for party, words in who.items()]),
         "",
-        situations.window_facts(windows),
+        reports.window_facts(windows),
     )
     screen.result(fields["schema"], fields, *lines)
 
@@ -233,13 +175,12 @@ def plot(
     """
     from eigentensor.economics import WAD
     from eigentensor_client.orders import read_rate
-    from eigentensor_economics import plots
-    from eigentensor_economics import reports as situations
+    from eigentensor_economics import plots, reports
     from eigentensor_economics.tuning import Lock
 
-    screen, x = Screen(as_json=json), situations.situation_of(market, gain, world, asked)
+    screen, x = Screen(as_json=json), reports.situation_of(market, gain, world, asked)
     lock = Lock(interest=read_rate(locked.interest) / WAD, block_seconds=locked.block_seconds)
-    wanted = x.price if security is None else situations.amount(security)
+    wanted = x.price if security is None else reports.amount(security)
     pictures: dict[str, Callable[[], Any]] = {
         "payoffs": lambda: plots.payoffs(x),
         "frontier": lambda: plots.frontier(x, wanted),

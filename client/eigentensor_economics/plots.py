@@ -11,9 +11,8 @@ from eigentensor.economics import WAD
 from eigentensor.economics.terms import GAS_CHALLENGE
 from eigentensor.errors import ConfigError
 from eigentensor_economics.agents import BRIBING, COLLUDING, CORNERED, HONEST, LAZY, Agent
-from eigentensor_economics.bounds import break_even, break_even_fraud
-from eigentensor_economics.expected import Expectation, expected
-from eigentensor_economics.simulation.ledger import Amounts
+from eigentensor_economics.expected import Expectation, break_even, break_even_fraud, expected
+from eigentensor_economics.simulation import Amounts
 from eigentensor_economics.situation import Situation
 from eigentensor_economics.tuning import Lock, needed_stake
 

@@ -16,14 +16,13 @@ from eigentensor_client.screen import facts, table
 from eigentensor_economics.agents import AGENTS, Agent, mixture
 from eigentensor_economics.expected import Expectation, baseline, expected
 from eigentensor_economics.payoffs import Payoffs
-from eigentensor_economics.profiles import LOCAL, mainnet
 from eigentensor_economics.simulation import Estimate
-from eigentensor_economics.situation import Situation
+from eigentensor_economics.situation import LOCAL, Situation, mainnet
 from eigentensor_economics.tuning import TunedTerms, Windows
 
 if TYPE_CHECKING:
     from eigentensor_economics import schemas
-    from eigentensor_economics.cli import Asked, World
+    from eigentensor_economics.options import Asked, World
 
 GWEI = 10**9
 

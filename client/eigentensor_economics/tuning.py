@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from eigentensor.economics import terms
 from eigentensor.economics.terms import WAD, Parameters
-from eigentensor_economics.bounds import worst_cheat
-from eigentensor_economics.expected import Expectation
+from eigentensor_economics.expected import Expectation, worst_cheat
 from eigentensor_economics.situation import Situation, wei
 
 YEAR = 365.25 * 24 * 3600

@@ -22,9 +22,8 @@ from eigentensor.schemas.tasks import Result
 from eigentensor.store import parse_name
 from eigentensor.web import files
 from eigentensor_serve.backend import Ask, Outcome
-from eigentensor_serve.bodies import Body, TaskBody, outputs_as_json, tensors_in, tensors_of
-from eigentensor_serve.jobs import Job
-from eigentensor_serve.queries import TaskQuery
+from eigentensor_serve.bodies import Body, TaskBody, TaskQuery, outputs_as_json, tensors_in, tensors_of
+from eigentensor_serve.ledger import Job
 from eigentensor_serve.schemas import Accepted, Urls
 from eigentensor_serve.service import Service, caller_of
 

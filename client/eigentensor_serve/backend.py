@@ -1,7 +1,10 @@
 """What executes: a market of operators (`paid`), or this machine (`local`). The routes know only this."""
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +15,7 @@ from eigentensor.program import Program
 from eigentensor.schemas import tasks as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
-from eigentensor_serve.jobs import Budget, Job, Key
+from eigentensor_serve.ledger import Budget, Job, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +114,33 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Ends its threads; what is under way goes on where it is."""
+
+
+class Changes:
+    """Says that a task has changed, not how: whoever waits for it looks again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    @contextmanager
+    def watched(self, task: str) -> Iterator[asyncio.Event]:
+        """An event that is set at a task's first change after this; look once more before you wait for it."""
+        mine = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._waiting.setdefault(task, set()).add(mine)
+        try:
+            yield mine[1]
+        finally:
+            with self._lock:
+                left = self._waiting.pop(task, set()) - {mine}
+                if left:
+                    self._waiting[task] = left
+
+    def tell(self, task: str) -> None:
+        """From any thread."""
+        with self._lock:
+            waiting = self._waiting.pop(task, set())
+        for loop, event in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)

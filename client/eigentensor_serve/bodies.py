@@ -1,12 +1,14 @@
-"""What callers send and get: tensors as JSON or safetensors, bit for bit; what they want executed."""
+"""What callers send and get: tensors as JSON or safetensors, bit for bit; what they want, in body and query."""
 
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
@@ -222,3 +224,75 @@ def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]
             "data": base64.b64encode(data).decode(),
         }
     return found
+
+
+_Uuid = Annotated[str | None, Field(max_length=66)]
+_BESIDE = "with a safetensors body"
+
+
+class AppQuery(BaseModel):
+    """What an app is asked beside its inputs."""
+
+    variable: list[str] | None = Field(default=None, max_length=64, description=f"{_BESIDE}: NAME:NUMBER")
+    repeat: int | None = Field(default=None, ge=1, lt=1 << 32, description="… how many times it is executed")
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Raises RequestValidationError, whatever the body is."""
+        query = request.query_params
+        found = {
+            name: query.getlist(name) if name == "variable" else query[name]
+            for name in cls.model_fields
+            if name in query
+        }
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            found_wrong = error.errors(include_url=False, include_context=False)
+            raise RequestValidationError([{**e, "loc": ("query", *e["loc"])} for e in found_wrong]) from None
+
+    def variables(self) -> dict[str, int]:
+        """Raises BindingError."""
+        return dict(_variable(word) for word in self.variable or ())
+
+
+class TaskQuery(AppQuery):
+    """The members of a `TaskBody` except its inputs; programs and weights have two names."""
+
+    program: _Uuid = Field(default=None, description=f"{_BESIDE}: the program")
+    weights: _Uuid = Field(default=None, description="… its weights")
+    states: _Uuid = Field(default=None, description="… its states")
+    task_uuid: _Uuid = Field(default=None, description="the program, by its other name")
+    weights_uuid: _Uuid = Field(default=None, description="its weights, by their other name")
+    wait: Stage | None = Field(default=None, description="what the answer waits for")
+    max_price: str | None = Field(default=None, max_length=64, description="in whole tokens")
+
+    def members(self) -> dict[str, Any]:
+        """Those of a body that are given. Raises BindingError."""
+        given = {
+            "program": self.program or self.task_uuid,
+            "weights": self.weights or self.weights_uuid,
+            "states": self.states,
+            "variables": self.variables() or None,
+            "repeat": self.repeat,
+            "wait": self.wait,
+            "terms": None if self.max_price is None else {"max_price": self.max_price},
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def parameters(model: type[AppQuery]) -> list[dict[str, Any]]:
+    """What OpenAPI says of them."""
+    members = model.model_json_schema()["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "description": schema["description"], "schema": schema}
+        for name, schema in members.items()
+    ]
+
+
+def _variable(word: str) -> tuple[str, int]:
+    name, _, number = word.rpartition(":")
+    try:
+        return name, int(number[:12])
+    except ValueError:
+        raise BindingError(f"cannot read variable {word!r}", fix="Write NAME:NUMBER.") from None

@@ -1,28 +1,30 @@
-"""`eigentensor serve`: programs over HTTP."""
+"""`eigentensor serve`, `deploy` and `app`: programs over HTTP, what is deployed there, and what is there."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigentensor.errors import ConfigError
-from eigentensor_client.screen import Screen, facts
+from eigentensor.errors import BindingError, ConfigError
+from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
+from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
     from eigentensor_serve import schemas
+    from eigentensor_serve.apps.registry import App, Apps
     from eigentensor_serve.settings import Settings
 
-app = typer.Typer(help="Programs over HTTP, paid by this wallet within a budget.", rich_markup_mode=None)
+serving = typer.Typer(help="Programs over HTTP, paid by this wallet within a budget.", rich_markup_mode=None)
 token = typer.Typer(
     help="Tokens of those who may call: new, list, remove.", no_args_is_help=True, rich_markup_mode=None
 )
-app.add_typer(token, name="token")
+serving.add_typer(token, name="token")
 
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of tokens, and of what was asked and paid.")]
 
 
-@app.callback(invoke_without_command=True)
+@serving.callback(invoke_without_command=True)
 def serve(
     context: typer.Context,
     local: Annotated[bool, typer.Option("--local", help="Execute here: no chain, no payment, no check.")] = False,
@@ -39,15 +41,14 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     from eigentensor.web.listening import listen
-    from eigentensor_serve import running
-    from eigentensor_serve.server import create_app
+    from eigentensor_serve.server import assembled, create_app, run
 
     settings = _settings(
         local=local or None, budget=budget, budget_total=budget_total, max_price=max_price, host=host, port=port,
         device=device, data=data, network=network,
     )  # fmt: skip
     screen = Screen()
-    with listen(settings.host, settings.port) as listening, running.assembled(settings) as service:
+    with listen(settings.host, settings.port) as listening, assembled(settings) as service:
         screen.head(service.network, service.account)
         if service.account is not None:
             total = "" if settings.budget_total is None else f", {settings.budget_total} in all"
@@ -56,7 +57,7 @@ def serve(
         host_, port_ = listening.getsockname()[:2]
         name = f"[{host_}]" if ":" in host_ else host_
         screen.say(f"listening on http://{name}:{port_} · described at /openapi.json")
-        running.run(create_app(service), listening)
+        run(create_app(service), listening)
 
 
 @token.command("new")
@@ -103,3 +104,159 @@ def _settings(**given: Any) -> "Settings":
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigError(f"the settings are wrong: {said}", fix="client/README.md has the table.") from None
+
+
+deploying = typer.Typer(rich_markup_mode=None)
+
+
+@deploying.command("deploy")
+@grouped
+def deploy(
+    program: options.ProgramName,
+    name: Annotated[str, typer.Option("--name", help="The endpoint is /v1/apps/NAME.")],
+    offer: options.Offer,
+    local: Annotated[
+        bool, typer.Option("--local", help="For `serve --local`: no chain, no payment, no check.")
+    ] = False,
+    weights: Annotated[
+        str | None, typer.Option("--weights", "-w", metavar="FILE|UUID", help="The weights: a file, or their uuid.")
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option("--states", metavar="FILE|UUID", help="The first states: a file, or their uuid.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A model file: chat or embeddings, with a tokenizer.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Tokens that a day may cost [no limit of its own].")
+    ] = None,
+    wait: Annotated[str, typer.Option("--wait", help="What an answer waits for: result, checked or final.")] = "result",
+    data: options.ServeData = None,
+    network: options.NetworkName = None,
+    json: options.Json = False,
+) -> None:
+    """Deploy a program as the next version of an app, which a running `eigentensor serve` serves at once.
+
+    ONNX models and Python files become programs first, with weights of their own.
+    """
+    from eigentensor.chain import to_wei
+    from eigentensor_client.client import Client
+    from eigentensor_client.orders import check_stage, read_terms, terms_for
+    from eigentensor_client.verbs.show import Show
+    from eigentensor_serve.apps.deployment import Here, deploy_local, deploy_paid, read_named
+    from eigentensor_serve.apps.registry import Apps
+    from eigentensor_serve.kept import serve_folder
+
+    screen, there = Screen(as_json=json), Apps(data or serve_folder())
+    check_stage(wait)
+    if local and (budget is not None or offer.max_price is not None):
+        raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
+    if local:
+        screen.head("none, on this machine", None)
+        parts = read_named(program, Here(there.store), weights, states, model, there)
+        told, price = deploy_local(there, name, parts), "nothing: this machine executes it"
+    else:
+        with Client(network, store=there.store) as client:
+            screen.head(client.network.name, client.address)
+            terms = terms_for(wait, read_terms(client.network, offer))
+            parts = read_named(program, client.gateway, weights, states, model, there)
+            daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
+            with screen.work() as bar:
+                told, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
+            show = Show(client.network)
+            for line in show.plan_lines(plan):
+                screen.say(line)
+            price = f"at most {show.amount(plan.escrow)}"
+            price += "" if daily is None else f", {show.amount(daily)} a day"
+    screen.result("eigentensor.app/1", told.to_json(), facts([*rows_of(told), ["a task", price], *urls_of(told)]))
+
+
+def rows_of(app: "App") -> list[list[str]]:
+    """What people read of an app."""
+    model = [["model", f"{app.model.kind}, tokenizer {app.model.tokenizer}"]] if app.model else []
+    market = f"network {app.market.network}, chain {app.market.domain.chain_id}" if app.market else "this machine"
+    roots = {"weights": app.weights, "states": app.states}
+    return [
+        ["app", f"{app.name}, version {app.version}"],
+        ["deployed", app.created],
+        ["program", app.program],
+        *([word, root] for word, root in roots.items() if root),
+        *model,
+        ["executed by", market],
+    ]
+
+
+def urls_of(app: "App") -> list[list[str]]:
+    """Where `serve` answers for it."""
+    texts = {"chat": "/v1/chat/completions", "embeddings": "/v1/embeddings"}
+    text = [["as a model", f"{texts[app.model.kind]}, model {app.name!r}"]] if app.model else []
+    return [["endpoint", f"POST /v1/apps/{app.name}"], ["page", f"/v1/apps/{app.name}/docs"], *text]
+
+
+apps = typer.Typer(
+    help="What `deploy` deployed: list, show, rollback, remove.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Name = Annotated[str, typer.Argument(metavar="APP", help="An app's name.")]
+
+
+@apps.command("list")
+def list_(data: options.ServeData = None, json: options.Json = False) -> None:
+    """List the apps, each in the version that is served."""
+    screen, there = Screen(as_json=json), _apps(data)
+    found = [(one, there.versions(one.name)) for one in there.list()]
+    rows = [
+        [one.name, f"{one.version} of {len(versions)}", one.model.kind if one.model else "program",
+         one.market.network if one.market else "this machine", short(one.program), one.created]
+        for one, versions in found
+    ]  # fmt: skip
+    columns = ("app", "version", "kind", "executed by", "program", "deployed")
+    fields = {"apps": [{**one.to_json(), "versions": versions} for one, versions in found]}
+    screen.result("eigentensor.apps/1", fields, table(columns, rows) if rows else "nothing is deployed")
+
+
+@apps.command()
+def show(
+    name: Name,
+    version: Annotated[int | None, typer.Option("--version", help="A version [the one that is served].")] = None,
+    data: options.ServeData = None,
+    json: options.Json = False,
+) -> None:
+    """Show an app: what it is made of, its versions, where it is served."""
+    there = _apps(data)
+    one, versions, served = there.get(name, version), there.versions(name), there.get(name).version
+    said = ", ".join(f"{number}, served" if number == served else str(number) for number in versions)
+    rows = [*rows_of(one), ["versions", said], *urls_of(one)]
+    Screen(as_json=json).result(
+        "eigentensor.app/1", {**one.to_json(), "versions": versions, "served": served}, facts(rows)
+    )
+
+
+@apps.command()
+def rollback(
+    name: Name,
+    to: Annotated[int | None, typer.Option("--to", help="The version to serve [the one before].")] = None,
+    data: options.ServeData = None,
+    json: options.Json = False,
+) -> None:
+    """Serve another version from now on; no version is lost."""
+    one = _apps(data).rollback(name, to)
+    Screen(as_json=json).result("eigentensor.app/1", one.to_json(), f"{one.name} is version {one.version} now")
+
+
+@apps.command()
+def remove(name: Name, data: options.ServeData = None, json: options.Json = False) -> None:
+    """Forget an app, all its versions, and what no other app is made of. Tasks and receipts stay."""
+    there = _apps(data)
+    versions = there.versions(name)
+    there.remove(name)
+    said = f"{name} is gone: {len(versions)} version{'s' if len(versions) != 1 else ''}"
+    fields: schemas.AppRemoved = {"schema": "eigentensor.app-removed/1", "name": name, "versions": versions}
+    Screen(as_json=json).result(fields["schema"], fields, said)
+
+
+def _apps(data: Path | None) -> "Apps":
+    from eigentensor_serve.apps.registry import Apps
+    from eigentensor_serve.kept import serve_folder
+
+    return Apps(data or serve_folder())

@@ -4,8 +4,7 @@ from typing import Any
 
 from eigentensor.schemas.tasks import Plan, Result, Task
 from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, told
-from eigentensor_serve.bodies import Body
-from eigentensor_serve.queries import AppQuery, parameters
+from eigentensor_serve.bodies import AppQuery, Body, parameters
 from eigentensor_serve.schemas import Accepted
 
 _UUID = "3f" * 32

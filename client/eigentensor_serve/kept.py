@@ -7,6 +7,8 @@ import time
 from collections import OrderedDict, deque
 from pathlib import Path
 
+import platformdirs
+
 from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, Names, load_safetensors, save_safetensors
@@ -26,6 +28,11 @@ _GIVEN = (
     "INSERT OR IGNORE INTO given SELECT number, blob, caller, bytes, NULL FROM blobs",
     "DROP TABLE blobs",
 )
+
+
+def serve_folder() -> Path:
+    """What `eigentensor serve` of this user keeps, unless it is told another place."""
+    return platformdirs.user_data_path("eigentensor") / "serve"
 
 
 class Room:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from eigentensor.errors import ConfigError
 from eigentensor.web.problems import problem, status_of
 from eigentensor_serve.apps import page as apps_page
-from eigentensor_serve.metrics import Metrics
+from eigentensor_serve.service import Metrics
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 

@@ -5,7 +5,8 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import structlog
 
@@ -13,22 +14,21 @@ from eigentensor import merkle
 from eigentensor.bound import load_role
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
 from eigentensor.program import Kind, Program, Role
-from eigentensor.program.codec import decode
+from eigentensor.program.codec import decode, encode
+from eigentensor.program.cost import costs
 from eigentensor.schemas import tasks as schemas
 from eigentensor.scratch import scratch
 from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor.task import NONE
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
+from eigentensor_client.results import Plan
 from eigentensor_client.transfer import Part, bound
 from eigentensor_serve import ledger as books
-from eigentensor_serve import said
-from eigentensor_serve.backend import Ask, Outcome
-from eigentensor_serve.changes import Changes
+from eigentensor_serve.backend import Ask, Changes, Outcome
 from eigentensor_serve.executor import Executor
-from eigentensor_serve.jobs import Job, State
 from eigentensor_serve.kept import KEPT, Given, ResultFiles
-from eigentensor_serve.ledger import Book
+from eigentensor_serve.ledger import Book, Job, State
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 
@@ -94,7 +94,7 @@ class LocalBackend:
 
     def quote(self, ask: Ask) -> schemas.Plan:
         self._check(ask)
-        return said.plan(ask)
+        return plan_of(ask)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         named = ask.named(caller, key)
@@ -110,7 +110,7 @@ class LocalBackend:
         with self._lock:
             if len(self._waiting) >= self._settings.max_waiting:
                 raise ServiceBusy(f"{len(self._waiting)} executions wait for their turn", fix="Ask again later.")
-            job = self._book.add(mine, said.task(mine, "queued"))
+            job = self._book.add(mine, task_at(mine, "queued"))
             if job is mine:
                 self._waiting[job.task] = self._pool.submit(self._execute, job, ask)
         return job
@@ -143,7 +143,7 @@ class LocalBackend:
             with self._turn:
                 self._tell(job, "running")
                 ended = self._ended(job, ask)
-            self._tell(ended, said.stage(ended))
+            self._tell(ended, stage_of(ended))
         except Exception as error:  # it could not be written down, perhaps only once
             self._tell(_failed(job, error), "failed")
         finally:
@@ -154,9 +154,9 @@ class LocalBackend:
     def _executed(self, job: Job, ask: Ask) -> Job:
         """At once: all that happens is written together."""
         ended = self._ended(job, ask)
-        then = said.task(job, "running"), said.task(ended, said.stage(ended))
+        then = task_at(job, "running"), task_at(ended, stage_of(ended))
         self._forget()
-        return self._book.add(ended, said.task(job, "queued"), then=then)
+        return self._book.add(ended, task_at(job, "queued"), then=then)
 
     def _ended(self, job: Job, ask: Ask) -> Job:
         """The job when it is executed, as it came out."""
@@ -192,7 +192,7 @@ class LocalBackend:
 
     def _tell(self, job: Job, stage: str) -> None:
         self._book.tell(
-            job.task, said.task(job, stage), state=job.state, cost=job.cost, outputs=job.outputs, problem=job.problem
+            job.task, task_at(job, stage), state=job.state, cost=job.cost, outputs=job.outputs, problem=job.problem
         )
         self._changes.tell(job.task)
 
@@ -215,7 +215,7 @@ class LocalBackend:
         return Outcome(program, outputs, path, bytes.fromhex(states))
 
     def explain(self, job: Job) -> schemas.Explanation:
-        return said.explanation(self.show(job))
+        return explanation_of(self.show(job))
 
     def cancel(self, job: Job) -> schemas.Task:
         with self._lock:
@@ -253,3 +253,74 @@ def _has_ended(job: Job) -> bool:
 
 def _missing(what: str) -> BlobNotFound:
     return BlobNotFound(f"{what} on this machine", fix="Give it: PUT /v1/blobs/{its uuid}.")
+
+
+def plan_of(ask: Ask) -> schemas.Plan:
+    """Nobody is paid, so nothing is said of prices."""
+    unpaid = dict.fromkeys((*Plan.__dataclass_fields__, "affordable"))
+    size = _size(ask.uuid, ask.program, ask.repeat)
+    return cast(schemas.Plan, {"schema": "eigentensor.plan/1", **unpaid, **size, "local": True})
+
+
+def explanation_of(now: schemas.Task) -> schemas.Explanation:
+    """There are no operators of whom to tell."""
+    return {
+        "schema": "eigentensor.explanation/1",
+        "task": now["task"],
+        "state": now["state"],
+        "waits_for": now["waits_for"],
+        "deadline": None,
+        "block": None,
+        "price": {"now": None, "maximum": None},
+        "operators": [],
+        "now": now,
+    }
+
+
+def stage_of(job: Job) -> str:
+    """Of one that has ended."""
+    return "failed" if job.problem else "local"
+
+
+def task_at(job: Job, stage: str) -> schemas.Task:
+    """As it stands at a stage."""
+    return {
+        "schema": "eigentensor.task/1",
+        "task": job.task,
+        "state": "local",
+        "stage": stage,
+        "checked": None,
+        "waits_for": {"queued": "its turn on this machine", "running": "this machine"}.get(stage),
+        "deadline": None,
+        "block": None,
+        "client": None,
+        "executor": None,
+        "price": None,
+        "collateral": None,
+        "stake": None,
+        "penalty": None,
+        "draw": None,
+        "verifiers": None,
+        "games": [],
+        "outputs_root": None if job.outputs is None else job.outputs.split()[-1],
+        "posted": None,
+        "order": None,
+        "events": [],
+    }
+
+
+@lru_cache(maxsize=64)
+def _size(uuid: str, program: Program, repeat: int) -> dict[str, Any]:
+    """What a plan says of a program whoever executes it."""
+    from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad
+
+    cost, encoded = costs(program), encode(program)
+    return {
+        "program": uuid,
+        "calls": cost.calls * repeat,
+        "evaluations": cost.evaluations * repeat,
+        "upload": len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
+        "memory": estimate_memory_requirements(program, repeat=repeat)["CPU"],
+        "results": cost.result_bytes,
+        "repeat": repeat,
+    }

@@ -20,12 +20,9 @@ from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
-from eigentensor_serve import jobs
 from eigentensor_serve import ledger as books
-from eigentensor_serve.backend import Ask, Outcome
-from eigentensor_serve.changes import Changes
-from eigentensor_serve.jobs import Budget, Job
-from eigentensor_serve.ledger import Book
+from eigentensor_serve.backend import Ask, Changes, Outcome
+from eigentensor_serve.ledger import Book, Budget, Job
 
 _TOLD = 30 * books.DAY  # seconds for which all events of a task stay
 _REMEMBERED = 1000  # tasks that have ended and are not looked at again
@@ -128,7 +125,7 @@ class PaidBackend:
 
         An order becomes one task at most, however often it is sent.
         """
-        if job.state is not jobs.State.ASKED:
+        if job.state is not books.State.ASKED:
             return job
         order = Order.from_json(job.posted or {})
         task = self._client.view(order)
@@ -177,13 +174,13 @@ class PaidBackend:
         if before is None or before.life != task.life:
             ended = task.state.is_terminal
             self._tell(
-                job, task, state=jobs.State.ENDED if ended else jobs.State.OPEN, cost=_cost(task) if ended else None
+                job, task, state=books.State.ENDED if ended else books.State.OPEN, cost=_cost(task) if ended else None
             )
         self._client.move_on(task)
 
     def _tell(
         self, job: Job, task: TaskView, stage: str | None = None, *,
-        state: jobs.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
+        state: books.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
         if stage is None:
             self._remember(job, task)
@@ -197,7 +194,7 @@ class PaidBackend:
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         self._views.pop(job.task, None)
-        self._tell(job, _as(task, State.CANCELLED), "void", state=jobs.State.VOID, cost=0, error=error)
+        self._tell(job, _as(task, State.CANCELLED), "void", state=books.State.VOID, cost=0, error=error)
 
     # ---- What became of it ----
 
@@ -246,7 +243,7 @@ class PaidBackend:
 
     def _view(self, job: Job) -> TaskView | None:
         """The task as it was seen last; None before it is in a block. Raises why it was never posted."""
-        if self._book.job(job.task).state is jobs.State.VOID:
+        if self._book.job(job.task).state is books.State.VOID:
             raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
         if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
             return task

@@ -1,5 +1,10 @@
-"""The whole HTTP interface of `eigentensor serve`; OpenAPI at /openapi.json."""
+"""The service as one process: what it stands on, and its whole HTTP interface; OpenAPI at /openapi.json."""
 
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Literal
@@ -9,17 +14,30 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from eigentensor.chain import to_wei
+from eigentensor.chain.units import DECIMALS
+from eigentensor.errors import ConfigError
+from eigentensor.store import LocalStore
 from eigentensor.web import documents, health, problems
 from eigentensor.web.documents import told
 from eigentensor.web.limits import BodyLimit
-from eigentensor_serve import blob_routes, limits, task_routes
+from eigentensor.web.server import allow_connections, server
+from eigentensor_client.client import Client
+from eigentensor_serve import limits, routes
 from eigentensor_serve.apps import routes as apps_routes
 from eigentensor_serve.apps.deployed import Deployed
+from eigentensor_serve.backend import Changes
 from eigentensor_serve.bodies import AppBody, ExecuteBody, TaskBody
+from eigentensor_serve.kept import Given, Room
+from eigentensor_serve.ledger import Book, Budget
+from eigentensor_serve.local import LocalBackend
 from eigentensor_serve.openai import routes as openai_routes
 from eigentensor_serve.openai.errors import OpenAIErrors
+from eigentensor_serve.paid import PaidBackend
 from eigentensor_serve.schemas import Health, Version
-from eigentensor_serve.service import Service
+from eigentensor_serve.service import Metrics, Service
+from eigentensor_serve.settings import Settings
+from eigentensor_serve.tokens import Tokens
 
 BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
 #: What pages may read of an answer, beside its body.
@@ -57,8 +75,8 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
     )
     problems.install(app)
-    for routes in (task_routes, blob_routes):
-        app.include_router(routes.router(service))
+    app.include_router(routes.tasks(service))
+    app.include_router(routes.blobs(service))
     deployed = Deployed(service)
     app.include_router(apps_routes.router(deployed))
     app.include_router(_service(service))
@@ -87,10 +105,10 @@ def create_app(service: Service) -> FastAPI:
 
 
 def _service(service: Service) -> APIRouter:
-    routes = APIRouter(tags=["service"])
+    router = APIRouter(tags=["service"])
     looks = health.Health(service.is_well)
 
-    @routes.get(
+    @router.get(
         "/healthz", responses=told(Health, "It is well") | told(Health, "It is not", status=503), openapi_extra=_OPEN
     )
     def read_health() -> JSONResponse:
@@ -101,7 +119,7 @@ def _service(service: Service) -> APIRouter:
         said: Health = {"status": status}
         return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @routes.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
+    @router.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
     async def read_version() -> JSONResponse:
         """The version of this software, and whether this machine executes itself (`local`)."""
         said: Version = {
@@ -111,7 +129,7 @@ def _service(service: Service) -> APIRouter:
         }
         return JSONResponse(said)
 
-    @routes.get("/metrics", response_class=PlainTextResponse)
+    @router.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
         """Counts and times, for Prometheus."""
         metrics = service.metrics
@@ -121,4 +139,66 @@ def _service(service: Service) -> APIRouter:
             metrics.spent.set(service.book.spent())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    return routes
+    return router
+
+
+@contextmanager
+def assembled(settings: Settings, client: Client | None = None) -> Iterator[Service]:
+    """Everything of one service until the block ends. `client` pays; by default that of the settings' network."""
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tokens, changes = Tokens(settings.tokens), Changes()
+    if not settings.is_loopback and not tokens:
+        raise ConfigError(
+            f"on {settings.host} everybody who reaches this machine could spend its money",
+            fix="Make a token first: `eigentensor serve token new NAME`.",
+        )
+    parts = (settings, changes, tokens)
+    with _local(*parts) if settings.local else _paid(*parts, client or Client(settings.network)) as service:
+        yield service
+
+
+@contextmanager
+def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Service]:
+    store, price = LocalStore(), to_wei(settings.max_price)
+    store.root.mkdir(parents=True, exist_ok=True)
+    with closing(Book(settings.data / "local.sqlite", durable=False)) as book:
+        given = Given(store, book.database, settings.max_kept)
+        with closing(LocalBackend(book, changes, store, given, settings, tokens)) as backend:
+            yield Service(
+                settings, backend, book, changes, tokens, store, given, _room(settings, store), Metrics(), price,
+                DECIMALS, "none: executes here", None,
+            )  # fmt: skip
+
+
+@contextmanager
+def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) -> Iterator[Service]:
+    client.store.root.mkdir(parents=True, exist_ok=True)
+    deployment, decimals = client.network.deployment, client.network.deployment.token_decimals
+    total = settings.budget_total
+    most = None if total is None else to_wei(total, decimals)
+    price = to_wei(settings.max_price, decimals)
+    budget = Budget(to_wei(settings.budget, decimals), most, settings.max_tasks)
+    name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
+    with (
+        client,
+        closing(Book(settings.data / f"{name}.sqlite")) as book,
+        closing(PaidBackend(client, book, changes, budget, price)) as backend,
+    ):
+        given = Given(client.store, book.database, settings.max_kept)
+        yield Service(
+                settings, backend, book, changes, tokens, client.store, given, _room(settings, client.store), Metrics(),
+                price, decimals, client.network.name, client.address, deployment.domain,
+            )  # fmt: skip
+
+
+def _room(settings: Settings, store: LocalStore) -> Room:
+    return Room((settings.data, store.root), settings.min_free)
+
+
+def run(app: FastAPI, listening: socket.socket) -> None:
+    """Serves until SIGTERM or SIGINT; requests that have begun are finished first."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # While it serves, uvicorn catches these, and hands them on when the last request is answered.
+        signal.signal(number, lambda *_: sys.exit(0))
+    allow_connections()
+    server(app).run(sockets=[listening])

@@ -3,20 +3,36 @@
 from dataclasses import dataclass, field
 
 from anyio import CapacityLimiter
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 
 from eigentensor.schemas.tasks import Task
 from eigentensor.store import LocalStore
 from eigentensor.task import Domain
 from eigentensor_client.orders import Terms
-from eigentensor_serve.backend import Backend
+from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import TermsBody
-from eigentensor_serve.changes import Changes
 from eigentensor_serve.kept import Given, Room
-from eigentensor_serve.ledger import Book
-from eigentensor_serve.metrics import Metrics
+from eigentensor_serve.ledger import Book, State
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
+
+CLASSES = ("2xx", "3xx", "4xx", "5xx")
+
+
+class Metrics:
+    """A registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter("et_serve_requests", "Answered requests", ["status"], registry=self.registry)
+        self.seconds = Histogram("et_serve_request_seconds", "Until an answer began", registry=self.registry)
+        self.jobs = Gauge("et_serve_jobs", "Tasks of this service", ["state"], registry=self.registry)
+        self.spent = Gauge("et_serve_spent_wei", "What they cost, or may still cost", registry=self.registry)
+        for status in CLASSES:
+            self.requests.labels(status)
+        for state in State:
+            self.jobs.labels(state.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from eigentensor.chain.units import Tokens
-from eigentensor_serve.apps.registry import serve_folder
+from eigentensor_serve.kept import serve_folder
 
 
 class Settings(BaseSettings):

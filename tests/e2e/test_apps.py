@@ -19,7 +19,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, escrow
 from eigentensor_client.writing import Sampling, Text
 from eigentensor_local.devnet import Devnet, Party
-from eigentensor_serve.apps.deployment import deploy, deploy_local, read_parts
+from eigentensor_serve.apps.deployment import deploy_local, deploy_paid, read_parts
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.settings import Settings
 from language.decoder import Shape, drawn
@@ -56,7 +56,7 @@ def test_an_app_answers_with_a_paid_task_and_its_receipt_within_its_budget(
     parts = read_parts(graph.program, str(path), None, None, apps)
     once = escrow(deploying.network.deployment.parameters, replace(TERMS, check_rate=10**18))
     checked = replace(TERMS, check_rate=10**18)
-    app, plan = deploy(deploying, apps, "small", parts, checked, "checked", budget=once)
+    app, plan = deploy_paid(deploying, apps, "small", parts, checked, "checked", budget=once)
     assert plan.escrow == once
     a, b = np.random.default_rng(5).standard_normal((2, 8, 16), dtype=np.float32)
     body = {"inputs": {"a": a.tolist(), "b": b.T.tolist()}}
@@ -93,7 +93,7 @@ def test_a_chat_in_paid_tasks_says_what_the_program_says_here(
     for word, tensors in (("weights", graph.weights), ("states", graph.states)):
         save_safetensors(tmp_path / word, dict(tensors))
     words = (str(tmp_path / "weights"), str(tmp_path / "states"), tmp_path / "model.json")
-    deploy(deploying, apps, "page", read_parts(graph.program, *words, apps), TERMS)
+    deploy_paid(deploying, apps, "page", read_parts(graph.program, *words, apps), TERMS)
     here = Text(pairs, shape.context, language_model.here(graph))
     expected = here.write("a program", 24, sampling).removeprefix("a program")
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=600) as ai:

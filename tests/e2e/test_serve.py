@@ -29,10 +29,8 @@ from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import TaskView
 from eigentensor_client.transfer import Tell, silent
 from eigentensor_local.devnet import Devnet, Party
-from eigentensor_serve.jobs import State
-from eigentensor_serve.ledger import Book
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.ledger import Book, State
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 
 OFFER = {"max_price": "0.05", "check": "5%", "exec": 60, "accept_within": 100}

@@ -33,7 +33,7 @@ from eigentensor.task import (
     order_uuid,
     sign_order,
 )
-from eigentensor_economics.profiles import LOCAL
+from eigentensor_economics.situation import LOCAL
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, pass_seed
 
 Chains = Callable[[int], Chain]

@@ -17,8 +17,7 @@ from eigentensor.chain import Chain
 from eigentensor.store import Pieces, save_safetensors
 from eigentensor_aggregator.config import Settings as GatewaySettings
 from eigentensor_aggregator.service import assembled as gateway_assembled
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from support.hostile.requests import Seed, survive, survive_heads
 from support.stories.market import Orders

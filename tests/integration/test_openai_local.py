@@ -24,8 +24,7 @@ from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, re
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.openai import texts as openai_texts
 from eigentensor_serve.openai.texts import WRITERS
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 from language.decoder import Shape, drawn

@@ -8,8 +8,7 @@ from fastapi import FastAPI
 
 from eigentensor_aggregator.config import Settings as GatewaySettings
 from eigentensor_aggregator.service import assembled as gateway_assembled
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from support.hostile.openapi import conforms
 

@@ -9,8 +9,7 @@ from fastapi.testclient import TestClient
 from eigentensor.capture import TensorContext
 from eigentensor_serve.apps.deployment import deploy_local, read_parts
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 

@@ -24,8 +24,7 @@ from eigentensor_serve import asking, local
 from eigentensor_serve import executor as executing
 from eigentensor_serve.bodies import TaskBody
 from eigentensor_serve.local import LocalBackend
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.service import Service
 from eigentensor_serve.settings import Settings
 

@@ -24,8 +24,16 @@ from eigentensor_economics.agents import (
     Agent,
     SelfConviction,
 )
-from eigentensor_economics.bounds import advantage, break_even, break_even_fraud, capital_ratio, worst_cheat
-from eigentensor_economics.expected import Expectation, baseline, expected
+from eigentensor_economics.expected import (
+    Expectation,
+    advantage,
+    baseline,
+    break_even,
+    break_even_fraud,
+    capital_ratio,
+    expected,
+    worst_cheat,
+)
 from eigentensor_economics.simulation import estimate
 from eigentensor_economics.situation import BURNED, Situation
 from support.stories.situations import ORDINARY

@@ -7,7 +7,7 @@ import pytest
 
 from eigentensor.economics import lifetime
 from eigentensor_client.remedies import Remedy, best, remedy_of
-from eigentensor_economics.profiles import LOCAL
+from eigentensor_economics.situation import LOCAL
 from eigentensor_operator.policy import Code
 from support.stories.orders import ORDER
 

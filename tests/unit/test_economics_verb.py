@@ -12,9 +12,8 @@ import pytest
 from eigentensor_client.cli import main
 from eigentensor_economics.agents import AGENTS, BRIBING, LAZY
 from eigentensor_economics.expected import expected
-from eigentensor_economics.profiles import LOCAL
 from eigentensor_economics.simulation import estimate
-from eigentensor_economics.situation import Situation
+from eigentensor_economics.situation import LOCAL, Situation
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -8,8 +8,7 @@ import pytest
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
 from eigentensor_serve import ledger as books
-from eigentensor_serve.jobs import Budget, Job, Key, State
-from eigentensor_serve.ledger import DAY, Book
+from eigentensor_serve.ledger import DAY, Book, Budget, Job, Key, State
 
 NOON = 20_000 * DAY + DAY / 2
 SAID = {"stage": "asked"}

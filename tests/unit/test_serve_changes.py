@@ -2,7 +2,7 @@
 
 import asyncio
 
-from eigentensor_serve.changes import Changes
+from eigentensor_serve.backend import Changes
 
 
 def test_a_change_wakes_all_who_wait_for_its_task_and_nobody_else() -> None:

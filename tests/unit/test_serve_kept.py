@@ -15,9 +15,8 @@ from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor_serve import kept
-from eigentensor_serve.jobs import Job, Key, State
 from eigentensor_serve.kept import KEPT, Given, ResultFiles, Room
-from eigentensor_serve.ledger import DAY, Book
+from eigentensor_serve.ledger import DAY, Book, Job, Key, State
 
 NOON = 20_000 * DAY + DAY / 2
 

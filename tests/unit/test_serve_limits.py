@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from eigentensor.errors import BindingError, ConfigError
 from eigentensor_serve import limits
 from eigentensor_serve.limits import Rate
-from eigentensor_serve.metrics import Metrics
-from eigentensor_serve.running import assembled
+from eigentensor_serve.server import assembled
+from eigentensor_serve.service import Metrics
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 

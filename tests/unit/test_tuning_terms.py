@@ -6,9 +6,8 @@ import pytest
 
 from eigentensor import economics
 from eigentensor_economics.agents import COLLUDING, LAZY
-from eigentensor_economics.bounds import break_even, worst_cheat
-from eigentensor_economics.expected import expected
-from eigentensor_economics.profiles import LOCAL, mainnet
+from eigentensor_economics.expected import break_even, expected, worst_cheat
+from eigentensor_economics.situation import LOCAL, mainnet
 from eigentensor_economics.tuning import Lock, TunedTerms, longest_censorship, needed_stake, tune, windows
 from support.stories.situations import ORDINARY
 

@@ -13,7 +13,7 @@ from eigentensor_client.results import Tensors
 from eigentensor_serve.apps.models import Model
 from eigentensor_serve.apps.registry import App, Apps
 from eigentensor_serve.backend import Ask
-from eigentensor_serve.jobs import Budget
+from eigentensor_serve.ledger import Budget
 from eigentensor_serve.service import Service
 
 _PROGRAMS = 64  # that stay in memory

@@ -85,7 +85,7 @@ def read_named(
     return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
 
 
-def deploy(
+def deploy_paid(
     client: Client,
     apps: Apps,
     name: str,

@@ -19,8 +19,6 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any, Self
 
-import platformdirs
-
 from eigentensor.errors import AppNotFound, BindingError, ConfigError
 from eigentensor.store import LocalStore
 from eigentensor.task.order import Domain
@@ -30,11 +28,6 @@ from eigentensor_serve.apps.models import Model, model_from_json
 
 SCHEMA = "eigentensor.app/1"
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-
-
-def serve_folder() -> Path:
-    """What `eigentensor serve` of this user keeps, unless it is told another place."""
-    return platformdirs.user_data_path("eigentensor") / "serve"
 
 
 @dataclass(frozen=True, slots=True)

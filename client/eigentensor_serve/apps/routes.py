@@ -14,8 +14,7 @@ from eigentensor_serve.apps import schema as apps_schema
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.backend import Ask
-from eigentensor_serve.bodies import AppBody, tensors_in, tensors_of
-from eigentensor_serve.queries import AppQuery
+from eigentensor_serve.bodies import AppBody, AppQuery, tensors_in, tensors_of
 from eigentensor_serve.service import caller_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]

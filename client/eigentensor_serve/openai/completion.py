@@ -16,7 +16,7 @@ from eigentensor_client.writing import SEEDS
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import Chat
 from eigentensor_serve.apps.registry import App
-from eigentensor_serve.jobs import Job
+from eigentensor_serve.ledger import Job
 from eigentensor_serve.openai.chat import Answer, ChatRequest, TextRequest, read
 from eigentensor_serve.openai.errors import of_problem
 from eigentensor_serve.openai.texts import Writers

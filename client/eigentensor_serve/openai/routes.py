@@ -1,5 +1,7 @@
 """`/v1/chat/completions`, `/v1/completions`, `/v1/embeddings` and `/v1/models`, for OpenAI's clients as they are."""
 
+import hashlib
+import secrets
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
@@ -17,6 +19,7 @@ from eigentensor_serve import asking
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import OUTPUT, Chat, Embeddings
 from eigentensor_serve.apps.registry import App
+from eigentensor_serve.asking import key_of
 from eigentensor_serve.documents import HEADERS, KEY
 from eigentensor_serve.openai import embeddings as openai_embeddings
 from eigentensor_serve.openai import schemas
@@ -24,9 +27,34 @@ from eigentensor_serve.openai.chat import ChatRequest, PlainRequest, TextRequest
 from eigentensor_serve.openai.completion import Completion, proofs
 from eigentensor_serve.openai.embeddings import EmbeddingsRequest
 from eigentensor_serve.openai.errors import Unsupported, error_object
-from eigentensor_serve.openai.retries import Retries
 from eigentensor_serve.openai.texts import Writers
 from eigentensor_serve.service import caller_of
+
+_KEPT = 1024  # requests
+_COUNT = "x-stainless-retry-count"  # 0, 1, 2: how often its client has sent a request before
+
+
+class Retries:
+    """Keys for requests of OpenAI's clients: a new one for each, the same for what is sent again after a timeout or a
+    lost connection. Only in memory, and of the last requests."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, str, bytes], str] = {}
+
+    async def key(self, request: Request) -> str | None:
+        """The request's own Idempotency-Key, or else one that it has in common with those it repeats; None for other
+        clients. Raises 400 for a key that is none."""
+        own, count = key_of(request), request.headers.get(_COUNT)
+        if own is not None or count is None:
+            return own
+        name = (caller_of(request), request.url.path, hashlib.sha256(await request.body()).digest())
+        before = self._keys.pop(name, None)
+        key = before if before is not None and count != "0" else f"client-{secrets.token_hex(16)}"
+        self._keys[name] = key
+        if len(self._keys) > _KEPT:
+            del self._keys[next(iter(self._keys))]  # the oldest
+        return key
+
 
 _REFUSED: Responses = {"default": {"model": schemas.OpenAIError, "description": "Refused, in OpenAI's form"}}
 _STREAM = {"text/event-stream": {"schema": {"type": "string", "description": "OpenAI's chunks, with `stream`"}}}

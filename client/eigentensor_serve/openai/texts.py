@@ -19,7 +19,7 @@ from eigentensor_serve import asking
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import OUTPUT
 from eigentensor_serve.apps.registry import App
-from eigentensor_serve.jobs import Job
+from eigentensor_serve.ledger import Job
 
 WRITERS = 4  #: texts that this machine writes at a time
 Values = np.ndarray[Any, Any]

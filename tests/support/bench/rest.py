@@ -43,8 +43,7 @@ from eigentensor_aggregator.service import assembled as gateway_assembled
 from eigentensor_local.anvil import local_network
 from eigentensor_serve.apps.deployment import deploy_local, read_parts
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from support.stories.market import orders_of
 

@@ -20,8 +20,7 @@ from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure
 from eigentensor_local.processes import Processes
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.jobs import Budget, Job, Key
-from eigentensor_serve.ledger import Book
+from eigentensor_serve.ledger import Book, Budget, Job, Key
 from support.programs.worked_examples import layer
 from support.stories.orders import LOCAL, TERMS, seen
 

@@ -32,16 +32,15 @@ from eigentensor_client.screen import Screen, console, facts
 from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
 from eigentensor_client.verbs.show import Show
 from eigentensor_economics import cli as economics
-from eigentensor_economics import reports as situations
-from eigentensor_economics import tuning
+from eigentensor_economics import reports, tuning
 from eigentensor_economics.agents import AGENTS
-from eigentensor_economics.cli import Asked, World
+from eigentensor_economics.options import Asked, World
 from eigentensor_economics.payoffs import Payoffs
 from eigentensor_economics.simulation import estimate
 from eigentensor_local import cli as devnet
 from eigentensor_operator.options import show as show_part
 from eigentensor_operator.quoting import speed
-from eigentensor_serve import deploying as deploy
+from eigentensor_serve import cli as deploy
 from eigentensor_serve.apps.registry import App
 from support.screens import values as v
 from support.screens import values_parts as parts
@@ -119,14 +118,14 @@ def _tune(screen: Screen) -> None:
 
 
 def _simulate(screen: Screen) -> None:
-    x = situations.situation_of("local", "0", World(), Asked())
+    x = reports.situation_of("local", "0", World(), Asked())
     estimates = [estimate(x, AGENTS[name], tasks=1000, seed=0) for name in ("honest", "lazy")]
-    shown = situations.simulation_lines(x, estimates)
-    screen.result("eigentensor.economics-simulation/1", situations.simulation(x, estimates), *shown)
+    shown = reports.simulation_lines(x, estimates)
+    screen.result("eigentensor.economics-simulation/1", reports.simulation(x, estimates), *shown)
 
 
 def _terms(screen: Screen) -> None:
-    x = situations.situation_of("mainnet", "10", World())
+    x = reports.situation_of("mainnet", "10", World())
     found = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
     economics.show_terms(screen, 1.0, found, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
 
@@ -164,7 +163,7 @@ def _devnet(screen: Screen) -> None:
 
 def _payoffs(screen: Screen) -> None:
     matrix = Payoffs(*map(Fraction, ("1", "0.6", "10", "0.01", "0.1", "0.01", "0.95")))
-    screen.result("eigentensor.economics-payoffs/1", situations.matrix(matrix), *situations.matrix_lines(matrix))
+    screen.result("eigentensor.economics-payoffs/1", reports.matrix(matrix), *reports.matrix_lines(matrix))
 
 
 def _receipt_check(screen: Screen) -> None:

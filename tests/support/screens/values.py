@@ -25,7 +25,7 @@ from eigentensor.task import (
 )
 from eigentensor_client.orders import Roots, Terms, Work, draft
 from eigentensor_client.results import TaskView
-from eigentensor_economics.profiles import LOCAL
+from eigentensor_economics.situation import LOCAL
 from support.programs.worked_examples import layer
 
 ALICE, BOB, CAROL = (f"0x{letter * 40}" for letter in "abc")

@@ -11,8 +11,7 @@ from eigentensor.web.listening import listen
 from eigentensor.web.server import server
 from eigentensor_client.client import Client
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.running import assembled
-from eigentensor_serve.server import create_app
+from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 
 

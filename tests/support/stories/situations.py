@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eigentensor_economics.profiles import LOCAL
-from eigentensor_economics.situation import Situation
+from eigentensor_economics.situation import LOCAL, Situation
 
 ORDINARY = Situation(parameters=LOCAL)
 

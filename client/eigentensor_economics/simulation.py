@@ -1,18 +1,47 @@
-"""One event model of a task: accept, execute, commit, draw, answer, reveal, challenge, convict, settle.
-
-Every stage decides about all tasks at once, in the order in which the market lives them. The payouts are those of
-"Who pays whom" in contracts/README.md. A lie that meets a stranger's answer or a watcher is convicted: what game and
-referee do is proven elsewhere (β = 0), so that a right result never is.
-"""
+"""What happens to each party in many tasks: `play` lives them all at once, `estimate` says what that shows."""
 
 from dataclasses import dataclass, field
+from math import sqrt
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_CHALLENGE, GAS_COMMIT, GAS_DEFEND
 from eigentensor_economics.agents import Agent, Reveals, SelfConviction
-from eigentensor_economics.simulation.ledger import Amounts, Ledger, Mask
 from eigentensor_economics.situation import BURNED, CANDIDATES, Situation
+
+Amounts: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+PARTIES = ("client", "executor", "verifiers", "challengers")
+
+
+class Ledger:
+    """`paid` is what the market and EigenLayer moved; `private` what a party spent on computing and gas, or got out of
+    a result. Both in tokens, an element a task."""
+
+    def __init__(self, tasks: int) -> None:
+        self.paid: dict[str, Amounts] = {account: np.zeros(tasks) for account in (*PARTIES, "burned")}
+        self.private: dict[str, Amounts] = {party: np.zeros(tasks) for party in PARTIES}
+
+    def move(self, payer: str, receiver: str, amount: Amounts | float, where: Mask | Amounts) -> None:
+        """`where` are the tasks in which it is paid, or how often."""
+        moved = amount * where
+        self.paid[payer] -= moved
+        self.paid[receiver] += moved
+
+    def spend(self, party: str, amount: Amounts | float, where: Mask | Amounts) -> None:
+        """What a party loses beside the market, in tokens; `where` as in `move`."""
+        self.private[party] -= amount * where
+
+    def gain(self, party: str, amount: Amounts | float, where: Mask | Amounts) -> None:
+        """What a party gets beside the market, in tokens; `where` as in `move`."""
+        self.private[party] += amount * where
+
+    def payoff(self, party: str) -> Amounts:
+        """Tokens that a party ends up with, an element a task."""
+        return self.paid[party] + self.private[party]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +231,53 @@ def worth_of_bribes(x: Situation) -> float:
 
 def _parts(part: Amounts, whole: Amounts) -> Amounts:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+#: Standard errors to each side: 99 % of a normal distribution.
+Z99 = 2.5758293035489
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Of a payoff per task, in tokens; the interval holds the expectation in 99 of 100 estimates."""
+
+    value: float
+    error: float  # standard error
+
+    @property
+    def low(self) -> float:
+        return self.value - Z99 * self.error
+
+    @property
+    def high(self) -> float:
+        return self.value + Z99 * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`payoffs` by party, and what was burned; `rates` of what happened, in parts of all tasks."""
+
+    agent: Agent
+    tasks: int
+    seed: int
+    payoffs: dict[str, Mean]
+    rates: dict[str, float]
+
+    @property
+    def payoff(self) -> Mean:
+        """Of the agent's own party."""
+        return self.payoffs[self.agent.party]
+
+
+def estimate(x: Situation, agent: Agent, *, tasks: int = 100_000, seed: int = 0) -> Estimate:
+    """The same numbers for the same arguments, everywhere."""
+    outcome = play(x, agent, tasks, np.random.default_rng(seed))
+    payoffs = {party: mean_of(outcome.ledger.payoff(party)) for party in PARTIES}
+    payoffs["burned"] = mean_of(outcome.ledger.paid["burned"])
+    happened = ("drawn", "final", "failed", "convicted", "wrong")
+    return Estimate(agent, tasks, seed, payoffs, {name: float(getattr(outcome, name).mean()) for name in happened})
+
+
+def mean_of(values: Amounts) -> Mean:
+    error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else float("inf")
+    return Mean(float(values.mean()), error)
