@@ -74,6 +74,21 @@ _KINDS: dict[int, tuple[type[EigenTensorError], ...]] = {
     14: (errors.ChallengeLost,),
 }
 _CODES = {kind: code for code, kinds in _KINDS.items() for kind in kinds}
+#: What there is of the command where an error's topic is this.
+_TOPICS = {
+    "blob": "`eigentensor blob put FILE` gives the gateway a blob.",
+    "cast": "`--cast float32` does that.",
+    "joining": "`eigentensor operator up` does what is missing.",
+    "keystore": "`eigentensor wallet new FILE` makes a keystore.",
+    "leaving": "`eigentensor operator leave` says until when.",
+    "machine": "`eigentensor doctor` tries every device, and looks for such libraries.",
+    "network": "`eigentensor network list` shows which there are, `eigentensor devnet` starts a local one.",
+    "outputs": "`eigentensor get` fetches them.",
+    "program": "`eigentensor program show` says what a program takes.",
+    "receipt": "`eigentensor receipt get TASK -o FILE` writes one.",
+    "shapes": "`--shape NAME=1,2` gives one; `run` takes that of the input that is given.",
+    "task": "`eigentensor ps` lists the tasks of your account.",
+}
 #: What is wrong with a file or folder that somebody named, rather than with this program.
 PLACES = {
     errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG,
@@ -203,16 +218,17 @@ def exit_code(kind: type[EigenTensorError]) -> int:
 
 def report(error: EigenTensorError, *, as_json: bool) -> None:
     """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
-    told = {"what": error.what, "why": str(error.__cause__ or ""), "fix": error.fix}
-    _report(type(error).__name__, told, exit_code(type(error)), as_json=as_json)
+    fix = f"{error.fix} {_TOPICS.get(error.topic, '')}".strip()
+    words = {"what": error.what, "why": str(error.__cause__ or ""), "fix": fix}
+    _report(type(error).__name__, words, exit_code(type(error)), as_json=as_json)
 
 
-def _report(name: str, told: dict[str, str], code: int, *, as_json: bool) -> None:
+def _report(name: str, words: dict[str, str], code: int, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **told, "exit_code": code}))
-    for word, text in zip(("error", "  why", "  fix"), told.values(), strict=True):
+        typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **words, "exit_code": code}))
+    for label, text in zip(("error", "  why", "  fix"), words.values(), strict=True):
         if text:
-            typer.echo(f"{word}  {text}", err=True)
+            typer.echo(f"{label}  {text}", err=True)
 
 
 def _prepare_streams() -> None:
@@ -245,8 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except UsageError as error:
         place = error.ctx.command_path if error.ctx else "eigentensor"
-        told = {"what": error.format_message(), "why": "", "fix": f"`{place} --help` shows what it takes."}
-        _report("UsageError", told, error.exit_code, as_json=as_json)
+        usage = {"what": error.format_message(), "why": "", "fix": f"`{place} --help` shows what it takes."}
+        _report("UsageError", usage, error.exit_code, as_json=as_json)
         code = error.exit_code
     except typer.Abort:  # a question was not answered
         code = 130

@@ -57,15 +57,18 @@ EigenTensorError
 class EigenTensorError(Exception):
     """Base of all errors that are expected to be raised.
 
-    `fix` says what to do, in one sentence, by default what mostly helps with errors of this kind.
+    `fix` says what to do, in one sentence, by default what mostly helps with errors of this kind. `topic` is a word for
+    where there is more, by default that of the usual fix: the command has a verb for it.
     """
 
     usual_fix = ""
+    usual_topic = ""
 
-    def __init__(self, what: str, *, fix: str = "") -> None:
+    def __init__(self, what: str, *, fix: str = "", topic: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.fix = fix or self.usual_fix
+        self.topic = topic or ("" if fix else self.usual_topic)
         if self.fix:
             self.add_note(self.fix)  # a traceback shows it
 
@@ -90,14 +93,15 @@ class RuleError(ProgramError):
 class BindingError(EigenTensorError):
     """Inputs, weights, states or variables do not fit the program; says what was expected and what was given."""
 
-    usual_fix = "`eigentensor program show` says what a program takes."
+    usual_fix = "Give what the program declares: its inputs, weights, states and variables."
+    usual_topic = "program"
 
 
 class CaptureError(EigenTensorError):
     """A function cannot become a program: the reason, and the line of the user's code where it is known."""
 
-    def __init__(self, reason: str, *, fix: str = "", line: str = "") -> None:
-        super().__init__(f"{reason} ({line})" if line else reason, fix=fix)
+    def __init__(self, reason: str, *, fix: str = "", line: str = "", topic: str = "") -> None:
+        super().__init__(f"{reason} ({line})" if line else reason, fix=fix, topic=topic)
         self.reason = reason
         self.line = line
 
@@ -147,7 +151,8 @@ class StoreError(EigenTensorError):
 
 
 class BlobNotFound(StoreError):
-    usual_fix = "Check the name; `eigentensor blob put FILE` gives the gateway what it lacks."
+    usual_fix = "Check the name; upload what the gateway lacks."
+    usual_topic = "blob"
 
 
 class BlobCorrupt(StoreError):
@@ -177,24 +182,26 @@ class GraphFileError(StoreError):
 class GatewayError(StoreError):
     """The gateway did not answer (`status` is None) or refused with an HTTP status."""
 
-    def __init__(self, what: str, *, status: int | None = None, fix: str = "") -> None:
-        super().__init__(what, fix=fix)
+    def __init__(self, what: str, *, status: int | None = None, fix: str = "", topic: str = "") -> None:
+        super().__init__(what, fix=fix, topic=topic)
         self.status = status
 
 
 class ChainError(EigenTensorError):
-    usual_fix = "Run the same command again; if it stays so, check the network file and the node that it names."
+    usual_fix = "Try again; if it stays so, check the network file and the node that it names."
 
 
 class Reverted(ChainError):
     """A contract refused a call; name and arguments are those of its custom error."""
 
-    usual_fix = "Look at how things stand now, then run the same command again."
+    usual_fix = "Look at how things stand now, then try again."
 
-    def __init__(self, name: str, arguments: tuple[object, ...] = (), *, words: str = "", fix: str = "") -> None:
+    def __init__(
+        self, name: str, arguments: tuple[object, ...] = (), *, words: str = "", fix: str = "", topic: str = ""
+    ) -> None:
         """`words` say what the error means; without them its name is spelled out."""
         spelled = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
-        super().__init__(f"{words or f'a contract refused:{spelled}'} ({name})", fix=fix)
+        super().__init__(f"{words or f'a contract refused:{spelled}'} ({name})", fix=fix, topic=topic)
         self.name = name
         self.arguments = arguments
 
@@ -220,7 +227,8 @@ class TermsRefused(TaskError):
 
 
 class TaskNotFound(TaskError):
-    usual_fix = "`eigentensor ps` lists the tasks of your account; a uuid has 64 hex digits."
+    usual_fix = "Check the uuid, which has 64 hex digits, and the network."
+    usual_topic = "task"
 
 
 class NobodyAccepted(TaskError):
@@ -278,7 +286,8 @@ class WrongResult(TaskError):
 class WrongReceipt(TaskError):
     """`where` is the path of the line in the receipt, such as `events[3].block_hash`; empty where it is the whole."""
 
-    usual_fix = "Do not rely on it. `eigentensor receipt get TASK -o FILE` writes a task's receipt anew."
+    usual_fix = "Do not rely on it: read the task's receipt anew."
+    usual_topic = "receipt"
 
     def __init__(self, where: str, what: str, *, fix: str = "") -> None:
         super().__init__(f"{where}: {what}" if where else f"this is no receipt: {what}", fix=fix)

@@ -43,7 +43,8 @@ def execute(
     if found := deviations():
         raise ExecutionError(
             f"this thread {' and '.join(found)}: the reference cannot be computed",
-            fix="Do without the library that has set this: `eigentensor doctor` looks for it.",
+            fix="Do without the library that has set this.",
+            topic="machine",
         )
     bound = bind(program, tensors, variables or {}, repeat)
     states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]

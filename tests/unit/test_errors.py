@@ -19,7 +19,9 @@ import eigentensor_local
 import eigentensor_operator
 import eigentensor_serve
 from eigentensor import errors
+from eigentensor.chain.fixes import FIXES, TOPICS
 from eigentensor.errors import EigenTensorError
+from eigentensor_client import cli
 from eigentensor_client.cli import exit_code, main
 from support.screens.errors import BASES, ELSEWHERE, HERE
 
@@ -110,7 +112,7 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
         file.write_text(
             f"from {kind.__module__} import {kind.__name__} as Kind\n"
             "error = Kind.__new__(Kind)\n"
-            "error.what, error.fix = 'what went wrong', 'what to do'\n"
+            "error.what, error.fix, error.topic = 'what went wrong', 'what to do', ''\n"
             "raise error\n"
         )
         code, out, err = ended(capsys, "program", "capture", str(file), "--json")
@@ -133,3 +135,27 @@ def test_wrong_usage_is_an_error_like_others(capsys: pytest.CaptureFixture[str])
     assert (code, said["schema"], said["error"]) == (2, "eigentensor.error/1", "UsageError")
     assert said["what"].startswith("No such option: --nonsense")
     assert err == f"error  {said['what']}\n  fix  `eigentensor plan --help` shows what it takes.\n"
+
+
+def test_a_topic_of_the_library_has_a_verb_and_the_library_names_none() -> None:
+    """What a library says to do can be done from Python, too; the command adds its verbs by the error's topic."""
+    library = {name: text for name, text in SOURCES.items() if name.startswith("eigentensor/")}
+    named = {word for text in library.values() for word in re.findall(r'topic ?= ?"(\w+)"', text)} | set(
+        TOPICS.values()
+    )
+    assert named == cli._TOPICS.keys()
+    apart = ("schemas/", "web/documents.py", "web/refusals.py")  # documents of services, whose examples they are
+    verbs = re.compile("`eigentensor [a-z]|^--[a-z]{2}|(?<!bwrap) --[a-z]{2}|`--[a-z]{2}")
+    texts = [
+        (name, node.value)
+        for name, text in library.items()
+        if not name.removeprefix("eigentensor/").startswith(apart)
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call)
+        for keyword in call.keywords
+        if keyword.arg == "fix"
+        for node in ast.walk(keyword.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(texts) > 50
+    assert [text for text in [*texts, *FIXES.items()] if verbs.search(text[1])] == []

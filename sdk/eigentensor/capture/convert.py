@@ -41,21 +41,16 @@ WIDTH = 32
 REDUCE = {Ops.ADD: Op.REDUCE_ADD, Ops.MUL: Op.REDUCE_MUL, Ops.MAX: Op.REDUCE_MAX}
 
 
-CAST = 'compute it in float32: cast="float32" in Python, --cast float32 on the command line'
+CAST = 'compute it in float32: cast="float32"'
 
 
 def dtype_of(dtype: Any) -> DType:
     """The format's type of a concrete tinygrad type."""
     if dtype not in DTYPES:
-        name = "float64" if dtype is dtypes.float64 else str(dtype).removeprefix("dtypes.")
-        fix = (
-            CAST
-            if dtype is dtypes.float64
-            else "cast to float32 or float16"
-            if dtypes.is_float(dtype)
-            else "cast to a type of sdk/README.md"
-        )
-        raise CaptureError(f"{name} cannot be in a program", fix=fix)
+        if dtype is dtypes.float64:
+            raise CaptureError("float64 cannot be in a program", fix=CAST, topic="cast")
+        fix = "cast to float32 or float16" if dtypes.is_float(dtype) else "cast to a type of sdk/README.md"
+        raise CaptureError(f"{str(dtype).removeprefix('dtypes.')} cannot be in a program", fix=fix)
     return DTYPES[dtype]
 
 

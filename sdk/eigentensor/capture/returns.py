@@ -106,11 +106,13 @@ def _read(value: Any, module: str) -> Any:
             found = _class(name, place or module, set(fields))
             return made_of(found, {n: _read(v, module) for n, v in fields.items()})
         case {"unknown": name}:
-            raise BindingError(f"the call returns a {name}, which another process cannot know", fix=_OUTPUTS)
+            raise BindingError(
+                f"the call returns a {name}, which another process cannot know", fix=_OUTPUTS, topic="outputs"
+            )
     return value
 
 
-_OUTPUTS = "`eigentensor get` fetches the outputs by their names."
+_OUTPUTS = "Fetch the outputs by their names."
 
 
 def _class(name: str, module: str, fields: set[str]) -> Any:
@@ -121,5 +123,5 @@ def _class(name: str, module: str, fields: set[str]) -> Any:
     there = getattr(found, "_fields", None) or getattr(found, "__dataclass_fields__", None)
     if not isinstance(found, type) or there is None or not fields <= set(there):
         what = f"the call returns a {name} of {module} with the fields {', '.join(sorted(fields))}; there is none here"
-        raise BindingError(what, fix=f"Define it at the top of that module, or: {_OUTPUTS}")
+        raise BindingError(what, fix=f"Define it at the top of that module. {_OUTPUTS}", topic="outputs")
     return found

@@ -28,7 +28,7 @@ from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput, ContractLogicError, Web3RPCError
 
 from eigentensor.chain.answers import nonsense
-from eigentensor.chain.fixes import FIXES, MOVE, NO_REASON, UNKNOWN, UNUSUAL
+from eigentensor.chain.fixes import FIXES, MOVE, NO_REASON, TOPICS, UNKNOWN, UNUSUAL
 from eigentensor.chain.words import words_of
 from eigentensor.errors import ChainError, EigenTensorError, Reverted, Unreachable
 
@@ -71,7 +71,7 @@ def reverted(data: bytes) -> Reverted:
             name, names, types, fix = known
             values = [_readable(value) for value in decode(types, rest)]
             words = words_of(name, dict(zip(names, values, strict=True)))
-            return Reverted(name, tuple(values), words=words, fix=fix)
+            return Reverted(name, tuple(values), words=words, fix=fix, topic=TOPICS.get(name, ""))
     except (DecodingError, UnicodeDecodeError):
         pass
     if not data:
@@ -143,7 +143,8 @@ def talking_to(url: str) -> Iterator[None]:
     except (requests.RequestException, ConnectionError, TimeoutError) as error:
         raise Unreachable(
             f"no answer from the node at {url}: {type(error).__name__}",
-            fix="Is the chain running (`eigentensor devnet`)? The network file names its rpc_url.",
+            fix="Is the chain running? The network file names its rpc_url.",
+            topic="network",
         ) from error
     except ContractLogicError as error:
         raise _refusal(error.data, error.message or "") from None
@@ -155,7 +156,7 @@ def talking_to(url: str) -> Iterator[None]:
             raise _refusal(reason["data"], "") from None
         raise ChainError(
             f"the node refused: {reason.get('message') or error}",
-            fix="Run the same command again, or ask another node.",
+            fix="Try again, or ask another node.",
         ) from error
     except Exception as error:
         raise nonsense(f"{type(error).__name__}: {error}") from error

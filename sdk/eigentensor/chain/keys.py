@@ -42,8 +42,8 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
         password = password_file.read_text().rstrip("\r\n")
         return _from_key(bytes(Account.decrypt(keystore.read_text(), password)))
     except OSError as error:
-        fix = "Name a keystore and the file with its password; `eigentensor wallet new FILE` makes a keystore."
-        raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix) from None
+        fix = "Name a keystore and the file with its password."
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix, topic="keystore") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(
             f"{keystore} cannot be opened with the password in {password_file}: {error}",

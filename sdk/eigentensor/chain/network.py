@@ -15,7 +15,7 @@ from eigentensor.errors import ConfigError
 from eigentensor.task.order import Domain
 
 DEFAULT = "local"
-_FIX = "Name another with --network; `eigentensor network list` shows which there are."
+_FIX = "Name another network."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,13 @@ class Network:
         except FileNotFoundError:
             raise ConfigError(
                 f"there is no network {str(chosen)!r}: {path} does not exist",
-                fix="Start a local one with `eigentensor devnet`, or set EIGENTENSOR_NETWORK.",
+                fix="Start a local one, or set EIGENTENSOR_NETWORK.",
+                topic="network",
             ) from None
         except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}", fix=_FIX) from None
+            raise ConfigError(f"cannot read {path}: {error.strerror}", fix=_FIX, topic="network") from None
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path} does not describe a network: {error!r}", fix=_FIX) from None
+            raise ConfigError(f"{path} does not describe a network: {error!r}", fix=_FIX, topic="network") from None
 
     def save(self, path: Path | None = None) -> Path:
         """Writes the file that `load` reads, atomically; by default where the name finds it."""

@@ -151,7 +151,7 @@ def _check_head(head: Head, chain: Reader) -> None:
         raise WrongReceipt("head.block", what, fix="Is the node behind? Otherwise the chain was started anew.")
     if not chain.node.is_canonical(head):
         what = f"block {head.number} of the chain is another one"
-        raise WrongReceipt("head.hash", what, fix="Was it reorganised? `eigentensor receipt get` reads the task anew.")
+        raise WrongReceipt("head.hash", what, fix="Was it reorganised? Read the task anew.")
 
 
 def _check_header(receipt: Receipt, chain: Reader) -> None:
@@ -171,5 +171,5 @@ def _check_market(receipt: Receipt, chain: Reader) -> None:
     for known, whose in ((market, f"network {chain.network.name}"), (true, "the contract")):
         if (differs := difference(receipt.market.to_json(), known.to_json(), "market")) is not None:
             where, says, shows = differs
-            fix = "Is it of another network? --network names it." if known is market else ""
+            fix = "Is it of another network? Name that one." if known is market else ""
             raise WrongReceipt(where, f"it says {says}, {whose} has {shows}", fix=fix)

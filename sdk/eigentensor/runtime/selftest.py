@@ -51,8 +51,8 @@ def check(run: Callable[[Program, Tensors], Results] = execute, dtypes: Collecti
     if wrong:
         raise ExecutionError(
             f"this device does not compute as specified: {', '.join(wrong)}",
-            fix="It cannot serve: its results would be convicted. Try another compiler or device; `eigentensor doctor` "
-            "tries them all.",
+            fix="It cannot serve: its results would be convicted. Try another compiler or device.",
+            topic="machine",
         )
 
 

@@ -59,7 +59,8 @@ def answering(url: str) -> Iterator[None]:
     except httpx.TransportError as error:
         raise GatewayError(
             f"no answer from the gateway at {url}: {error}",
-            fix="Is the network running (`eigentensor devnet`)? See EIGENTENSOR_NETWORK.",
+            fix="Is the network running? See EIGENTENSOR_NETWORK.",
+            topic="network",
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
         raise GatewayError(

@@ -314,7 +314,8 @@ def _fixed(name: str, declared: Declared, shape: Shape | None) -> Shape:
             ones = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in wanted or (1,))
             raise CaptureError(
                 f"the input {name!r} has the open shape {_shown(wanted)}",
-                fix=f"say which, as in --shape {name}={ones}; `run` takes that of the input that is given",
+                fix=f"say which, such as {name}={ones}",
+                topic="shapes",
             )
         shape = tuple(extent for extent in wanted if isinstance(extent, int))
     elif wanted is None:

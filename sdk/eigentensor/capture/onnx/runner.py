@@ -55,7 +55,7 @@ class Elements:
             self.casts[what] = None
             return dtypes.float32
         if element == "float64":
-            raise CaptureError(f"{what}: float64 cannot be in a program", fix=CAST)
+            raise CaptureError(f"{what}: float64 cannot be in a program", fix=CAST, topic="cast")
         if (dtype := DTYPES_DICT.get(element)) not in DTYPES:
             raise CaptureError(
                 f"{what}: {element or 'what is no tensor'} cannot be in a program", fix="export it with float32"
