@@ -164,8 +164,8 @@ class Receipt:
         receipt = cls.from_json(value)
         again = receipt.to_json()
         if (differs := canonical.difference(value | {"digest": again["digest"]}, again)) is not None:
-            where, says, follows = differs
-            raise WrongReceipt(where, f"it says {_brief(says)}, where {_brief(follows)} follows from the rest")
+            where, stated, follows = differs
+            raise WrongReceipt(where, f"it says {_brief(stated)}, where {_brief(follows)} follows from the rest")
         if value.get("digest") != again["digest"]:
             raise WrongReceipt("digest", "it is not that of the rest: the file is damaged, or was changed")
         if canonical.text(again) != data:

@@ -137,8 +137,8 @@ def _check_events(listed: Sequence[Event], seen: Sequence[Event]) -> None:
     if differs is None and len(listed) != len(seen):
         differs = "events", f"{len(listed)} happened", len(seen)
     if differs is not None:
-        where, says, shows = differs
-        raise WrongReceipt(where, f"it says {says}, the chain shows {shows}")
+        where, stated, shows = differs
+        raise WrongReceipt(where, f"it says {stated}, the chain shows {shows}")
 
 
 def _value(event: Event) -> object:
@@ -170,6 +170,6 @@ def _check_market(receipt: Receipt, chain: Reader) -> None:
     true = replace(market, parameters=chain.market.parameters())
     for known, whose in ((market, f"network {chain.network.name}"), (true, "the contract")):
         if (differs := difference(receipt.market.to_json(), known.to_json(), "market")) is not None:
-            where, says, shows = differs
+            where, stated, shows = differs
             fix = "Is it of another network? Name that one." if known is market else ""
-            raise WrongReceipt(where, f"it says {says}, {whose} has {shows}", fix=fix)
+            raise WrongReceipt(where, f"it says {stated}, {whose} has {shows}", fix=fix)

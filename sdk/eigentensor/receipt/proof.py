@@ -112,8 +112,8 @@ class _Proof:
         if sent.to != self.domain.market:
             raise WrongReceipt(where, f"its transaction went to {sent.to}, not to the market")
         call = self.calls[sent.hash]
-        says = call is not None and call.name in SIGNED[type(event)]
-        return _MESSAGES[type(event)](self, event, call, sent) if says else None
+        is_one = call is not None and call.name in SIGNED[type(event)]
+        return _MESSAGES[type(event)](self, event, call, sent) if is_one else None
 
     # ---- What a signed message must say ----
 
