@@ -428,7 +428,8 @@ class OperatorMachine(RuleBasedStateMachine):
         demanded of it in time is shown."""
         self.the_self_test_is_over()
         left = {t: by - self.market.block for t, by in self.market.deadlines().items() if self.market.is_owed(t)}
-        shown = [t for t, blocks in left.items() if blocks > 5 and self.operator.cases[t].seal]
+        known = self.operator.cases  # what happened since it last read the chain is not among them
+        shown = [t for t, blocks in left.items() if blocks > 5 and t in known and known[t].seal]
         for _ in range(400):
             self.market.block += 1
             self.read_chain()
