@@ -85,24 +85,24 @@ class NodeProvider(HTTPProvider):
         """Asks the node, once more where a kept connection has ended."""
         asked = self.encode_rpc_request(method, params)
         try:
-            said = self._said(asked)
+            response = self._exchange(asked)
         except requests.exceptions.ConnectionError:  # a connection that was kept, and has ended meanwhile
-            said = self._said(asked)
-        return read(method, said)
+            response = self._exchange(asked)
+        return read(method, response)
 
-    def _said(self, asked: bytes) -> bytes:
+    def _exchange(self, asked: bytes) -> bytes:
         session = self._request_session_manager.cache_and_return_session(URI(self._url))
         until = time.monotonic() + _SLOW * self._timeout
-        said = bytearray()
+        response = bytearray()
         with session.post(self._url, data=asked, stream=True, **self.get_request_kwargs()) as answer:
             answer.raise_for_status()
             while piece := _piece(answer):
-                said += piece
-                if len(said) > MOST:
+                response += piece
+                if len(response) > MOST:
                     raise ChainError(f"the node's answer has more than {MOST >> 20} MiB", fix=_FIX)
                 if time.monotonic() > until:
                     raise requests.exceptions.ReadTimeout(f"no whole answer in {_SLOW * self._timeout:.0f} s")
-        return bytes(said)
+        return bytes(response)
 
 
 _FIX = "Check the rpc_url in the network file: it is to name a node's JSON-RPC, and no other service."
@@ -119,19 +119,19 @@ def _piece(answer: requests.Response) -> bytes:
     return piece
 
 
-def nonsense(said: object) -> ChainError:
+def nonsense(response: object) -> ChainError:
     """The error for what is no answer, with the beginning of it."""
-    shown = " ".join(str(said).split())
+    shown = " ".join(str(response).split())
     short = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
     return ChainError(f"the node's answer makes no sense: {short or 'it is empty'}", fix=_FIX)
 
 
-def read(method: str, said: bytes) -> RPCResponse:
+def read(method: str, response: bytes) -> RPCResponse:
     """An answer to a method: its result has the method's shape, its error a number and a message. Raises ChainError."""
     try:
-        answer = json.loads(said)
+        answer = json.loads(response)
     except (ValueError, RecursionError):
-        raise nonsense(said[: 4 * _SHOWN].decode(errors="replace")) from None
+        raise nonsense(response[: 4 * _SHOWN].decode(errors="replace")) from None
     error = answer.get("error") if isinstance(answer, dict) else None
     if error is not None:
         if isinstance(error, dict) and isinstance(error.get("message"), str) and type(error.get("code")) is int:

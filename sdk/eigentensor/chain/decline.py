@@ -1,4 +1,4 @@
-"""Why an operator does not take a task, said publicly and signed, so that a client need not guess."""
+"""Declines: why an operator does not take a task, public and signed, so that a client need not guess."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -44,16 +44,16 @@ def parts(position: Position) -> list[Part]:
     """What is disputed in a position, from the executed calls down; nothing before they were published."""
     if position.kernel == NOTHING:
         return [_calls(position)] if position.elements > 1 else []
-    found = [Part("call", position.number, position.number)]
+    way = [Part("call", position.number, position.number)]
     if position.elements:
-        found.append(_leaves(position))
+        way.append(_leaves(position))
     if position.phase not in _SHOWN:
-        return found
-    found.append(Part("element", position.element, position.element, position.elements))
+        return way
+    way.append(Part("element", position.element, position.element, position.elements))
     if position.reduction == FINAL:
-        return [*found, Part("expression", 0, 0)]
-    found.append(Part("reduction", position.reduction, position.reduction, len(reduction_types(position))))
-    return [*found, Part("steps", position.low, position.high - 1)]
+        return [*way, Part("expression", 0, 0)]
+    way.append(Part("reduction", position.reduction, position.reduction, len(reduction_types(position))))
+    return [*way, Part("steps", position.low, position.high - 1)]
 
 
 def about(position: Position) -> str:

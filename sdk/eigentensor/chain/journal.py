@@ -109,11 +109,11 @@ class Journal:
     def get(self, key: str) -> Intent | None:
         """The intent under a key; None if none was begun."""
         with self._database.lock:
-            found = self._database.rows("SELECT name, nonce, status, takes FROM intents WHERE key = ?", key)
+            intents = self._database.rows("SELECT name, nonce, status, takes FROM intents WHERE key = ?", key)
             attempts = self._database.rows(
                 "SELECT hash, raw, fee, tip, sent_at FROM attempts WHERE key = ? ORDER BY sent_at", key
             )
-        for name, nonce, status, takes in found:
+        for name, nonce, status, takes in intents:
             return Intent(key, name, nonce, Status(status), tuple(Attempt(*a) for a in attempts), int(takes))
         return None
 

@@ -62,7 +62,7 @@ class Goal:
 
 
 def joining(s: Findings, goal: Goal, d: Deployment) -> tuple[Step, ...]:
-    """What makes the owner an operator of the market that has what the goal says."""
+    """The plan that makes the owner an operator of the market that has what the goal names."""
     allocation = _allocation(s, goal, d)
     membership = _membership(s, d)
     collateral = _collateral(s, goal, d)
@@ -78,9 +78,11 @@ def joining(s: Findings, goal: Goal, d: Deployment) -> tuple[Step, ...]:
 
 
 def leaving(s: Findings, d: Deployment, *, withdraw: bool, unfinished: int = 0) -> tuple[Step, ...]:
-    """What ends it, as early as each part can: the signer stays until no task needs it. With `withdraw` the stake
-    comes back to the owner, else it stays in EigenLayer, free for other operator sets. `unfinished` tasks are known
-    to the daemon of this machine."""
+    """The plan that ends it, as early as each part can: the signer stays until no task needs it.
+
+    With `withdraw` the stake comes back to the owner, else it stays in EigenLayer, free for other operator sets.
+    `unfinished` tasks are known to the daemon of this machine.
+    """
     tasks = _tasks(s, d, unfinished)
     steps = (_departure(s, d), tasks, _deallocation(s, d), _balance(s, tasks, d), _dismissal(s, tasks))
     return (*steps, _queue(s, d), _withdrawal(s, d)) if withdraw else steps

@@ -48,7 +48,7 @@ class Message:
 
     @property
     def key(self) -> str:
-        """The intent of a message that makes sense once only: what it says."""
+        """The intent of a message that makes sense once only: a hash of its receiver and data."""
         return Web3.keccak(bytes.fromhex(self.to[2:]) + self.data).hex()
 
 
@@ -155,7 +155,7 @@ class Sender:
     def send(self, message: Message, key: str | None = None) -> Mined:
         """Sends a message, unless it was sent before under this key (by default: the same bytes to the same contract).
 
-        Returns when it is in the chain. Raises Reverted (before anything is spent, if the simulation can tell),
+        Returns when it is in the chain. Raises Reverted (before anything is spent, if the simulation shows it),
         FeeTooHigh (before anything is sent), ChainError, Unreachable, NotMined. After the last two the intent lives on:
         the same call takes it up again.
         """
@@ -319,7 +319,7 @@ class Sender:
         except Reverted:
             raise
         except ChainError as error:
-            # A sibling of it is mined, or its fee is too low by now: the receipt will tell.
+            # A sibling of it is mined, or its fee is too low by now: the receipt will show.
             if not any(text in str(error).lower() for text in _HARMLESS):
                 raise
 
@@ -387,6 +387,6 @@ class Sender:
 
 
 def _fields_of(raw: bytes) -> dict[str, Any]:
-    """What a signed transaction says, without its signature and fees."""
+    """The fields of a signed transaction, without its signature and fees."""
     fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
     return {name: fields[name] for name in ("type", "chainId", "nonce", "gas", "to", "value", "data")}

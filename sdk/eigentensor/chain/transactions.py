@@ -1,4 +1,4 @@
-"""Signed transactions: what an account said, in bytes that prove that it did."""
+"""Signed transactions: the messages of accounts, in bytes that prove who signed them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def raw_of(transaction: Mapping[str, Any]) -> bytes:
 
 
 def read_transaction(raw: bytes) -> Transaction:
-    """What signed bytes say, and who signed them. Raises ChainError unless they are a transaction of a known type."""
+    """The transaction in signed bytes, with who signed it. Raises ChainError unless it is one of a known type."""
     try:
         return _read(raw)
     except (rlp.exceptions.RLPException, ValueError, IndexError, RecursionError) as error:
@@ -73,15 +73,15 @@ def _read(raw: bytes) -> Transaction:
     names = _FIELDS[kind]
     if not isinstance(fields, list) or len(fields) != len(names) + 3:
         raise ValueError("wrong number of fields")
-    said = dict(zip(names, fields, strict=False))
+    values = dict(zip(names, fields, strict=False))
     *signed, parity, r, s = fields
-    if not all(isinstance(field, bytes) for field in (parity, r, s, *(said[n] for n in names if n not in _LISTS))):
+    if not all(isinstance(field, bytes) for field in (parity, r, s, *(values[n] for n in names if n not in _LISTS))):
         raise ValueError("a field is no string of bytes")
-    numbers = (parity, r, s, *(said[name] for name in names if name not in (*_LISTS, "to", "input")))
+    numbers = (parity, r, s, *(values[name] for name in names if name not in (*_LISTS, "to", "input")))
     if any(number.startswith(b"\0") for number in numbers):
         raise ValueError("a number begins with zeros")  # or one signature would make transactions of many hashes
     v = int.from_bytes(parity, "big")
-    chain_id: int | None = int.from_bytes(said.get("chainId", b""), "big")
+    chain_id: int | None = int.from_bytes(values.get("chainId", b""), "big")
     if kind == 0:
         chain_id, v = ((v - _EIP155) // 2, (v - _EIP155) % 2) if v >= _EIP155 else (None, v - 27)
         signed += [] if chain_id is None else [_number(chain_id), b"", b""]
@@ -91,10 +91,10 @@ def _read(raw: bytes) -> Transaction:
         sender = recover(
             keccak(prefix + rlp.encode(signed)), r.rjust(32, b"\0") + s.rjust(32, b"\0") + bytes((27 + v,))
         )
-    if sender is None or len(said["to"]) not in (0, 20):
+    if sender is None or len(values["to"]) not in (0, 20):
         raise ValueError("its signature or its receiver is malformed")
-    to = to_checksum_address(said["to"]) if said["to"] else None
-    return Transaction(keccak(raw), sender, to, said["input"], chain_id)
+    to = to_checksum_address(values["to"]) if values["to"] else None
+    return Transaction(keccak(raw), sender, to, values["input"], chain_id)
 
 
 def _item(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A game as one JSON object, `eigentensor.challenge/1`: what the gateway tells, what the command shows. Pure.
+"""A game as one JSON object, `eigentensor.challenge/1`, of gateway and command alike. Pure.
 
 Amounts are wei as decimal strings, times are blocks, roots and bytes are hex. aggregator/README.md has the fields.
 """
@@ -25,7 +25,7 @@ SCHEMA = "eigentensor.challenge/1"
 #: The events of a task in order, each with its sender and the gas of its transaction, where they are known.
 Happened = Sequence[tuple[Event, tuple[str, int] | None]]
 
-#: What is done in a phase, unless the phase after it tells more.
+#: What is done in a phase, unless the phase after it is more exact.
 _NAMES = {
     "publish": "publish", "call": "pick_call", "trace": "descend", "outputs": "show_outputs",
     "result": "judge_result", "tree": "descend", "node": "pick_node", "leaf": "show_leaf",
@@ -96,7 +96,7 @@ def _moves(own: Happened) -> list[dict[str, Any]]:
         if not isinstance(event, Opened | Moved | Ended):
             continue
         by, name, what = _move(positions[-1] if positions else None, event)
-        told = {
+        move = {
             "by": by,
             "account": sent[0] if sent else None,
             "move": name,
@@ -106,13 +106,13 @@ def _moves(own: Happened) -> list[dict[str, Any]]:
             "gas": sent[1] if sent else None,
         }
         if isinstance(event, Ended):
-            moves.append(told | {"phase": None, "clocks": None, "path": None, "position": None, "data": {}})
+            moves.append(move | {"phase": None, "clocks": None, "path": None, "position": None, "data": {}})
             continue
         after = event.position
         data = _data(positions[-1], after, event.data) if isinstance(event, Moved) else {}
         positions.append(after)
         moves.append(
-            told
+            move
             | {
                 "phase": after.phase.name.lower(),
                 "clocks": _clocks(after),
@@ -181,7 +181,7 @@ def _data(before: Position, after: Position, data: bytes) -> dict[str, Any]:
             return {"level": after.level - after.opened, "nodes": ["0x" + node.hex() for node in _hashes(data)]}
         case Phase.OUTPUTS:
             shown = zip(("outputs", "states"), _results(data), strict=True)
-            return {kind: ["0x" + one.hex() for one in found] for kind, found in shown}
+            return {kind: ["0x" + one.hex() for one in roots] for kind, roots in shown}
         case Phase.LEAF:
             leaf, results = decode(["bytes", "bytes"], data)
             elements, types = elements_of(after), reduction_types(after)
@@ -194,8 +194,8 @@ def _data(before: Position, after: Position, data: bytes) -> dict[str, Any]:
             }
         case Phase.BORDERS:
             (values,), dtype = decode(["bytes"], data), reduction_types(before)[before.reduction]
-            found, steps = unpacked([dtype] * len(borders_of(before)), values), borders_of(before)
-            return {"borders": [{"step": step, **typed(dtype, v)} for step, v in zip(steps, found, strict=True)]}
+            accumulators, steps = unpacked([dtype] * len(borders_of(before)), values), borders_of(before)
+            return {"borders": [{"step": step, **typed(dtype, v)} for step, v in zip(steps, accumulators, strict=True)]}
         case _ if after.phase in (Phase.BORDERS, Phase.VERDICT):
             return _picked(after)
     return {"bytes": "0x" + data.hex()} if data else {}

@@ -37,7 +37,7 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a drawn verifier said: its commitment while that is hidden, its outputs root then."""
+    """The answer of a drawn verifier: its commitment while that is hidden, its outputs root then."""
 
     operator: str
     stage: Stage

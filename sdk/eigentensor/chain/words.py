@@ -1,4 +1,4 @@
-"""What a refusal of a contract says, in words: by the error's name, with its arguments by theirs.
+"""The words of a contract's refusals: by the error's name, with its arguments by theirs.
 
 An error that is not here is spelled out as its name says.
 """
@@ -65,7 +65,7 @@ _KINDS: Mapping[str, type[State] | type[Phase]] = {"WrongState": State, "WrongPh
 
 
 def words_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """What an error with these arguments says; empty where its name says all."""
+    """An error with these arguments in words; empty where its name is enough."""
     if (kind := _KINDS.get(name)) is not None:
         known = {int(member): member.name.lower() for member in kind}
         arguments = {

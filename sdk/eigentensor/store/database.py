@@ -24,6 +24,7 @@ class Database:
         self.rows(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
 
     def close(self) -> None:
+        """Closes the file."""
         with self.lock:
             self._connection.close()
 
@@ -33,7 +34,7 @@ class Database:
         return is_there and bool(self.rows("SELECT 1"))
 
     def rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        """Executes one statement; what it finds."""
+        """The rows of one statement, executed at once. Raises sqlite3.Error."""
         with self.lock:
             return self._connection.execute(statement, values).fetchall()
 

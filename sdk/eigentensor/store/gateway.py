@@ -19,7 +19,7 @@ from eigentensor.store.local import LocalStore, writing
 from eigentensor.store.names import Names, describe, parse_name
 from eigentensor.store.pieces import Pieces
 
-#: Told how many bytes of how many are there.
+#: Called with how many bytes of how many are there.
 Progress = Callable[[int, int], None]
 
 _DEFAULT_LIMIT = 1 << 40
@@ -56,12 +56,13 @@ class GatewayClient:
         self.close()
 
     def close(self) -> None:
+        """Closes the connections."""
         self._connection.http.close()
 
     # ---- Blobs ----
 
     def names(self, name: str | bytes) -> Names | None:
-        """What the gateway says about a blob; None if it does not have it."""
+        """The names of a blob at the gateway; None if it does not have it."""
         try:
             return self._pieces(parse_name(name))[1]
         except BlobNotFound:
@@ -188,6 +189,7 @@ class GatewayClient:
         return self._connection.request_json("GET", "/v1/tasks", params=filters)
 
     def task(self, task: str | bytes) -> dict[str, Any]:
+        """A task with its events, `eigentensor.task/1`. Raises BlobNotFound for an unknown one."""
         return self._connection.request_json("GET", f"/v1/tasks/{parse_name(task)}")
 
     def explain(self, task: str | bytes) -> dict[str, Any]:
@@ -203,10 +205,11 @@ class GatewayClient:
         return self._connection.request_json("GET", f"/v1/challenges/{number}")
 
     def operators(self) -> dict[str, Any]:
+        """The operators that have announced themselves, with their stake and seats."""
         return self._connection.request_json("GET", "/v1/operators")
 
     def decline(self, task: str | bytes, decline: Mapping[str, Any]) -> None:
-        """Publishes a signed decline (`eigentensor.chain.Decline.to_json`)."""
+        """Publishes a signed decline (`eigentensor.chain.Decline.sign`)."""
         self._connection.request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
 
     def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:
@@ -253,14 +256,14 @@ def _pieces_of(chunks: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[
             return
 
 
-def _checked(found: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:
+def _checked(stream: Iterator[bytes], pieces: Pieces, index: int) -> Iterator[bytes]:
     """The same pieces, each verified by another thread while the next one comes. Raises BlobCorrupt."""
     waiting: tuple[bytes, Future[None]] | None = None
     broken: httpx.TransportError | None = None
     with ThreadPoolExecutor(1) as others:
         while broken is None:
             try:
-                data = next(found, None)
+                data = next(stream, None)
             except httpx.TransportError as error:
                 data, broken = None, error
             if waiting is not None:

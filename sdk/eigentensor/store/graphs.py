@@ -27,7 +27,7 @@ def load_graph(path: Path) -> Graph:
             text = file.read(BYTES + 1)
     except OSError as error:
         raise GraphFileError(f"cannot read {path}: {error.strerror}", fix="Check the path.") from None
-    if not text.lstrip().startswith(b"{"):  # said before what lies beside it is read
+    if not text.lstrip().startswith(b"{"):  # refused before what lies beside it is read
         raise GraphFileError(f"{path.name} is no graph in JSON")
     return decode(text, load_safetensors(_beside(path)) if _beside(path).is_file() else {})
 

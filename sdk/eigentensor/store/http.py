@@ -11,7 +11,7 @@ import stamina
 
 from eigentensor.errors import BlobCorrupt, BlobNotFound, BlobTooLarge, GatewayError, StoreError, StoreFull
 
-# Retries are told by the error that ends them: by default they would be printed among a command's data.
+# Retries are reported by the error that ends them: by default they would be printed among a command's data.
 stamina.instrumentation.set_on_retry_hooks(())
 
 _ANSWER_LIMIT = 96 << 20  # the list of pieces of a blob of 1 TiB has 70 MiB
@@ -21,7 +21,7 @@ _ERRORS: Mapping[int, type[StoreError]] = {404: BlobNotFound, 413: BlobTooLarge,
 
 
 class Connection:
-    """`attempts` is how often a request may fail in a row before its error is raised."""
+    """A connection to one gateway. `attempts` is how often a request may fail in a row before its error is raised."""
 
     def __init__(self, url: str, attempts: int, transport: httpx.BaseTransport | None) -> None:
         self.attempts = attempts
@@ -29,9 +29,11 @@ class Connection:
 
     @property
     def url(self) -> str:
+        """Where the gateway is."""
         return str(self.http.base_url)
 
     def request_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """The JSON object of a response. Raises StoreError; GatewayError where there is no object."""
         value = _parse(self.request(method, path, **options) or b"")
         if value is None:
             raise GatewayError(f"{self.url} is not a gateway: {method} {path} gave no JSON object")

@@ -59,6 +59,7 @@ class LocalStore:
         return path
 
     def read(self, name: str | bytes) -> bytes:
+        """The bytes of a blob, all in memory. Raises BlobNotFound."""
         return self.path(name).read_bytes()
 
     def names(self, name: str | bytes) -> Names:
@@ -144,6 +145,7 @@ class LocalStore:
 
 
 def default_root() -> Path:
+    """The folder of this user's blobs: $EIGENTENSOR_CACHE_DIR, or else the user's cache folder."""
     configured = os.environ.get("EIGENTENSOR_CACHE_DIR")
     return Path(configured) if configured else platformdirs.user_cache_path("eigentensor")
 

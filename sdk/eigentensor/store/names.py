@@ -19,6 +19,8 @@ _PARTS_LIMIT = 64 << 10
 
 
 class Kind(StrEnum):
+    """What the bytes of a blob are."""
+
     PROGRAM = "program"
     TENSORS = "tensors"
     VARIABLES = "variables"
@@ -28,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is known of a blob. `computed` is the root of what they say (program, bindings, …), None for other bytes."""
+    """The names of a blob of `size` bytes. `computed` is the root of a program, bindings, …, None for other bytes."""
 
     blob: str
     size: int
@@ -39,6 +41,7 @@ class Names:
         return name in (self.blob, self.computed)
 
     def to_json(self) -> dict[str, Any]:
+        """The names as a JSON object, which `from_json` reads."""
         return {"blob": self.blob, "size": self.size, "kind": self.kind.value, "computed": self.computed}
 
     @classmethod

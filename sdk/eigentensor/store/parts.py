@@ -17,6 +17,7 @@ RESULTS = b"EIGO"
 
 
 def encode_variables(variables: Mapping[str, int]) -> bytes:
+    """The blob of bound variables, by name; the same for any order of them."""
     parts = [VARIABLES]
     for name, value in sorted((name.encode(), value) for name, value in variables.items()):
         parts.append(bytes([len(name)]) + name + value.to_bytes(4, "big", signed=True))
@@ -24,7 +25,7 @@ def encode_variables(variables: Mapping[str, int]) -> bytes:
 
 
 def decode_variables(data: bytes) -> dict[str, int]:
-    """Raises BlobCorrupt unless `encode_variables` wrote these bytes."""
+    """The bound variables of a blob. Raises BlobCorrupt unless `encode_variables` wrote these bytes."""
     variables, at = {}, len(VARIABLES)
     try:
         while at < len(data):
@@ -39,6 +40,7 @@ def decode_variables(data: bytes) -> dict[str, int]:
 
 
 def encode_results(outputs: bytes, states: bytes) -> bytes:
+    """The blob of a result: the bindings roots of its outputs and of its new states."""
     return RESULTS + outputs + states
 
 

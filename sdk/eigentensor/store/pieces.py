@@ -37,6 +37,7 @@ class Pieces:
         return blob_root_of(self.size, self.roots)
 
     def length(self, index: int) -> int:
+        """Bytes of piece `index`."""
         return min(PIECE, self.size - index * PIECE)
 
     def check(self, index: int, data: bytes | memoryview) -> None:
@@ -45,12 +46,13 @@ class Pieces:
             raise BlobCorrupt(f"piece {index} of blob {self.blob.hex()} is wrong")
 
     def to_json(self) -> dict[str, Any]:
+        """The pieces as a JSON object, which `from_json` reads."""
         return {"blob": self.blob.hex(), "size": self.size, "pieces": [root.hex() for root in self.roots]}
 
     @classmethod
     def from_json(cls, value: Any, limit: int) -> Self:
-        """Reads what somebody says, trusting nothing: raises BlobCorrupt unless all of it fits, and BlobTooLarge only
-        for a blob that has more than `limit` bytes indeed."""
+        """The pieces of an object from anybody, trusting nothing. Raises BlobCorrupt unless all of it fits, and
+        BlobTooLarge only for a blob that has more than `limit` bytes indeed."""
         try:
             size, blob = int(value["size"]), bytes.fromhex(value["blob"])
             roots = tuple(bytes.fromhex(root) for root in value["pieces"])
