@@ -1,8 +1,9 @@
-"""Bodies as they come in: cut into pieces of a blob, each of them worked on while the next one arrives."""
+"""Bodies by pieces of 1 MiB: of requests, each piece worked on while the next one arrives, and of responses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.merkle import PIECE
@@ -39,3 +40,10 @@ async def each(stream: AsyncIterator[bytes], do: Callable[[bytes], object]) -> N
     finally:
         if doing is not None:
             await doing
+
+
+class PiecedFile(FileResponse):
+    """A file as a response, or ranges of it, read by pieces: each read is a change of thread, which takes longer than
+    to send the few KiB that are usual."""
+
+    chunk_size = PIECE

@@ -1,6 +1,6 @@
 """What an OpenAPI document says that the routes do not say by themselves.
 
-Answers are made by hand, so that none is validated a second time: `told` says what they are, tests hold them to it.
+Answers are made by hand, so that none is validated a second time: `response` says what they are, tests hold them to it.
 """
 
 import json
@@ -27,8 +27,8 @@ def name(route: APIRoute) -> str:
     return route.name
 
 
-def told(model: Any, what: str, *, status: int = 200, **more: Any) -> Responses:
-    """An answer: a JSON object of this type, and what else OpenAPI has for a response."""
+def response(model: Any, what: str, *, status: int = 200, **more: Any) -> Responses:
+    """A response: a JSON object of this type, and what else OpenAPI has for a response."""
     return {status: {"model": model, "description": what, **more}}
 
 
@@ -49,8 +49,8 @@ def asks(name: str, what: str, example: str, **schema: Any) -> dict[str, Any]:
 
 def examples(package: str) -> dict[str, Any]:
     """Objects by the names of their types, as a package has them in examples.json."""
-    found: dict[str, Any] = json.loads(files(package).joinpath("examples.json").read_text())
-    return found
+    objects: dict[str, Any] = json.loads(files(package).joinpath("examples.json").read_text())
+    return objects
 
 
 def install(
@@ -123,7 +123,7 @@ def _complete(operation: dict[str, Any], everywhere: Sequence[int]) -> None:
         takes = [400] * ("parameters" in operation or "requestBody" in operation)
         guards = () if operation.get("security") == [] else everywhere
         more = refused(*takes, *([413] * ("requestBody" in operation)), *guards, 500)
-        responses |= {str(status): said for status, said in more.items() if str(status) not in responses}
+        responses |= {str(status): one for status, one in more.items() if str(status) not in responses}
         responses["default"] = {"$ref": "#/components/responses/Refused"}
     operation["responses"] = dict(sorted(responses.items()))
 

@@ -58,7 +58,7 @@ def status_of(error: EigenTensorError) -> HTTPStatus:
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
-def said(status: int, code: str, detail: str, fix: str = "") -> dict[str, Any]:
+def members(status: int, code: str, detail: str, fix: str = "") -> dict[str, Any]:
     """The members of a problem: those of RFC 9457, `code` (the error's name), and `fix` where there is one."""
     content: dict[str, Any] = {
         "type": f"urn:eigentensor:error:{code}",
@@ -72,11 +72,12 @@ def said(status: int, code: str, detail: str, fix: str = "") -> dict[str, Any]:
 
 def of_error(error: EigenTensorError) -> dict[str, Any]:
     """The problem that an error of the tree is."""
-    return said(status_of(error), type(error).__name__, error.what, error.fix)
+    return members(status_of(error), type(error).__name__, error.what, error.fix)
 
 
 def problem(status: int, code: str, detail: str, fix: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse(said(status, code, detail, fix), status, headers, media_type=MEDIA_TYPE)
+    """A response that is a problem, with these headers beside its own."""
+    return JSONResponse(members(status, code, detail, fix), status, headers, media_type=MEDIA_TYPE)
 
 
 class _Heads:
@@ -105,8 +106,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-        return problem(HTTPStatus.BAD_REQUEST, "BadRequest", found)
+        detail = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        return problem(HTTPStatus.BAD_REQUEST, "BadRequest", detail)
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from eigentensor.web.problems import MEDIA_TYPE, said
+from eigentensor.web.problems import MEDIA_TYPE, members
 
 _UUID = "3f" * 32
 
 
 def _refusal(status: int, what: str, code: str, detail: str, fix: str = "", **headers: str) -> tuple[str, Any]:
-    example = said(status, code, detail, fix)
+    example = members(status, code, detail, fix)
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}}
     response: dict[str, Any] = {"description": what, "content": content}
     if headers:
