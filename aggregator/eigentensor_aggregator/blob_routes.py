@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from eigentensor.errors import BlobCorrupt
 from eigentensor.schemas.network import Blob, Upload
 from eigentensor.store import Pieces, parse_name
-from eigentensor.web.documents import BINARY, Responses, header, refused, told
+from eigentensor.web.documents import BINARY, Responses, header, refused, response
 from eigentensor_aggregator import receiving
 from eigentensor_aggregator.blobs import Received
 from eigentensor_aggregator.bodies import PieceList, takes
@@ -30,7 +30,7 @@ _READ: Responses = {
     206: {"description": "The range", "content": {"application/octet-stream": BINARY}, "headers": _HEADERS | _PLACE},
     **refused(404, 416),
 }
-_RECEIVED = told(Upload, "How far the upload is", status=HTTPStatus.ACCEPTED) | refused(404, 413, 422, 507)
+_RECEIVED = response(Upload, "How far the upload is", status=HTTPStatus.ACCEPTED) | refused(404, 413, 422, 507)
 Range = Annotated[str, Header(alias="range", description="one range of bytes", examples=["bytes=0-1023"])]
 ContentRange = Annotated[str, Header(description="which bytes these are", examples=["bytes 0-1048575/2097152"])]
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
@@ -67,7 +67,7 @@ def router(parts: Parts) -> APIRouter:
 
         return StreamingResponse(counted(), status, headers, "application/octet-stream")
 
-    @routes.get("/{name}/pieces", responses=told(Blob, "Its names and pieces") | refused(404))
+    @routes.get("/{name}/pieces", responses=response(Blob, "Its names and pieces") | refused(404))
     def read_pieces(name: Name) -> JSONResponse:
         """All names of a blob, and the tree roots of its 1 MiB pieces: enough to verify each piece alone."""
         names, pieces = parts.blobs.find(parse_name(name))

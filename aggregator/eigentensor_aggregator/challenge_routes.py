@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 
 from eigentensor.chain import transcript
 from eigentensor.schemas.games import Challenge, Challenges, ListedChallenge
-from eigentensor.web.documents import refused, told
+from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.parts import Cursor, Limit, Parts, task_name
 from eigentensor_aggregator.problems import ChallengeNotFound
@@ -21,7 +21,7 @@ def router(parts: Parts) -> APIRouter:
     routes = APIRouter(prefix="/v1/challenges", tags=["challenges"])
     parameters = parts.network.deployment.parameters
 
-    @routes.get("", responses=told(Challenges, "A page of games"))
+    @routes.get("", responses=response(Challenges, "A page of games"))
     def list_challenges(
         task: Annotated[str | None, Query(max_length=66, description="only those about this task")] = None,
         executor: Annotated[str | None, Query(max_length=42, description="only those against it")] = None,
@@ -49,7 +49,7 @@ def router(parts: Parts) -> APIRouter:
         }
         return JSONResponse(page)
 
-    @routes.get("/{number}", responses=told(Challenge, "The game") | refused(404))
+    @routes.get("/{number}", responses=response(Challenge, "The game") | refused(404))
     def read_challenge(number: Number) -> JSONResponse:
         """A whole game: who against whom, on what, every move with what it published, clocks, outcome, payouts."""
         life = parts.queries.task_of_game(number)

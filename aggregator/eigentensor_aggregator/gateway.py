@@ -13,9 +13,9 @@ from starlette.types import Scope
 from eigentensor.merkle import PIECE
 from eigentensor.schemas.network import Deployment, GatewayHealth, Network
 from eigentensor.web import documents, problems
-from eigentensor.web.documents import told
-from eigentensor.web.health import Health
+from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
+from eigentensor.web.server import Health
 from eigentensor_aggregator import blob_routes, challenge_routes, task_routes
 from eigentensor_aggregator.bodies import Declining, PieceList, SignedOrder
 from eigentensor_aggregator.parts import Parts
@@ -85,7 +85,7 @@ def _service(parts: Parts) -> APIRouter:
     routes = APIRouter(tags=["service"])
     health = Health(parts.store.is_well, parts.blobs.is_well)
 
-    @routes.get("/v1/network", responses=told(Network, "The market"))
+    @routes.get("/v1/network", responses=response(Network, "The market"))
     def read_network() -> JSONResponse:
         """The contracts of the market, and a node to reach them by if there is a public one."""
         network = parts.network
@@ -98,7 +98,9 @@ def _service(parts: Parts) -> APIRouter:
         }
         return JSONResponse(market)
 
-    @routes.get("/healthz", responses=told(GatewayHealth, "It is well") | told(GatewayHealth, "It is not", status=503))
+    @routes.get(
+        "/healthz", responses=response(GatewayHealth, "It is well") | response(GatewayHealth, "It is not", status=503)
+    )
     def read_health() -> JSONResponse:
         """Whether the gateway follows its chain, and its database and blobs answer."""
         status: Literal["ok", "stale", "away"] = "ok" if parts.daemon.is_healthy else "stale"

@@ -10,8 +10,7 @@ from fastapi import FastAPI
 
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
-from eigentensor.web.listening import listen
-from eigentensor.web.server import allow_connections, server
+from eigentensor.web.server import allow_connections, listen, server
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings

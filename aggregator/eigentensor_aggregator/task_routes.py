@@ -11,7 +11,7 @@ from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, Tas
 from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Operators
 from eigentensor.task import Life, Order, Posted, State, order_uuid, view
-from eigentensor.web.documents import refused, told
+from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedOrder, takes
 from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts, task_name
@@ -30,7 +30,7 @@ def router(parts: Parts) -> APIRouter:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         return life
 
-    @routes.get("/tasks", responses=told(schemas.Tasks, "A page of tasks"))
+    @routes.get("/tasks", responses=response(schemas.Tasks, "A page of tasks"))
     def list_tasks(
         state: Annotated[str | None, Query(max_length=16, description="only those in it")] = None,
         client: Annotated[str | None, Query(max_length=42, description="only those that it posted")] = None,
@@ -57,12 +57,12 @@ def router(parts: Parts) -> APIRouter:
         }
         return JSONResponse(page)
 
-    @routes.get("/tasks/{task}", responses=told(schemas.Task, "The task") | refused(404))
+    @routes.get("/tasks/{task}", responses=response(schemas.Task, "The task") | refused(404))
     def read_task(task: Name) -> JSONResponse:
         """A task with its order and everything that happened to it."""
         return JSONResponse(view.whole(known(task), parts.daemon.block))
 
-    @routes.get("/tasks/{task}/explain", responses=told(schemas.Explanation, "Why") | refused(404))
+    @routes.get("/tasks/{task}/explain", responses=response(schemas.Explanation, "Why") | refused(404))
     def explain_task(task: Name) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
         declines, rows = parts.queries.declines(task_name(task)), parts.queries.operator_rows()
@@ -71,7 +71,7 @@ def router(parts: Parts) -> APIRouter:
     @routes.post(
         "/tasks/{task}/declines",
         status_code=HTTPStatus.CREATED,
-        responses=told(schemas.Declined, "It is kept", status=HTTPStatus.CREATED) | refused(403, 404),
+        responses=response(schemas.Declined, "It is kept", status=HTTPStatus.CREATED) | refused(403, 404),
         openapi_extra=takes(Declining),
     )
     def decline_task(task: Name, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
@@ -97,7 +97,7 @@ def router(parts: Parts) -> APIRouter:
             raise NotAllowed(f"{parts.settings.max_declines} operators have spoken about task {task}")
         return JSONResponse({"schema": "eigentensor.decline/1"}, HTTPStatus.CREATED)
 
-    @routes.get("/operators", responses=told(Operators, "The operators"))
+    @routes.get("/operators", responses=response(Operators, "The operators"))
     def list_operators() -> JSONResponse:
         """Every operator that ever joined: signer and caps, seats, stake and what its tasks lock, tasks by state, and
         for which prices and how fast it worked lately."""
@@ -115,7 +115,7 @@ def router(parts: Parts) -> APIRouter:
     @routes.post(
         "/orders",
         status_code=HTTPStatus.CREATED,
-        responses=told(schemas.Posted, "It is in a block", status=HTTPStatus.CREATED)
+        responses=response(schemas.Posted, "It is in a block", status=HTTPStatus.CREATED)
         | refused(409, 422, 501, 502, 503, 504),
         openapi_extra=takes(SignedOrder),
     )

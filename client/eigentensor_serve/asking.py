@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from eigentensor.program import Role
 from eigentensor.schemas.tasks import Result
 from eigentensor.store import parse_name
-from eigentensor.web import files
+from eigentensor.web import bodies
 from eigentensor_serve.backend import Ask, Outcome
 from eigentensor_serve.bodies import Body, TaskBody, TaskQuery, outputs_as_json, tensors_in, tensors_of
 from eigentensor_serve.ledger import Job
@@ -216,7 +216,7 @@ def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Res
     task = service.backend.show(job)
     headers = service.headers(task) | {"EigenTensor-States": outcome.states_root.hex()}
     if not as_json:
-        return files.Pieces(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
+        return bodies.PiecedFile(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
     outputs = outputs_as_json(outcome.program, outcome.outputs)
     content: Result = {
         "schema": "eigentensor.result/1",

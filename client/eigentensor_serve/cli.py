@@ -40,7 +40,7 @@ def serve(
     """Serve until told to stop. More settings: EIGENTENSOR_SERVE_* (client/README.md)."""
     if context.invoked_subcommand is not None:
         return
-    from eigentensor.web.listening import listen
+    from eigentensor.web.server import listen
     from eigentensor_serve.server import assembled, create_app, run
 
     settings = _settings(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from eigentensor.schemas.tasks import Plan, Result, Task
-from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, told
+from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, response
 from eigentensor_serve.bodies import AppQuery, Body, parameters
 from eigentensor_serve.schemas import Accepted
 
@@ -31,8 +31,8 @@ KEY = asks(
 _BODY = (402, 404, 415, 422, 501, 502, 503, 507)  # what may be wrong with what is asked
 RANGE = {"parameters": [asks("Range", "One range of bytes", "bytes=0-1023")]}
 
-TASK: Responses = told(Task, "The task", headers=HEADERS) | refused(404)
-RESULT: Responses = told(
+TASK: Responses = response(Task, "The task", headers=HEADERS) | refused(404)
+RESULT: Responses = response(
     Result, "The outputs", content={"application/octet-stream": BINARY}, headers=HEADERS | _STATES
 ) | refused(404, 409, 502, 503, 504)
 EVENTS: Responses = {
@@ -51,7 +51,7 @@ EVENTS: Responses = {
 
 def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
     """Of a route that takes a task and answers with its result, or with 202."""
-    goes_on = told(Accepted, "It goes on: where to ask", status=202, headers=HEADERS | _LOCATION)
+    goes_on = response(Accepted, "It goes on: where to ask", status=202, headers=HEADERS | _LOCATION)
     return {
         "openapi_extra": _body(model) | {"parameters": [*parameters(query), KEY, _PREFER]},
         "responses": RESULT | goes_on | refused(*_BODY),
@@ -60,7 +60,7 @@ def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
 
 def quotes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
     extra = _body(model) | {"parameters": parameters(query)}
-    return {"openapi_extra": extra, "responses": told(Plan, "What it would cost") | refused(*_BODY)}
+    return {"openapi_extra": extra, "responses": response(Plan, "What it would cost") | refused(*_BODY)}
 
 
 def _body(model: type[Body]) -> dict[str, Any]:

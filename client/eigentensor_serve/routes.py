@@ -17,8 +17,8 @@ from eigentensor.schemas.tasks import Explanation, Task, Tasks
 from eigentensor.scratch import scratch
 from eigentensor.store import Pieces, describe, parse_name
 from eigentensor.store.local import writing
-from eigentensor.web import bodies, files
-from eigentensor.web.documents import BINARY, Responses, refused, told
+from eigentensor.web import bodies
+from eigentensor.web.documents import BINARY, Responses, refused, response
 from eigentensor_serve import asking, documents
 from eigentensor_serve.bodies import ExecuteBody, TaskBody, TaskQuery
 from eigentensor_serve.documents import RANGE
@@ -63,7 +63,7 @@ def tasks(service: Service) -> APIRouter:
         waits = asking.Prefer.of(request).wait is not None
         return await asking.executed(service, request, read, is_brief=is_brief, waits=waits)
 
-    @routes.get("/v1/tasks", responses=told(Tasks, "A page of tasks"))
+    @routes.get("/v1/tasks", responses=response(Tasks, "A page of tasks"))
     async def list_tasks(
         request: Request,
         cursor: Annotated[int | None, Query(ge=1, lt=1 << 62, description="`next` of the page before")] = None,
@@ -84,12 +84,12 @@ def tasks(service: Service) -> APIRouter:
         task = backend.show(job)
         return JSONResponse(task, headers=service.headers(task))
 
-    @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
+    @routes.post("/v1/tasks/{task}/cancel", responses=response(Task, "The task then") | _MAY_WAIT)
     def cancel_task(job: Found) -> JSONResponse:
         """Takes back a task that nobody has accepted: its escrow returns."""
         return JSONResponse(backend.cancel(job))
 
-    @routes.get("/v1/tasks/{task}/explain", responses=told(Explanation, "Why") | _MAY_WAIT)
+    @routes.get("/v1/tasks/{task}/explain", responses=response(Explanation, "Why") | _MAY_WAIT)
     def explain_task(job: Found) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
         return JSONResponse(backend.explain(job))
@@ -102,7 +102,7 @@ def tasks(service: Service) -> APIRouter:
 
     @routes.get(
         "/v1/tasks/{task}/receipt",
-        responses=told(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
+        responses=response(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
     )
     def read_receipt(job: Found) -> Response:
         """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
@@ -143,7 +143,7 @@ _READ: Responses = {
     206: {"description": "The range", "content": {"application/octet-stream": BINARY}},
     **refused(404),
 }
-_WRITTEN = told(Blob, "It is kept: all its names", status=HTTPStatus.CREATED) | refused(404, 422, 507)
+_WRITTEN = response(Blob, "It is kept: all its names", status=HTTPStatus.CREATED) | refused(404, 422, 507)
 
 
 def blobs(service: Service) -> APIRouter:
@@ -151,10 +151,10 @@ def blobs(service: Service) -> APIRouter:
     store = service.store
 
     @routes.head("/{name}", include_in_schema=False)
-    @routes.get("/{name}", response_class=files.Pieces, responses=_READ, openapi_extra=RANGE)
-    def read_blob(name: Name) -> files.Pieces:
+    @routes.get("/{name}", response_class=bodies.PiecedFile, responses=_READ, openapi_extra=RANGE)
+    def read_blob(name: Name) -> bodies.PiecedFile:
         """The bytes of a blob that this service has; one range of them if asked for."""
-        return files.Pieces(store.path(parse_name(name)), media_type="application/octet-stream")
+        return bodies.PiecedFile(store.path(parse_name(name)), media_type="application/octet-stream")
 
     @routes.put("/{name}", status_code=HTTPStatus.CREATED, responses=_WRITTEN, openapi_extra=_BYTES)
     async def write_blob(request: Request, name: Name) -> JSONResponse:

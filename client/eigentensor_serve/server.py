@@ -18,8 +18,8 @@ from eigentensor.chain import to_wei
 from eigentensor.chain.units import DECIMALS
 from eigentensor.errors import ConfigError
 from eigentensor.store import LocalStore
-from eigentensor.web import documents, health, problems
-from eigentensor.web.documents import told
+from eigentensor.web import documents, problems, server
+from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
 from eigentensor.web.server import allow_connections, server
 from eigentensor_client.client import Client
@@ -106,10 +106,12 @@ def create_app(service: Service) -> FastAPI:
 
 def _service(service: Service) -> APIRouter:
     router = APIRouter(tags=["service"])
-    looks = health.Health(service.is_well)
+    looks = server.Health(service.is_well)
 
     @router.get(
-        "/healthz", responses=told(Health, "It is well") | told(Health, "It is not", status=503), openapi_extra=_OPEN
+        "/healthz",
+        responses=response(Health, "It is well") | response(Health, "It is not", status=503),
+        openapi_extra=_OPEN,
     )
     def read_health() -> JSONResponse:
         """Whether what it stands on answers; anybody may ask."""
@@ -119,7 +121,7 @@ def _service(service: Service) -> APIRouter:
         said: Health = {"status": status}
         return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @router.get("/version", responses=told(Version, "What serves"), openapi_extra=_OPEN)
+    @router.get("/version", responses=response(Version, "What serves"), openapi_extra=_OPEN)
     async def read_version() -> JSONResponse:
         """The version of this software, and whether this machine executes itself (`local`)."""
         said: Version = {

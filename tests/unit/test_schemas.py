@@ -21,7 +21,7 @@ import eigentensor_operator
 import eigentensor_serve
 from eigentensor.errors import EigenTensorError
 from eigentensor.web.documents import examples
-from eigentensor.web.problems import said
+from eigentensor.web.problems import members
 from eigentensor.web.refusals import RESPONSES
 from eigentensor_client.cli import report
 from support.screens.errors import HERE
@@ -66,7 +66,7 @@ def test_an_object_with_a_member_too_many_or_too_few_is_found() -> None:
     for wrong in (whole | {"extra": 1}, {n: v for n, v in whole.items() if n != "stake"}, whole | {"price": 3}):
         with pytest.raises(AssertionError, match=r"eigentensor\.task/1"):
             hold(wrong)
-    assert wrong_in(validator(TYPES["Problem"]), said(404, "TaskNotFound", "there is none")) == []
+    assert wrong_in(validator(TYPES["Problem"]), members(404, "TaskNotFound", "there is none")) == []
 
 
 def test_every_word_has_one_type() -> None:

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from eigentensor.web.health import Health
+from eigentensor.web.server import Health
 
 
 def fails() -> bool:

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from eigentensor.web.listening import listen
-from eigentensor.web.server import HEAD, server
+from eigentensor.web.server import HEAD, listen, server
 
 SILENCE = 1.0
 SLOW = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "

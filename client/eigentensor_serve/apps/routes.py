@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
-from eigentensor.web.documents import Responses, refused, told
+from eigentensor.web.documents import Responses, refused, response
 from eigentensor_serve import asking, documents, schemas
 from eigentensor_serve.apps import page as apps_page
 from eigentensor_serve.apps import schema as apps_schema
@@ -22,13 +22,13 @@ Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's ver
 _SIGN_IN: Responses = {
     401: {"description": "A page that asks for a token", "content": {"text/html": {"schema": {"type": "string"}}}}
 }
-_APP = told(schemas.App, "The app") | refused(404, 501)
+_APP = response(schemas.App, "The app") | refused(404, 501)
 
 
 def router(deployed: Deployed) -> APIRouter:
     routes = APIRouter(prefix="/v1/apps", tags=["apps"])
 
-    @routes.get("", responses=told(schemas.Apps, "The apps"))
+    @routes.get("", responses=response(schemas.Apps, "The apps"))
     def list_apps() -> JSONResponse:
         """Every app, in the version that is served."""
         apps = [app.to_json() for app in deployed.apps.list()]

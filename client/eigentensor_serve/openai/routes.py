@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from eigentensor.errors import ExecutionError, NotYet
-from eigentensor.web.documents import Responses, told
+from eigentensor.web.documents import Responses, response
 from eigentensor_serve import asking
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.models import OUTPUT, Chat, Embeddings
@@ -58,9 +58,9 @@ class Retries:
 
 _REFUSED: Responses = {"default": {"model": schemas.OpenAIError, "description": "Refused, in OpenAI's form"}}
 _STREAM = {"text/event-stream": {"schema": {"type": "string", "description": "OpenAI's chunks, with `stream`"}}}
-_COMPLETION = told(schemas.ChatCompletion, "The answer", content=_STREAM, headers=HEADERS)
-_TEXT = told(schemas.TextCompletion, "The answer", content=_STREAM, headers=HEADERS)
-_VECTORS = told(schemas.EmbeddingList, "A vector for each text", headers=HEADERS)
+_COMPLETION = response(schemas.ChatCompletion, "The answer", content=_STREAM, headers=HEADERS)
+_TEXT = response(schemas.TextCompletion, "The answer", content=_STREAM, headers=HEADERS)
+_VECTORS = response(schemas.EmbeddingList, "A vector for each text", headers=HEADERS)
 _KEYED: dict[str, Any] = {"parameters": [KEY]}
 
 
@@ -79,13 +79,13 @@ def _router(deployed: Deployed) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["openai"], responses=_REFUSED)
     writers, retries = Writers(deployed), Retries()
 
-    @routes.get("/models", responses=told(schemas.ModelList, "The models"))
+    @routes.get("/models", responses=response(schemas.ModelList, "The models"))
     def list_models() -> JSONResponse:
         """Every app that is a model."""
         models = [_model(app) for app in deployed.apps.list() if app.model]
         return JSONResponse({"object": "list", "data": models})
 
-    @routes.get("/models/{model}", responses=told(schemas.Model, "The model"))
+    @routes.get("/models/{model}", responses=response(schemas.Model, "The model"))
     def read_model(model: Annotated[str, Path(max_length=80, description="an app's name")]) -> JSONResponse:
         """A model: NAME, or NAME@VERSION."""
         return JSONResponse(_model(deployed.model(model, (Chat, Embeddings))))

@@ -35,8 +35,7 @@ from eigentensor.capture import TensorContext
 from eigentensor.chain import Chain, Network, anvil_account, to_wei
 from eigentensor.store import GatewayClient, LocalStore, Pieces, save_safetensors
 from eigentensor.task import order_uuid
-from eigentensor.web.listening import listen
-from eigentensor.web.server import server
+from eigentensor.web.server import listen, server
 from eigentensor_aggregator import logs
 from eigentensor_aggregator.config import Settings as GatewaySettings
 from eigentensor_aggregator.service import assembled as gateway_assembled

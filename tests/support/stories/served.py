@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eigentensor.web.listening import listen
-from eigentensor.web.server import server
+from eigentensor.web.server import listen, server
 from eigentensor_client.client import Client
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.server import assembled, create_app
