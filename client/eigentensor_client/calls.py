@@ -268,7 +268,7 @@ class Calls(Generic[R]):
             await asyncio.sleep(0)  # a cancellation meanwhile comes here, where the tasks are known
         return handles
 
-    def found(self, uuid: str) -> tuple[Client, TaskView, Program, Any]:
+    def known(self, uuid: str) -> tuple[Client, TaskView, Program, Any]:
         """A task, its program, and what was written down of it. Raises TaskNotFound."""
         client = self.options.client()
         task = client.task(uuid)

@@ -166,10 +166,10 @@ class Function(Generic[P, R]):
 
         Raises TaskNotFound where nobody wrote down what it returns, BindingError where that cannot be made any more.
         """
-        return self._calls.taken_up(*self._calls.found(uuid))
+        return self._calls.taken_up(*self._calls.known(uuid))
 
     async def _handle_aio(self, uuid: str) -> Handle[R]:
-        return self._calls.taken_up(*await in_thread(self._calls.found, uuid))
+        return self._calls.taken_up(*await in_thread(self._calls.known, uuid))
 
     # ---- How ----
 

@@ -53,16 +53,16 @@ class Step:
         return written
 
 
-def step(context: int, position: int, given: Sequence[int], count: int, sampling: Sampling) -> Step:
+def step(context: int, position: int, tokens: Sequence[int], count: int, sampling: Sampling) -> Step:
     """The execution that reads what is given at a position of a text, and writes `count` tokens after it. The text's
     position is later by `repeat`. Raises BindingError if the context has no room for them."""
-    repeat = len(given) + count
+    repeat = len(tokens) + count
     if position + repeat > context:
         what = f"{repeat} tokens after {position} are more than the context of {context}"
         raise BindingError(what, fix="Write fewer, or begin a new text.")
     row = np.full(context + 1, -1, np.int32)
-    row[position + 1 : position + 1 + len(given)] = given
-    return Step({"prompt": row, **sampling.inputs()}, {"position": position}, repeat, position + 1 + len(given))
+    row[position + 1 : position + 1 + len(tokens)] = tokens
+    return Step({"prompt": row, **sampling.inputs()}, {"position": position}, repeat, position + 1 + len(tokens))
 
 
 class Executor(Protocol):
@@ -80,8 +80,8 @@ class Text:
 
     def write(self, prompt: str, count: int, sampling: Sampling) -> str:
         """The prompt, and `count` tokens after it; one execution. Raises as `step`."""
-        given = self.pairs.encode(prompt)
-        asked = step(self.context, self.position, given, count, sampling)
+        known = self.pairs.encode(prompt)
+        asked = step(self.context, self.position, known, count, sampling)
         tokens = self.execute(asked.inputs, asked.variables, asked.repeat)
         self.position += asked.repeat
-        return self.pairs.decode([*given, *asked.new(tokens)])
+        return self.pairs.decode([*known, *asked.new(tokens)])

@@ -116,8 +116,8 @@ def _password(file: Path | None) -> str:
 @contextmanager
 def _sending(screen: Screen, text: str) -> Iterator[None]:
     """While a transaction is sent and mined."""
-    found_out = "the transaction may be on its way: `eigentensor wallet show` tells what has arrived"
-    with screen.goes_on(found_out), screen.work() as bar:
+    unsure = "the transaction may be on its way: `eigentensor wallet show` tells what has arrived"
+    with screen.goes_on(unsure), screen.work() as bar:
         bar(text)
         yield
 
