@@ -21,7 +21,6 @@ from eigentensor.store import LocalStore
 from eigentensor.web import documents, problems, server
 from eigentensor.web.documents import response
 from eigentensor.web.limits import BodyLimit
-from eigentensor.web.server import allow_connections, server
 from eigentensor_client.client import Client
 from eigentensor_serve import limits, routes
 from eigentensor_serve.apps import routes as apps_routes
@@ -202,5 +201,5 @@ def run(app: FastAPI, listening: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While it serves, uvicorn catches these, and hands them on when the last request is answered.
         signal.signal(number, lambda *_: sys.exit(0))
-    allow_connections()
-    server(app).run(sockets=[listening])
+    server.allow_connections()
+    server.server(app).run(sockets=[listening])
