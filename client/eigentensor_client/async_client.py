@@ -20,7 +20,7 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
 from eigentensor_client.session import Session
 from eigentensor_client.steps import finish_async, in_thread
-from eigentensor_client.transfer import Part, Tell, silent
+from eigentensor_client.transfer import Part, Report, silent
 
 
 class AsyncSession:
@@ -48,10 +48,12 @@ class AsyncSession:
 
     @property
     def program(self) -> Program:
+        """As `Session.program`."""
         return self.session.program
 
     @property
     def history(self) -> History:
+        """As `Session.history`."""
         return self.session.history
 
     @property
@@ -73,20 +75,20 @@ class AsyncSession:
         stage: str = "result",
         terms: Terms | None = None,
         timeout: float | None = None,
-        tell: Tell = silent,
+        report: Report = silent,
     ) -> TaskResult:
         """As `Session.run`."""
         async with self._turn:
             with self.session.going_on():
                 return await finish_async(
-                    self.session.running(inputs, variables or {}, repeat, stage, terms, timeout, tell)
+                    self.session.running(inputs, variables or {}, repeat, stage, terms, timeout, report)
                 )
 
-    async def wait(self, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent) -> None:
+    async def wait(self, stage: str = "final", *, timeout: float | None = None, report: Report = silent) -> None:
         """As `Session.wait`."""
         async with self._turn:
             with self.session.going_on():
-                await finish_async(self.session.awaiting(stage, timeout, tell))
+                await finish_async(self.session.awaiting(stage, timeout, report))
 
     async def look(self) -> None:
         """As `Session.look`."""
@@ -102,13 +104,13 @@ class AsyncSession:
         """As `Session.plan`."""
         return await in_thread(self.session.plan, repeat)
 
-    async def result(self, step: int = -1, tell: Tell = silent) -> TaskResult:
+    async def result(self, step: int = -1, report: Report = silent) -> TaskResult:
         """As `Session.result`."""
-        return await in_thread(self.session.result, step, tell)
+        return await in_thread(self.session.result, step, report)
 
-    async def states(self, tell: Tell = silent) -> Tensors:
+    async def states(self, report: Report = silent) -> Tensors:
         """As `Session.states`."""
-        return await in_thread(self.session.states, tell)
+        return await in_thread(self.session.states, report)
 
 
 _END: Any = object()
@@ -136,10 +138,12 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
+        """As `Client.close`."""
         await in_thread(self.client.close)
 
     @property
     def address(self) -> str:
+        """As `Client.address`."""
         return self.client.address
 
     async def plan(self, work: Work, terms: Terms) -> Plan:
@@ -150,46 +154,46 @@ class AsyncClient:
         """As `Client.check`."""
         await in_thread(self.client.check, work, terms)
 
-    async def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
+    async def post(self, works: Sequence[Work], terms: Terms, report: Report = silent) -> list[TaskView]:
         """As `Client.post`."""
-        tasks = await in_thread(self.client.post, works, terms, tell)
+        tasks = await in_thread(self.client.post, works, terms, report)
         with steps.going_on(tasks):
             await asyncio.sleep(0)  # a cancellation meanwhile comes here, where the tasks are known
         return tasks
 
-    async def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
+    async def send(self, drafts: Sequence[Order], report: Report = silent) -> list[TaskView]:
         """As `Client.send`."""
-        return await in_thread(self.client.send, drafts, tell)
+        return await in_thread(self.client.send, drafts, report)
 
     async def wait(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskView:
         """As `Client.wait`."""
         with steps.going_on([task]):
-            return await finish_async(self.client.waiting(task, stage, timeout, tell))
+            return await finish_async(self.client.waiting(task, stage, timeout, report))
 
-    async def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+    async def fetch(self, task: TaskView, report: Report = silent, *, states: bool = True) -> TaskResult:
         """As `Client.fetch`."""
-        return await in_thread(self.client.fetch, task, tell, states=states)
+        return await in_thread(self.client.fetch, task, report, states=states)
 
-    async def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+    async def deliver(self, task: TaskView, report: Report = silent, *, states: bool = True) -> TaskResult:
         """As `Client.deliver`."""
         with steps.going_on([task]):
-            return await finish_async(self.client.delivering(task, tell, states))
+            return await finish_async(self.client.delivering(task, report, states))
 
     async def complete(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskResult:
         """As `Client.complete`."""
         with steps.going_on([task]):
-            return await finish_async(self.client.completing(task, stage, timeout, tell))
+            return await finish_async(self.client.completing(task, stage, timeout, report))
 
     async def run(
-        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskResult:
         """As `Client.run`."""
-        (task,) = await self.post([work], orders.terms_for(stage, terms), tell)
-        return await self.complete(task, stage, timeout=timeout, tell=tell)
+        (task,) = await self.post([work], orders.terms_for(stage, terms), report)
+        return await self.complete(task, stage, timeout=timeout, report=report)
 
     async def session(
         self,
@@ -198,10 +202,10 @@ class AsyncClient:
         states: Part,
         terms: Terms,
         path: Path | None = None,
-        tell: Tell = silent,
+        report: Report = silent,
     ) -> AsyncSession:
         """As `Client.session`."""
-        return AsyncSession(await in_thread(self.client.session, program, weights, states, terms, path, tell))
+        return AsyncSession(await in_thread(self.client.session, program, weights, states, terms, path, report))
 
     async def resume(self, path: Path) -> AsyncSession:
         """As `Client.resume`."""

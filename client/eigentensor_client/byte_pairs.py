@@ -25,10 +25,12 @@ class BytePairs:
 
     @property
     def size(self) -> int:
+        """How many tokens there are: 0 to `size` - 1."""
         return FIRST_MERGE + len(self.merges)
 
     @cached_property
     def ranks(self) -> dict[tuple[int, int], int]:
+        """The token that each pair is merged to."""
         return {pair: FIRST_MERGE + rank for rank, pair in enumerate(self.merges)}
 
     @cached_property
@@ -40,6 +42,7 @@ class BytePairs:
         return strings
 
     def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without an end."""
         return [token for part in PARTS.findall(text) for token in self._part(part.encode())]
 
     def decode(self, tokens: Iterable[int]) -> str:
@@ -67,8 +70,8 @@ class BytePairs:
 
     def _part(self, part: bytes) -> list[int]:
         tokens = [1 + byte for byte in part]
-        while found := [self.ranks[pair] for pair in pairwise(tokens) if pair in self.ranks]:
-            tokens = merged(tokens, self.merges[min(found) - FIRST_MERGE], min(found))
+        while ranks := [self.ranks[pair] for pair in pairwise(tokens) if pair in self.ranks]:
+            tokens = merged(tokens, self.merges[min(ranks) - FIRST_MERGE], min(ranks))
         return tokens
 
 

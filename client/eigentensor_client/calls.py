@@ -32,7 +32,7 @@ from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import Screen, console
 from eigentensor_client.steps import Steps, finish_async, in_thread
-from eigentensor_client.transfer import Tell, silent
+from eigentensor_client.transfer import Report, silent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,6 +111,7 @@ class Received(Tensor, metaclass=_LikeTensor):  # type: ignore[misc]
 
     @classmethod
     def of(cls, uop: Any, result: TaskResult) -> Self:
+        """The Tensor of a tinygrad expression, with the result that it comes from."""
         tensor = cls(uop)
         tensor.result = result
         return tensor
@@ -172,8 +173,8 @@ class Handle(Generic[R]):
     def _result(self, timeout: float | None = None) -> R:
         """What the function returns, when the task has reached the stage that the options name. Raises NotYet after
         `timeout` seconds, by default those of the options, and what `Client.wait` raises."""
-        with talking(self._options) as tell:
-            return self.finished(tell, timeout)
+        with talking(self._options) as report:
+            return self.finished(report, timeout)
 
     async def _result_aio(self, timeout: float | None = None) -> R:
         if self._value is None:
@@ -182,11 +183,11 @@ class Handle(Generic[R]):
             self._take(result)
         return self._value  # type: ignore[return-value]
 
-    def finished(self, tell: Tell, timeout: float | None = None) -> R:
-        """As `result`, told to `tell`."""
+    def finished(self, report: Report, timeout: float | None = None) -> R:
+        """As `result`, with reports of the progress."""
         if self._value is None:
             with self.going_on():
-                result = steps.finish(self._steps(tell, timeout))
+                result = steps.finish(self._steps(report, timeout))
             self._take(result)
         return self._value  # type: ignore[return-value]
 
@@ -198,9 +199,9 @@ class Handle(Generic[R]):
         """Adds to an error how to take the task up."""
         steps.note(error, [self.uuid], f"{self._name}.handle")
 
-    def _steps(self, tell: Tell, timeout: float | None) -> Steps[TaskResult]:
+    def _steps(self, report: Report, timeout: float | None) -> Steps[TaskResult]:
         limit = self._options.timeout if timeout is None else timeout
-        return self._client.completing(self.posted, self._options.wait, limit, tell)
+        return self._client.completing(self.posted, self._options.wait, limit, report)
 
     def _take(self, result: TaskResult) -> None:
         made = partial(Received.of, result=result)
@@ -221,7 +222,7 @@ def before(later: Sequence[Handle[Any]]) -> Iterator[None]:
 
 
 @contextmanager
-def talking(options: Options, prefix: str = "") -> Iterator[Tell]:
+def talking(options: Options, prefix: str = "") -> Iterator[Report]:
     """A bar in a terminal, nothing elsewhere."""
     if not options.progress or not console(stderr=True).is_terminal:
         yield silent
@@ -242,20 +243,20 @@ class Calls(Generic[R]):
         client = self.options.client()
         return client.plan(_work(use, use.weights), self.options.terms(client))
 
-    def post(self, uses: Sequence[Use], tell: Tell = silent) -> list[Handle[R]]:
+    def post(self, uses: Sequence[Use], report: Report = silent) -> list[Handle[R]]:
         """Posts calls. Weights that the gateway has are not looked at again. Raises what `Client.post` raises."""
         if not uses:
             return []
         client = self.options.client()
         kept = {root for use in uses if (root := use.captured.root) and client.gateway.has(root)}
         works = [_work(use, use.captured.root if use.captured.root in kept else use.weights) for use in uses]
-        drafts = client.prepare(works, self.options.terms(client), tell)
+        drafts = client.prepare(works, self.options.terms(client), report)
         for use, draft in zip(uses, drafts, strict=True):
             if use.weights is use.captured.weights:
                 use.captured.root = draft.weights if use.weights else b""
         uuids = [order_uuid(draft, client.network.deployment.domain).hex() for draft in drafts]
-        keep_calls(dict(zip(uuids, map(self._told, uses), strict=True)))
-        tasks = client.send(drafts, tell)
+        keep_calls(dict(zip(uuids, map(self._record, uses), strict=True)))
+        tasks = client.send(drafts, report)
         return [
             self._handle(client, task, use.captured.graph.program, use.returns)
             for use, task in zip(uses, tasks, strict=True)
@@ -295,7 +296,7 @@ class Calls(Generic[R]):
             )
         return self._handle(client, task, program, returns)
 
-    def _told(self, use: Use) -> dict[str, Any]:
+    def _record(self, use: Use) -> dict[str, Any]:
         return {"function": self.signatures.qualified, "returns": use.returns.to_json(self.signatures.module)}
 
     def _handle(self, client: Client, task: TaskView, program: Program, returns: Returns) -> Handle[R]:

@@ -29,7 +29,7 @@ from eigentensor_client.client import Client
 from eigentensor_client.games import Game
 from eigentensor_client.looking import Look, Means, look_again
 from eigentensor_client.results import TaskView
-from eigentensor_client.transfer import Tell, download, silent
+from eigentensor_client.transfer import Report, download, silent
 
 #: Gas of a challenger's transactions, from the figures in contracts/README.md: of `challenge` and `timeout` where the
 #: executor never moves; of a game through all phases, with a trace and a tensor that are opened in several moves.
@@ -121,12 +121,12 @@ class Challenger:
 
     # ---- Looking ----
 
-    def look(self, tell: Tell = silent) -> Look:
+    def look(self, report: Report = silent) -> Look:
         """Executes the task again. Raises what fetching and `look_again` raise."""
-        tell("fetching what the order names")
+        report("fetching what the order names")
         seconds = max(60.0, (self.until - self.task.block) * self.chain.node.block_seconds())
         means = Means(self._memory, seconds, self._unsafe)
-        return look_again(self._bound, self.claimed, self.client.gateway, means, tell)
+        return look_again(self._bound, self.claimed, self.client.gateway, means, report)
 
     def stakes(self) -> Stakes:
         """What a challenge costs and brings now."""
@@ -163,10 +163,10 @@ class Challenger:
         retrace = rechecked.retracing(limits, unsafe=self._unsafe)
         public = partial(download, self.client.gateway)
         player = Player(self.chain, self.client.address, self._load, retrace, public=public)
-        told, trouble = read_game(self.chain, game, self._sent), ""
-        while told["state"] == "open":
-            mine = told["turn"] == "challenger"
-            seen(told, trouble or ("making your next move" if mine else "waiting for the executor's move"))
+        state, trouble = read_game(self.chain, game, self._sent), ""
+        while state["state"] == "open":
+            mine = state["turn"] == "challenger"
+            seen(state, trouble or ("making your next move" if mine else "waiting for the executor's move"))
             try:
                 moved, trouble = player.turn(game), ""
             except (DisputeError, ExecutionError):
@@ -176,9 +176,9 @@ class Challenger:
             if moved is None:
                 time.sleep(self.client.poll)
             with suppress(ChainError):
-                told = read_game(self.chain, game, self._sent)
-        seen(told, "")
-        return told
+                state = read_game(self.chain, game, self._sent)
+        seen(state, "")
+        return state
 
     @cached_property
     def _bound(self) -> Bound:
@@ -199,7 +199,7 @@ def read_game(chain: Reader, number: int, known: Sent) -> dict[str, Any]:
     block, played = chain.node.block_number(), chain.games.at(number)
     state = _state_of(chain, played)
     first = chain.market.task_at(played.task).accepted_at
-    told = [
+    events = [
         chain.history.posted(played.task),
         *(e for e in chain.history.events_of(played.task, first) if not _is_move(e)),
     ]
@@ -210,7 +210,7 @@ def read_game(chain: Reader, number: int, known: Sent) -> dict[str, Any]:
             and (receipt := chain.node.receipt(event.place.transaction)) is not None
         ):
             known[event.place.transaction] = str(receipt["from"]), receipt["gasUsed"]
-    happened = sorted({event.place: event for event in (*told, *own)}.values(), key=lambda event: event.place)
+    happened = sorted({event.place: event for event in (*events, *own)}.values(), key=lambda event: event.place)
     sent = [(event, known.get(event.place.transaction)) for event in happened]
     return transcript(number, sent, state=state, block=block, parameters=chain.deployment.parameters)
 

@@ -72,9 +72,11 @@ class Claim:
 
     @property
     def what(self) -> str:
+        """What it brings, in words."""
         return _WHAT[self.message]
 
     def to_json(self) -> "schemas.Due":
+        """A member of `claims` of `eigentensor.claim/1`, before it is sent: wei as decimal strings."""
         return {
             "message": self.message.value,
             "task": self.facts.uuid.hex(),
@@ -144,11 +146,13 @@ class Claimed:
 
     @property
     def words(self) -> str:
+        """Where it stands, in words."""
         if self.receipt is None:
             return f"waits for {self.waits}" if self.waits else "due now"
         return f"sent, in block {self.receipt.block}"
 
     def to_json(self) -> "schemas.Claimed":
+        """A member of `claims` of `eigentensor.claim/1`."""
         sent = self.receipt
         return {
             **self.claim.to_json(),
@@ -164,7 +168,7 @@ def facts_of(chain: Chain, number: int) -> Facts:
     """A game and its task. Raises ChainError if there is no such game."""
     game = chain.games.at(number)
     task, order = chain.market.task_at(game.task), chain.history.order_of(game.task)
-    found = Facts(
+    facts = Facts(
         order=order,
         uuid=game.task,
         task=task,
@@ -176,32 +180,32 @@ def facts_of(chain: Chain, number: int) -> Facts:
         lock_end=0,
     )
     if task.state is not State.CONVICTED:
-        return found
-    found = replace(
-        found, answers_by=chain.market.answers_by(game.task), lock_end=chain.stake.lock_of(game.task, task.executor).end
+        return facts
+    facts = replace(
+        facts, answers_by=chain.market.answers_by(game.task), lock_end=chain.stake.lock_of(game.task, task.executor).end
     )
     slashes = [e.slash_id for e in chain.history.events_of(game.task, task.accepted_at) if isinstance(e, Slashed)]
     if not slashes:
-        return found
+        return facts
     number = slashes[0]
-    return replace(found, slash=number, note=chain.stake.note_of(number), payable=chain.stake.payable_from(number))
+    return replace(facts, slash=number, note=chain.stake.note_of(number), payable=chain.stake.payable_from(number))
 
 
 def due(chain: Chain, games: Iterable[int]) -> list[Claim]:
     """What the account has coming from these games; a task's slash once, however many games it had in it."""
     block = chain.node.block_number()
-    found: dict[tuple[str, bytes, int], Claim] = {}
+    unique: dict[tuple[str, bytes, int], Claim] = {}
     for number in games:
         for claim in claims(facts_of(chain, number), chain.address, chain.deployment.parameters):
             key = (claim.message, claim.facts.uuid, 0 if claim.message is Message.SLASH else claim.number)
             if claim.last is None or claim.last > block:
-                found.setdefault(key, claim)
-    return list(found.values())
+                unique.setdefault(key, claim)
+    return list(unique.values())
 
 
-def send(chain: Chain, found: Iterable[Claim], *, dry_run: bool = False) -> Iterator[Claimed]:
+def send(chain: Chain, wanted: Iterable[Claim], *, dry_run: bool = False) -> Iterator[Claimed]:
     """Sends for what is due, one after the other. What a contract does not take yet waits, and costs nothing."""
-    for claim in found:
+    for claim in wanted:
         if claim.first > chain.node.block_number() + 1:
             yield Claimed(claim, waits=f"block {claim.first}")
             continue

@@ -101,17 +101,19 @@ class Verbs(TyperGroup):
     """Loads a verb when it is called; other packages offer theirs as entry points of the group `eigentensor.verbs`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """All names: the verbs, then the parts of the network."""
         return [*VERBS, *PARTS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None if there is none."""
         if place := VERBS.get(cmd_name, ("",))[0]:
             return _quietable(_loaded(place, cmd_name))
         from importlib.metadata import entry_points
 
-        found = tuple(entry_points(group="eigentensor.verbs", name=cmd_name))
-        if not found:
+        offers = tuple(entry_points(group="eigentensor.verbs", name=cmd_name))
+        if not offers:
             return None
-        command = _command(found[0].load(), cmd_name)
+        command = _command(offers[0].load(), cmd_name)
         for place in ADDED.get(cmd_name, ()):
             added = _loaded(place, "list")
             command.add_command(added, added.name)
@@ -132,10 +134,11 @@ class Verbs(TyperGroup):
         from typer._click.shell_completion import CompletionItem
 
         lines = {name: line for name, (_, line) in VERBS.items()} | PARTS
-        found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
-        return found or super().shell_complete(ctx, incomplete)
+        items = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return items or super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the lines of `--help`: the verbs, then the parts of the network."""
         with formatter.section("Verbs"):
             formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
         with formatter.section("Parts of the network"):

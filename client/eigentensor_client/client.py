@@ -14,7 +14,7 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.payer import Payer
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.session import Session
-from eigentensor_client.transfer import Part, Tell, silent
+from eigentensor_client.transfer import Part, Report, silent
 
 PATIENCE = 10.0  # seconds that the gateway may be behind the chain
 
@@ -30,34 +30,34 @@ class Client(Payer):
     # ---- Waiting ----
 
     def wait(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskView:
         """Waits until the task is `result`, `checked` or `final`, and moves it on where everybody else is late.
 
         Raises NobodyAccepted, ExecutorFailed, ExecutorConvicted, TaskCancelled, NotChecked if it was not drawn or too
         few verifiers confirm it, and NotYet after `timeout` seconds.
         """
-        return steps.finish(self.waiting(task, stage, timeout, tell))
+        return steps.finish(self.waiting(task, stage, timeout, report))
 
     # ---- Results ----
 
-    def deliver(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+    def deliver(self, task: TaskView, report: Report = silent, *, states: bool = True) -> TaskResult:
         """`fetch`, but waits a while for bytes that are still on their way from the executor."""
-        return steps.finish(self.delivering(task, tell, states))
+        return steps.finish(self.delivering(task, report, states))
 
     def complete(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskResult:
         """`wait`, then `deliver`. If it is interrupted, or the network is away, the error says how to go on."""
         with steps.going_on([task]):
-            return steps.finish(self.completing(task, stage, timeout, tell))
+            return steps.finish(self.completing(task, stage, timeout, report))
 
     def run(
-        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent
+        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, report: Report = silent
     ) -> TaskResult:
         """Post, wait, fetch, verify. The stage `checked` makes the terms' check certain."""
-        (task,) = self.post([work], orders.terms_for(stage, terms), tell)
-        return self.complete(task, stage, timeout=timeout, tell=tell)
+        (task,) = self.post([work], orders.terms_for(stage, terms), report)
+        return self.complete(task, stage, timeout=timeout, report=report)
 
     # ---- Sessions ----
 
@@ -68,7 +68,7 @@ class Client(Payer):
         states: Part,
         terms: Terms,
         path: Path | None = None,
-        tell: Tell = silent,
+        report: Report = silent,
     ) -> Session:
         """A session that begins with these states; weights and states are tensors, or the bindings root of some that
         the gateway has. Uploads what the gateway does not have, spends nothing.
@@ -76,7 +76,7 @@ class Client(Payer):
         `path` is its file, which must not exist; without one a killed process loses it. Raises BindingError,
         TermsRefused, NotDisputable, StoreError, ConfigError.
         """
-        return Session.start(self, program, weights, states, terms, path, tell)
+        return Session.start(self, program, weights, states, terms, path, report)
 
     def resume(self, path: Path) -> Session:
         """The session in a file, from another process or machine. `Session.run` of the same work, or `Session.wait`,
@@ -110,11 +110,11 @@ class Client(Payer):
                 return self.view(self._order(self.gateway.task(name)))
             except BlobNotFound:
                 raise TaskNotFound(f"there is no task {name}") from None
-        found = [task for task in self.tasks() if task.uuid.startswith(name)]
-        if len(found) != 1:
-            what = f"{len(found)} tasks of {self.address} begin with {name!r}"
+        matches = [task for task in self.tasks() if task.uuid.startswith(name)]
+        if len(matches) != 1:
+            what = f"{len(matches)} tasks of {self.address} begin with {name!r}"
             raise TaskNotFound(what, fix="`eigentensor ps` lists them.")
-        return found[0]
+        return matches[0]
 
     def explain(self, task: TaskView) -> dict[str, Any]:
         """What each operator says about a task, from the gateway; of what a conviction slashed, from which block on it

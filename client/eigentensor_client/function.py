@@ -106,9 +106,9 @@ class Function(Generic[P, R]):
 
         Raises what `Client.post` and `Client.wait` raise. Interrupted it leaves the task running and says how to go on.
         """
-        with self._alone(args, kwargs) as use, talking(self.options) as tell:
-            (handle,) = self._calls.post([use], tell)
-            return handle.finished(tell)
+        with self._alone(args, kwargs) as use, talking(self.options) as report:
+            (handle,) = self._calls.post([use], report)
+            return handle.finished(report)
 
     async def _remote_aio(self, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._alone(args, kwargs) as use:
@@ -119,8 +119,8 @@ class Function(Generic[P, R]):
     def _spawn(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Posts a call and returns at once. Raises what `Client.post` raises."""
         uses = self._stateless([(args, kwargs)])
-        with talking(self.options) as tell:
-            (handle,) = self._calls.post(uses, tell)
+        with talking(self.options) as report:
+            (handle,) = self._calls.post(uses, report)
         return handle
 
     async def _spawn_aio(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -133,8 +133,8 @@ class Function(Generic[P, R]):
         All are posted when it returns. A call that fails raises in its turn, or is given as its error.
         """
         uses = self._stateless(_listed(iterables))
-        with talking(self.options) as tell:
-            handles = self._calls.post(uses, tell)
+        with talking(self.options) as report:
+            handles = self._calls.post(uses, report)
         return self._results(handles, return_exceptions)
 
     async def _map_aio(self, *iterables: Iterable[Any], return_exceptions: bool = False) -> AsyncIterator[R]:
@@ -151,9 +151,9 @@ class Function(Generic[P, R]):
 
     def _results(self, handles: list[Handle[R]], return_exceptions: bool) -> Iterator[R]:
         for number, handle in enumerate(handles):
-            with talking(self.options, f"{number + 1} of {len(handles)}: ") as tell, before(handles[number + 1 :]):
+            with talking(self.options, f"{number + 1} of {len(handles)}: ") as report, before(handles[number + 1 :]):
                 try:
-                    result = handle.finished(tell)
+                    result = handle.finished(report)
                 except EigenTensorError as error:
                     if not return_exceptions:
                         raise
@@ -221,8 +221,8 @@ class function(Options):  # noqa: N801
     Raises BindingError, ConfigError for values that no option has.
     """
 
-    def __new__(cls, *given: Any, **options: Any) -> Self:
-        if given:
+    def __new__(cls, *positional: Any, **options: Any) -> Self:
+        if positional:
             raise BindingError("the options of function have names", fix="Write @function(…) above it, with brackets.")
         return super().__new__(cls)
 

@@ -120,12 +120,12 @@ def news(before: Game | None, game: Game, here: Here) -> list[str]:
     known = 0
     if before is not None and before["moves"] == game["moves"][: len(before["moves"])]:
         known = len(before["moves"])
-    said = [line(n, move) for n, move in enumerate(game["moves"], 1) if n > known]
-    if not said and before is not None and before["state"] == game["state"]:
+    moves = [line(n, move) for n, move in enumerate(game["moves"], 1) if n > known]
+    if not moves and before is not None and before["state"] == game["state"]:
         return []
     if game["state"] == "open":
-        return [*said, f"the {game['turn']}'s move until block {game['until']} ({_left(game, here)})"]
-    return [*said, stands(game), *(paid(payout, here) for payout in game["payouts"])]
+        return [*moves, f"the {game['turn']}'s move until block {game['until']} ({_left(game, here)})"]
+    return [*moves, stands(game), *(paid(payout, here) for payout in game["payouts"])]
 
 
 def paid(payout: dict[str, Any], here: Here) -> str:
@@ -158,7 +158,7 @@ def drawn(game: Game, here: Here, body: Sequence[str] = ()) -> list[str | Table]
     return [facts(rows), "", *text, table(("move", "by", "what", "block", "gas"), moves), _spent(game)]
 
 
-def overview(found: Sequence[Game], here: Here) -> Table:
+def overview(games: Sequence[Game], here: Here) -> Table:
     """Many games, a line each."""
     rows = [
         [
@@ -169,7 +169,7 @@ def overview(found: Sequence[Game], here: Here) -> Table:
             str(len(game["moves"])),
             _crumb(game["path"][-1]) if game["path"] else "the result",
         ]
-        for game in found
+        for game in games
     ]
     return table(("game", "task", "players", "to move", "moves", "disputed"), rows)
 
@@ -222,10 +222,10 @@ class Following:
         """Shows a game as it is now."""
         self._view(drawn(game, self.here), self._news(game), doing)
 
-    def many(self, found: list[Game], doing: str = "") -> None:
+    def many(self, games: list[Game], doing: str = "") -> None:
         """Shows games as they are now, those that were open when one looked last included."""
-        lines = [f"game {game['game']}: {line}" for game in found for line in self._news(game)]
-        self._view([overview(found, self.here)] if found else [], lines, doing)
+        lines = [f"game {game['game']}: {line}" for game in games for line in self._news(game)]
+        self._view([overview(games, self.here)] if games else [], lines, doing)
 
     def _news(self, game: Game) -> list[str]:
         before = self._last.get(game["game"])

@@ -17,7 +17,7 @@ from eigentensor.task import NONE, Domain, Order, order_uuid
 from eigentensor_client.orders import Roots, Terms
 
 if TYPE_CHECKING:
-    from eigentensor.schemas.tasks import Order as ToldOrder
+    from eigentensor.schemas.tasks import Order as OrderFields
     from eigentensor_client.schemas import sessions as schemas
 
 SCHEMA: Final = "eigentensor.session/1"
@@ -42,6 +42,7 @@ class Step:
 
     @property
     def order(self) -> Order:
+        """The order of its task."""
         return self.asked.order
 
     @property
@@ -82,6 +83,7 @@ class History:
 
     @property
     def next_states(self) -> bytes:
+        """The states root with which the next step begins."""
         return self.states_before(len(self.steps))
 
     def task(self, order: Order) -> str:
@@ -143,19 +145,19 @@ class History:
             "states": self.states.hex(),
             "terms": cast("schemas.AppTerms", self.terms.to_json()),
             "steps": [
-                {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._told(s.asked)}
+                {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._task_fields(s.asked)}
                 for s in self.steps
             ],
-            "under_way": None if asked is None else self._told(asked),
+            "under_way": None if asked is None else self._task_fields(asked),
             "void": [{"task": void.task, "step": void.step, "why": void.why} for void in self.void],
         }
 
-    def _told(self, asked: Asked) -> "schemas.SessionTask":
+    def _task_fields(self, asked: Asked) -> "schemas.SessionTask":
         variables = dict(asked.variables)
         return {
             "task": self.task(asked.order),
             "variables": variables,
-            "order": cast("ToldOrder", asked.order.to_json()),
+            "order": cast("OrderFields", asked.order.to_json()),
         }
 
     @classmethod
@@ -183,9 +185,9 @@ class History:
                 read._check(step.order, read.states_before(number))
             if read.under_way is not None:
                 read._check(read.under_way.order, read.next_states)
-            told = [*values["steps"], *([] if asked is None else [asked])]
+            listed = [*values["steps"], *([] if asked is None else [asked])]
             orders = [*(s.order for s in read.steps), *([read.under_way.order] if read.under_way else [])]
-            if [t["task"] for t in told] != [read.task(order) for order in orders]:
+            if [t["task"] for t in listed] != [read.task(order) for order in orders]:
                 raise ValueError("a task is not that of its order")
         except (AttributeError, KeyError, TypeError, ValueError, struct.error, TaskError) as error:
             raise ConfigError(

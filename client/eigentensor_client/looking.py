@@ -16,7 +16,7 @@ from eigentensor.program import Program, Result
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor_client.transfer import Tell, download, silent
+from eigentensor_client.transfer import Report, download, silent
 
 if TYPE_CHECKING:
     from eigentensor_client.schemas import results as schemas
@@ -39,10 +39,12 @@ class Difference:
     elements: int
 
     def to_json(self) -> "schemas.Difference":
+        """The member `difference` of `eigentensor.challenging/1`."""
         return cast("schemas.Difference", asdict(self) | {"index": list(self.index)})
 
     @property
     def words(self) -> str:
+        """The element, and both values with their bits, in words."""
         place = f"{self.name}[{', '.join(map(str, self.index))}]"
         by = "" if self.call is None else f", which executed call {self.call} wrote"
         values = (f"{value['value']} ({value['bits']})" for value in (self.claimed, self.computed))
@@ -67,21 +69,21 @@ class Means:
     unsafe: bool = False
 
 
-def look_again(bound: Bound, claimed: bytes, gateway: GatewayClient, means: Means, tell: Tell = silent) -> Look:
+def look_again(bound: Bound, claimed: bytes, gateway: GatewayClient, means: Means, report: Report = silent) -> Look:
     """Executes what an order names, twice if it gives another result, and rechecks samples with the reference.
 
     Raises NotDisputable, LimitError, what executing raises, WrongBits if this device cannot be trusted.
     """
     _check_size(bound, means.memory)
-    tell("executing it again")
+    report("executing it again")
     limits = rechecked.limits(means.memory, means.seconds)
     root, results = rechecked.repeated(bound, claimed, limits, unsafe=means.unsafe)
     if root == claimed:
         return Look(True, root)
-    tell("comparing it with the executor's")
+    report("comparing it with the executor's")
     with suppress(EigenTensorError):  # what differs first is told where it is known, and challenged all the same
-        said = download(gateway, bound.program, claimed, tell)
-        return Look(False, root, first_difference(bound.program, bound.repeat, said, results))
+        claims = download(gateway, bound.program, claimed, report)
+        return Look(False, root, first_difference(bound.program, bound.repeat, claims, results))
     return Look(False, root)
 
 
@@ -102,20 +104,20 @@ def first_difference(program: Program, repeat: int, claimed: Results, computed: 
     pairs = [one for one in compared if len(one[2])]
     if not pairs:
         return None
-    call, result, places, (said, own) = min(pairs, key=lambda pair: -1 if pair[0] is None else pair[0])
+    call, result, places, (theirs, own) = min(pairs, key=lambda pair: -1 if pair[0] is None else pair[0])
     element, dtype = int(places[0]), program.parameter(result.buffer).dtype
     index = tuple(map(int, np.unravel_index(element, result.shape))) if result.shape else ()
     differing = sum(len(places) for _, _, places, _ in pairs)
-    claim, found = (typed(dtype, int(bits[element])) for bits in (said, own))
-    return Difference(call, result.name, element, index, claim, found, differing)
+    claim, computation = (typed(dtype, int(bits[element])) for bits in (theirs, own))
+    return Difference(call, result.name, element, index, claim, computation, differing)
 
 
 def _pairs(program: Program, claimed: Results, computed: Results) -> Iterator[tuple[Result, Any, Any]]:
-    for results, said, own in (
+    for results, theirs, own in (
         (program.outputs, claimed.outputs, computed.outputs),
         (program.new_states, claimed.states, computed.states),
     ):
-        yield from ((result, said[name], own[name]) for name, result in results.items())
+        yield from ((result, theirs[name], own[name]) for name, result in results.items())
 
 
 def _differing(
@@ -123,6 +125,6 @@ def _differing(
 ) -> tuple[int | None, Result, Any, tuple[Any, Any]]:
     """The elements of one result that differ, and the bits of all."""
     size, first = program.parameter(result.buffer).dtype.size, len(program.buffers)
-    said, own = (np.ascontiguousarray(array).reshape(-1).view(f"u{size}") for array in (claimed, computed))
+    theirs, own = (np.ascontiguousarray(array).reshape(-1).view(f"u{size}") for array in (claimed, computed))
     call = None if result.buffer < first else (repeat - 1) * len(program.calls) + result.buffer - first
-    return call, result, np.flatnonzero(said != own), (said, own)
+    return call, result, np.flatnonzero(theirs != own), (theirs, own)

@@ -36,7 +36,7 @@ from eigentensor_client.orders import Operators, Roots, Terms, Work, plan
 from eigentensor_client.receipts import receipt_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.steps import Steps
-from eigentensor_client.transfer import Tell, bound, download_outputs, download_states, silent, upload
+from eigentensor_client.transfer import Report, bound, download_outputs, download_states, silent, upload
 
 POSTS = 32  # orders in one transaction
 DELIVERY = 60.0  # seconds in which a revealed result should be at the gateway
@@ -66,11 +66,13 @@ class Payer:
         self.close()
 
     def close(self) -> None:
+        """Closes the connection to the gateway and the account's journal."""
         self.gateway.close()
         self.chain.journal.close()
 
     @property
     def address(self) -> str:
+        """The address of the account that pays."""
         return self.chain.address
 
     # ---- Before paying ----
@@ -106,10 +108,10 @@ class Payer:
 
     def _operators(self) -> Operators | None:
         try:
-            found: Operators = self.gateway.operators()["operators"]
+            listed: Operators = self.gateway.operators()["operators"]
         except StoreError:
             return None
-        return found
+        return listed
 
     def view(self, order: Order) -> TaskView:
         """The task of an order as it stands now; before it is in a block its state is NONE."""
@@ -117,26 +119,26 @@ class Payer:
 
     # ---- Posting ----
 
-    def post(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[TaskView]:
+    def post(self, works: Sequence[Work], terms: Terms, report: Report = silent) -> list[TaskView]:
         """Posts works as tasks, as few transactions as possible; uploads what the gateway does not have.
 
         Weights that several works share, as the same object, are read once. Raises what `check` raises, and
         InsufficientFunds, before anything is uploaded or spent.
         """
-        return self.send(self.prepare(works, terms, tell), tell)
+        return self.send(self.prepare(works, terms, report), report)
 
-    def prepare(self, works: Sequence[Work], terms: Terms, tell: Tell = silent) -> list[Order]:
+    def prepare(self, works: Sequence[Work], terms: Terms, report: Report = silent) -> list[Order]:
         """As `post`, up to the orders that `send` makes tasks. Nothing is spent."""
         for work in works:
             self.check(work, terms)
         self.check_escrow(len(works), terms)
-        tell("uploading what the gateway does not have")
+        report("uploading what the gateway does not have")
         named: list[Roots] = []
-        given: dict[int, bytes] = {}
+        uploaded: dict[int, bytes] = {}
         for work in works:
-            roots = upload(self.gateway, replace(work, weights=given.get(id(work.weights), work.weights)), tell)
+            roots = upload(self.gateway, replace(work, weights=uploaded.get(id(work.weights), work.weights)), report)
             if work.weights:
-                given[id(work.weights)] = roots.weights
+                uploaded[id(work.weights)] = roots.weights
             named.append(roots)
         return self.drafts(works, named, terms)
 
@@ -148,12 +150,12 @@ class Payer:
             for place, (work, roots) in enumerate(zip(works, named, strict=True))
         ]
 
-    def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
+    def send(self, drafts: Sequence[Order], report: Report = silent) -> list[TaskView]:
         """Makes orders tasks. An order becomes one task at most, however often it is sent.
 
         Whatever ends it early names those that are tasks by then.
         """
-        tell("posting")
+        report("posting")
         posted: list[str] = []
         with steps.sending(posted):
             for start in range(0, len(drafts), POSTS):
@@ -188,7 +190,7 @@ class Payer:
         """The same task as it stands now."""
         return self.view(task.order)
 
-    def waiting(self, task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskView]:
+    def waiting(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskView]:
         """As `Client.wait`, in steps."""
         orders.check_stage(stage)
         started = time.monotonic()
@@ -198,7 +200,7 @@ class Payer:
                 return task
             if (error := self.failure(task, stage)) is not None:
                 raise error
-            tell(f"{task.words}: waits for {task.waits_for}")
+            report(f"{task.words}: waits for {task.waits_for}")
             self.move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise stages.not_yet(task, stage, timeout)
@@ -232,7 +234,7 @@ class Payer:
 
     # ---- Its result ----
 
-    def fetch(self, task: TaskView, tell: Tell = silent, *, states: bool = True) -> TaskResult:
+    def fetch(self, task: TaskView, report: Report = silent, *, states: bool = True) -> TaskResult:
         """The verified result of a task that is `result` or `final`; its new states stay at the gateway if not wanted.
 
         Raises BlobNotFound while the bytes are nowhere, WrongResult if they are not what the executor revealed.
@@ -241,26 +243,26 @@ class Payer:
             raise self.failure(task) or NotYet(f"task {task.uuid} is {task.words}: there is no result yet")
         program = self.program(task.order.program.hex())
         root = self.chain.market.outputs_root_of(bytes.fromhex(task.uuid))
-        outputs, states_root = download_outputs(self.gateway, program, root, tell)
-        there = download_states(self.gateway, program, states_root, tell) if states else {}
+        outputs, states_root = download_outputs(self.gateway, program, root, report)
+        there = download_states(self.gateway, program, states_root, report) if states else {}
         return TaskResult(task, root, outputs, there, states_root, lambda: self.receipt(task))
 
-    def delivering(self, task: TaskView, tell: Tell, states: bool) -> Steps[TaskResult]:
+    def delivering(self, task: TaskView, report: Report, states: bool) -> Steps[TaskResult]:
         """As `Client.deliver`, in steps."""
         started = time.monotonic()
         while True:
             try:
-                return self.fetch(task, tell, states=states)
+                return self.fetch(task, report, states=states)
             except BlobNotFound:
                 if time.monotonic() - started > DELIVERY:
                     raise
-            tell("waits for the executor to upload the result")
+            report("waits for the executor to upload the result")
             yield self.poll
 
-    def completing(self, task: TaskView, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+    def completing(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
         """As `Client.complete`, in steps."""
-        task = yield from self.waiting(task, stage, timeout, tell)
-        return (yield from self.delivering(task, tell, True))
+        task = yield from self.waiting(task, stage, timeout, report)
+        return (yield from self.delivering(task, report, True))
 
     def receipt(self, task: TaskView) -> Receipt:
         """The receipt of a task as it stands now, with its result or the conviction of its executor.

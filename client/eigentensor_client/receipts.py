@@ -62,12 +62,12 @@ def write(path: Path, receipt: Receipt) -> None:
 
 def written(path: Path, receipt: Receipt) -> str:
     """Where a receipt was written, how large it is, and what of that proves other tasks as well."""
-    said = f"{path}, {path.stat().st_size:,} bytes"
+    line = f"{path}, {path.stat().st_size:,} bytes"
     sharing = {raw: tasks for raw in receipt.transactions if (tasks := tasks_of(raw)) > 1}
     if not sharing:
-        return said
+        return line
     size, most = 2 * sum(map(len, sharing)), max(sharing.values())
-    return f"{said}: {size:,} of them are transactions about {most} tasks, of which a signature needs the whole"
+    return f"{line}: {size:,} of them are transactions about {most} tasks, of which a signature needs the whole"
 
 
 def fields(receipt: Receipt) -> "schemas.ReceiptFacts":
@@ -162,13 +162,14 @@ class Checked:
         }
 
     def lines(self) -> list[str | Table]:
+        """The same for people: a line for each proof, and what is left open."""
         asked = self.standing is not None
-        said = [
+        lines_ = [
             [line.by, line.what if asked or not line.left else f"{line.what} ({line.left})"] for line in self.proved
         ]
-        found = table(("by", "line"), said)
+        shown = table(("by", "line"), lines_)
         rows = [["proves", says] for says in self.proves()] + [["leaves open", says] for says in self.leaves_open()]
-        return [facts(summary(self.receipt, confirmed=asked)), "", found, "", facts(rows)]
+        return [facts(summary(self.receipt, confirmed=asked)), "", shown, "", facts(rows)]
 
     def proves(self) -> list[str]:
         """What follows, in sentences, from the file, the chain and the execution, as far as they were asked."""

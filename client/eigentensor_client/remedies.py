@@ -74,11 +74,11 @@ def best(remedies: Mapping[str, Remedy]) -> list[tuple[Remedy, list[str]]]:
     """For each kind the least change, with the operators for whom it is enough: what can be done before what can be
     waited for, and what helps with most first."""
     kinds = {remedy.kind for remedy in remedies.values()}
-    found = []
+    ranked = []
     for kind in sorted(kinds):
         least = min((r for r in remedies.values() if r.kind == kind), key=lambda remedy: remedy.size)
-        found.append((least, [name for name, r in remedies.items() if r.kind == kind and r.size <= least.size]))
-    return sorted(found, key=lambda one: (one[0].text.startswith((_PATIENCE, _ANOTHER)), -len(one[1])))
+        ranked.append((least, [name for name, r in remedies.items() if r.kind == kind and r.size <= least.size]))
+    return sorted(ranked, key=lambda one: (one[0].text.startswith((_PATIENCE, _ANOTHER)), -len(one[1])))
 
 
 def _price(needed: str, order: Order, amount: Amount) -> Remedy:
@@ -97,5 +97,5 @@ def _exec(reason: str, blocks: int, p: Parameters) -> Remedy:
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.fullmatch(text)
-    return int(found[1]) if found else None
+    match = pattern.fullmatch(text)
+    return int(match[1]) if match else None

@@ -53,6 +53,7 @@ class Plan:
 
     @property
     def affordable(self) -> bool:
+        """Whether balance and tokens cover the escrow."""
         return self.balance + self.tokens >= self.escrow
 
 
@@ -67,26 +68,32 @@ class TaskView:
 
     @property
     def uuid(self) -> str:
+        """The task's name: 64 hex digits."""
         return self.life.uuid.hex()
 
     @property
     def order(self) -> Order:
+        """What the client signed."""
         return self.life.order
 
     @property
     def state(self) -> State:
+        """The contract's state of the task."""
         return self.life.state
 
     @property
     def executor(self) -> str | None:
+        """The operator that accepted it; None before."""
         return self.life.executor
 
     @property
     def price(self) -> int | None:
+        """Wei for the executor, fixed by its acceptance; None before."""
         return self.life.price
 
     @property
     def stake(self) -> int | None:
+        """Wei of stake that a conviction takes; None before the acceptance."""
         return self.life.stake
 
     @property
@@ -96,26 +103,32 @@ class TaskView:
 
     @property
     def drawn(self) -> bool | None:
+        """Whether it was drawn for a check; None while the seed is not recorded."""
         return self.life.drawn
 
     @property
     def answered(self) -> int:
+        """How many verifiers answered."""
         return len(self.life.answers)
 
     @property
     def agreed(self) -> int:
+        """How many verifiers revealed the executor's root."""
         return self.life.agreed
 
     @property
     def differed(self) -> int:
+        """How many verifiers revealed another root."""
         return len(self.life.differing)
 
     @property
     def games(self) -> tuple[int, ...]:
+        """The numbers of open games about its result."""
         return self.life.open_games
 
     @property
     def events(self) -> tuple[TaskEvent, ...]:
+        """The task's events, in order."""
         return tuple(event for event in self.life.events if isinstance(event, TaskEvent))
 
     @property
@@ -158,12 +171,15 @@ class TaskResult:
 
     @property
     def uuid(self) -> str:
+        """The task's name: 64 hex digits."""
         return self.task.uuid
 
     @property
     def executor(self) -> str | None:
+        """The operator that executed it."""
         return self.task.executor
 
     @property
     def price(self) -> int | None:
+        """Wei that it is paid at most."""
         return self.task.price

@@ -65,6 +65,7 @@ class Screen:
         self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
 
     def say(self, text: "str | Table" = "") -> None:
+        """Prints talk, to stderr unless another console was named."""
         self._talk.print(text)
 
     @contextmanager
@@ -103,12 +104,12 @@ class Screen:
         else:
             last, lines = [""], console(stderr=True)
 
-            def tell(text: str, done: float | None = None, total: float | None = None) -> None:
+            def report(text: str, done: float | None = None, total: float | None = None) -> None:
                 if text != last[0]:
                     last[0] = text
                     lines.print(text)
 
-            yield tell
+            yield report
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -116,14 +117,14 @@ class Screen:
         if self.as_json or not self._data.is_terminal:
             last = [""]
 
-            def tell(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
+            def report(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
                 for line in () if self.as_json else news:
                     self._data.print(line)
                 if doing and doing != last[0]:
                     self.say(doing)
                 last[0] = doing
 
-            yield tell
+            yield report
         else:
             from rich.console import Group
             from rich.live import Live

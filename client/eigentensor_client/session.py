@@ -33,7 +33,7 @@ from eigentensor_client.orders import Terms, Work
 from eigentensor_client.payer import Payer
 from eigentensor_client.results import Plan, TaskResult, TaskView, Tensors
 from eigentensor_client.steps import Steps
-from eigentensor_client.transfer import Part, Tell, silent
+from eigentensor_client.transfer import Part, Report, silent
 
 ATTEMPTS = 3  # orders for one step, while tasks end without a result
 #: How a task ends without a result that costs the client nothing.
@@ -70,7 +70,7 @@ class Session:
         states: Part,
         terms: Terms,
         path: Path | None = None,
-        tell: Tell = silent,
+        report: Report = silent,
     ) -> Self:
         """As `Client.session`."""
         if not program.new_states:
@@ -80,7 +80,7 @@ class Session:
             file = None if path is None else SessionFile(path, new=True)
             if file is not None:
                 undo.callback(file.close)
-            roots = transfer.upload_fixed(client.gateway, program, weights, states, tell)
+            roots = transfer.upload_fixed(client.gateway, program, weights, states, report)
             domain = client.network.deployment.domain
             history = History(domain, client.address, roots.program, roots.weights, roots.states, terms)
             session = cls(client, program, history)
@@ -137,7 +137,7 @@ class Session:
         stage: str = "result",
         terms: Terms | None = None,
         timeout: float | None = None,
-        tell: Tell = silent,
+        report: Report = silent,
     ) -> TaskResult:
         """The next step: a task from the states that the last one left, waited for until `stage`.
 
@@ -150,15 +150,15 @@ class Session:
         uploaded the result. The step is under way after NotYet, NotChecked and BlobNotFound.
         """
         with self.going_on():
-            return steps.finish(self.running(inputs, variables or {}, repeat, stage, terms, timeout, tell))
+            return steps.finish(self.running(inputs, variables or {}, repeat, stage, terms, timeout, report))
 
-    def wait(self, stage: str = "final", *, timeout: float | None = None, tell: Tell = silent) -> None:
+    def wait(self, stage: str = "final", *, timeout: float | None = None, report: Report = silent) -> None:
         """Waits until the step under way, if there is one, and all before it have reached a stage.
 
         `timeout` is for each of them. Raises as `run`.
         """
         with self.going_on():
-            steps.finish(self.awaiting(stage, timeout, tell))
+            steps.finish(self.awaiting(stage, timeout, report))
 
     def look(self) -> None:
         """Asks the chain about all steps that are not final.
@@ -194,19 +194,19 @@ class Session:
         self.client.check_program(self.program, self.history.terms, repeat)
         return self.client.estimate(work, self.history.terms)
 
-    def result(self, step: int = -1, tell: Tell = silent) -> TaskResult:
+    def result(self, step: int = -1, report: Report = silent) -> TaskResult:
         """The result of a step, the last one by default, fetched and verified again. Raises as `Client.fetch`."""
         if not -self.step <= step < self.step:
             raise BindingError(f"there is no step {step}", fix=f"The session has {self.step} of them.")
         task = self.client.view(self.history.steps[step].order)
-        return self.client.fetch(task, tell, states=False)
+        return self.client.fetch(task, report, states=False)
 
-    def states(self, tell: Tell = silent) -> Tensors:
+    def states(self, report: Report = silent) -> Tensors:
         """The states with which the next step begins; this machine's cache keeps a copy, should the gateway lose them.
 
         Raises BlobNotFound if they are gone.
         """
-        return transfer.download_states(self.client.gateway, self.program, self.history.next_states, tell)
+        return transfer.download_states(self.client.gateway, self.program, self.history.next_states, report)
 
     # ---- As steps ----
 
@@ -218,7 +218,7 @@ class Session:
         stage: str,
         terms: Terms | None,
         timeout: float | None,
-        tell: Tell,
+        report: Report,
     ) -> Steps[TaskResult]:
         """As `Session.run`."""
         self.look()
@@ -227,7 +227,7 @@ class Session:
         self.client.check(work, chosen)
         if self.history.under_way is None:
             self.client.check_escrow(1, chosen)
-        roots = transfer.upload(self.client.gateway, work, tell)
+        roots = transfer.upload(self.client.gateway, work, report)
         if self.history.under_way is None:
             history = self.history if terms is None else self.history.on(terms)
             (order,) = self.client.drafts([work], [roots], chosen)
@@ -237,18 +237,18 @@ class Session:
                 f"step {self.step} is under way with another work: task {self.history.task(self._asked.order)}",
                 fix="Wait for it (`session wait`), or give it up (`session rewind`).",
             )
-        return (yield from self._finishing(stage, timeout, tell))
+        return (yield from self._finishing(stage, timeout, report))
 
-    def awaiting(self, stage: str, timeout: float | None, tell: Tell) -> Steps[None]:
+    def awaiting(self, stage: str, timeout: float | None, report: Report) -> Steps[None]:
         """As `Session.wait`."""
         orders.check_stage(stage)
         if self.history.under_way is not None:
-            yield from self._finishing(stage, timeout, tell)
+            yield from self._finishing(stage, timeout, report)
         for number, step in enumerate(self.history.steps):
             if not step.final:
                 try:
                     task = self.client.view(step.order)
-                    yield from self.client.waiting(task, stage, timeout, tell)
+                    yield from self.client.waiting(task, stage, timeout, report)
                 except ExecutorConvicted as error:
                     self._void(number, error)
         self.look()
@@ -275,12 +275,12 @@ class Session:
         weights: Part = {} if self.history.weights == NONE else self.history.weights
         return Work(self.program, inputs, weights, self.history.next_states, variables, repeat)
 
-    def _finishing(self, stage: str, timeout: float | None, tell: Tell) -> Steps[TaskResult]:
+    def _finishing(self, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
         """The result of the step under way, asked for again if need be."""
         for last in [False] * (ATTEMPTS - 1) + [True]:
-            task = self._sent(tell)
+            task = self._sent(report)
             try:
-                task = yield from self.client.waiting(task, stage, timeout, tell)
+                task = yield from self.client.waiting(task, stage, timeout, report)
                 break
             except TaskCancelled:
                 self._write(self.history.gives_up("cancelled"))
@@ -290,15 +290,15 @@ class Session:
                 if last:
                     self._write(self.history.gives_up(_ENDS[type(error)]))
                     raise
-                tell(f"{error.what}; asked again from the same states")
+                report(f"{error.what}; asked again from the same states")
                 self._ask_again(_ENDS[type(error)])
         self.look()
-        result = yield from self.client.delivering(task, tell, False)
+        result = yield from self.client.delivering(task, report, False)
         outputs = merkle.kind_root(self.program, Kind.OUTPUT, result.outputs)
         self._write(self.history.answered(outputs, result.states_root))
         return result
 
-    def _sent(self, tell: Tell) -> TaskView:
+    def _sent(self, report: Report) -> TaskView:
         """The task under way, posted now if it has not been."""
         while True:
             order = self._asked.order
@@ -309,7 +309,7 @@ class Session:
                 self._ask_again("never posted")  # and no market would take it now
                 continue
             try:
-                return self.client.send([order], tell)[0]
+                return self.client.send([order], report)[0]
             except Reverted:
                 again = self.client.view(order)
                 if again.state is State.NONE and again.block < order.accept_by:

@@ -60,9 +60,9 @@ def captured(
     from eigentensor.capture import import_onnx
     from eigentensor.capture.names import names_for
 
-    graph = import_onnx(existing(Path(name)), {given: tensor.shape for given, tensor in inputs.items()}, cast=cast)
+    graph = import_onnx(existing(Path(name)), {key: tensor.shape for key, tensor in inputs.items()}, cast=cast)
     names = names_for(inputs)
-    return graph, {names[given]: tensor for given, tensor in _cast(inputs, cast).items()}
+    return graph, {names[key]: tensor for key, tensor in _cast(inputs, cast).items()}
 
 
 def _cast(inputs: Tensors, cast: str | None) -> Tensors:
@@ -89,29 +89,29 @@ def of_python(
     """
     from eigentensor.capture import GraphProgram, capture, load_weights
 
-    found: Any = names_of(file).get(name)
-    if callable(found) and not isinstance(found, GraphProgram) and (weights is not None or not _takes(found, inputs)):
-        given = [] if weights is None else [load_weights(weights)]
-        if not given and (needed := _needed(found)):
+    value: Any = names_of(file).get(name)
+    if callable(value) and not isinstance(value, GraphProgram) and (weights is not None or not _takes(value, inputs)):
+        arguments = [] if weights is None else [load_weights(weights)]
+        if not arguments and (needed := _needed(value)):
             raise BindingError(
                 f"{name} of {file} takes {', '.join(needed)}, and is given {', '.join(inputs or ()) or 'nothing'}",
                 fix=f"Give each by its name, as in -i {needed[0]}=@FILE.npy.",
             )
         with running(f"{name} of {file}", file):
-            found = found(*given)
+            value = value(*arguments)
     elif weights is not None:
         raise BindingError(
             f"{name} of {file} takes no weights", fix="Leave --weights out, or name a function of the weights."
         )
-    if callable(found) and not isinstance(found, GraphProgram) and _takes(found, inputs):
+    if callable(value) and not isinstance(value, GraphProgram) and _takes(value, inputs):
         with redirect_stdout(sys.stderr):
-            return capture(inspect.unwrap(found), inputs or {}, cast=cast)
-    if not isinstance(found, GraphProgram):
+            return capture(inspect.unwrap(value), inputs or {}, cast=cast)
+    if not isinstance(value, GraphProgram):
         raise CaptureError(
             f"{file} has no program named {name!r}",
             fix="Name a GraphProgram, a function that returns one, or a function of the inputs: FILE.py:NAME.",
         )
-    return found
+    return value
 
 
 def names_of(file: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Sampling:
     seed: int = 0
 
     def inputs(self) -> Arrays:
+        """The program's inputs for it, by name."""
         margin = -self.temperature * math.log(self.least) if self.least else math.inf
         return {
             "temperature": np.array(self.temperature, np.float32),

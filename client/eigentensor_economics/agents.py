@@ -16,6 +16,8 @@ class SelfConviction(Enum):
 
 
 class Reveals(Enum):
+    """What an executor does when it is drawn, or is not."""
+
     ALWAYS = "always"
     UNSEEN = "unseen"  # not where a stranger has answered
     NEVER = "never"

@@ -53,8 +53,8 @@ def simulate(
             estimates.append(estimate(x, who, tasks=tasks, seed=seed))
     lines = reports.simulation_lines(x, estimates)
     note = f"tokens per task, of {tasks:,} tasks each, seed {seed}"
-    told = reports.simulation(x, estimates)
-    screen.result(told["schema"], told, *lines, note)
+    fields = reports.simulation(x, estimates)
+    screen.result(fields["schema"], fields, *lines, note)
 
 
 @app.command()
@@ -81,8 +81,8 @@ def payoffs(
     amounts = [Fraction(str(reports.amount(word))) for word in (price, cost, stake)]
     rates = [Fraction(read_rate(word), WAD) for word in (shortcut, check, collusion, caught)]
     matrix = Payoffs(*amounts, *rates)
-    told = reports.matrix(matrix)
-    Screen(as_json=json).result(told["schema"], told, *reports.matrix_lines(matrix))
+    fields = reports.matrix(matrix)
+    Screen(as_json=json).result(fields["schema"], fields, *reports.matrix_lines(matrix))
 
 
 @app.command()
@@ -115,8 +115,8 @@ def tune(
     wanted = x.price if security is None else reports.amount(security)
     most = float("inf") if most_stake is None else reports.amount(most_stake)
     rates = [percent / 100 for percent in RATES if percent * WAD >= 100 * x.parameters.check_floor]
-    found = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
-    if not found:
+    choices = tuning.tune(x, wanted, exec_=exec_, lock=lock, rates=rates, most_stake=most)
+    if not choices:
         raise TermsRefused(
             f"no terms make every lie lose {wanted:g} tokens",
             fix="Ask for less --security, or assume a smaller --share, more --diligence or a larger --most-stake.",
@@ -126,18 +126,18 @@ def tune(
         most_blocks = tuning.longest_censorship(x.parameters, exec_, delay)
         fix = f"At most --censored {most_blocks} fits." if most_blocks else "Take a shorter --exec."
         raise TermsRefused(f"END − accept would be {windows.lifetime:,} of {delay:,} blocks", fix=fix)
-    show_terms(screen, wanted, found, windows, censored)
+    show_terms(screen, wanted, choices, windows, censored)
 
 
-def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
+def show_terms(screen: Screen, wanted: float, choices: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
     """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
     from eigentensor_economics import reports
 
-    best, who = found[0], reports.parties(found[0])
+    best, who = choices[0], reports.parties(choices[0])
     fields: schemas.EconomicsTuning = {
         "schema": "eigentensor.economics-tuning/1",
         "security": wanted,
-        "choices": [reports.choice(each) for each in found],
+        "choices": [reports.choice(each) for each in choices],
         "parties": {party: {"earns": earns, "risks": risks} for party, (earns, risks) in who.items()},
         "windows": {
             "lifetime": windows.lifetime,
@@ -147,7 +147,7 @@ def show_terms(screen: Screen, wanted: float, found: "Sequence[TunedTerms]", win
         },
     }
     lines = (
-        reports.choices_table(found[:12]),
+        reports.choices_table(choices[:12]),
         "",
         f"the cheapest: {reports.terms_line(best.situation)}",
         table(("", "earns", "risks"), [[party, *words] for party, words in who.items()]),

@@ -79,11 +79,11 @@ def agents_of(names: Sequence[str] | None) -> list[Agent]:
 
 def _agent(name: str) -> Agent:
     words = [word.strip() for word in name.split("+")]
-    found = [AGENTS[word] for word in words if word in AGENTS]
-    if len(found) < len(words):
+    agents = [AGENTS[word] for word in words if word in AGENTS]
+    if len(agents) < len(words):
         raise BindingError(f"there is no agent {name!r}", fix=f"Name one, or some with +, of: {', '.join(AGENTS)}.")
     try:
-        return found[0] if len(found) == 1 else mixture(*found)
+        return agents[0] if len(agents) == 1 else mixture(*agents)
     except ValueError as error:
         raise BindingError(f"{name!r} is no mixture: {error}", fix="Mix what one party does.") from None
 
@@ -122,6 +122,7 @@ def simulation(x: Situation, estimates: Sequence[Estimate]) -> "schemas.Simulati
 
 
 def simulation_lines(x: Situation, estimates: Sequence[Estimate]) -> list[str | Table]:
+    """The same for people: the terms, and a line for each agent."""
     rows = [
         [
             shown.agent.name, shown.agent.party, _signed(shown.payoff.value),
@@ -149,9 +150,10 @@ def matrix(p: Payoffs) -> "schemas.PayoffMatrix":
 
 
 def matrix_lines(p: Payoffs) -> list[str | Table]:
+    """The same for people."""
     rows = [[r.strategy, r.scenario, f"{float(r.probability):.4g}", f"{float(r.payoff):+.4g}"] for r in p.rows()]
-    said = [[name.replace("_", " "), "none" if v is None else f"{float(v):.6g}"] for name, v in _derived(p).items()]
-    return [table(("strategy", "scenario", "probability", "payoff"), rows), "", facts(said)]
+    derived = [[name.replace("_", " "), "none" if v is None else f"{float(v):.6g}"] for name, v in _derived(p).items()]
+    return [table(("strategy", "scenario", "probability", "payoff"), rows), "", facts(derived)]
 
 
 def _derived(p: Payoffs) -> dict[str, Fraction | None]:
@@ -163,6 +165,7 @@ def _derived(p: Payoffs) -> dict[str, Fraction | None]:
 
 
 def situation(x: Situation) -> "schemas.Situation":
+    """A situation's numbers, amounts in tokens."""
     m = x.amounts
     names = ("price", "gain", "value_at_risk", "cost", "rate", "verifiers", "share", "diligence", "watch", "gas_price")
     held = {"stake": m.s, "reward": m.W, "collateral": m.K, "bond": m.B, "penalty": m.h, "check_fee": m.v}
@@ -170,6 +173,7 @@ def situation(x: Situation) -> "schemas.Situation":
 
 
 def terms_line(x: Situation) -> str:
+    """The terms of a situation on one line, by the letters of contracts/README.md."""
     m = x.amounts
     return (
         f"P {m.P:g}, gain {x.gain:g}, X {x.value_at_risk:.4g}, C {x.cost:g}; α {x.rate:.4g}, n {x.verifiers}, "
@@ -177,44 +181,48 @@ def terms_line(x: Situation) -> str:
     )
 
 
-def choice(found: TunedTerms) -> "schemas.TunedTerms":
+def choice(chosen: TunedTerms) -> "schemas.TunedTerms":
+    """Terms that were found, and what they cost."""
     return {
-        **situation(found.situation),
-        "cheat": found.cheat, "loses": found.loses, "margin": found.margin, "checks": found.checks, "lock": found.lock,
+        **situation(chosen.situation),
+        "cheat": chosen.cheat, "loses": chosen.loses, "margin": chosen.margin, "checks": chosen.checks,
+        "lock": chosen.lock,
     }  # fmt: skip
 
 
-def choices_table(found: Sequence[TunedTerms]) -> Table:
+def choices_table(choices: Sequence[TunedTerms]) -> Table:
+    """Terms that were found, a line each."""
     rows = [
         [
             f"{c.situation.rate:.0%}", str(c.situation.verifiers), f"{c.situation.value_at_risk:.4g}",
             "–" if c.margin is None else f"{c.margin:.3f}", f"{c.situation.amounts.s:.4g}", c.cheat, f"{c.loses:.4g}",
             f"{c.checks:.4g}", f"{c.lock:.2g}",
         ]
-        for c in found
+        for c in choices
     ]  # fmt: skip
     return table(("α", "n", "X", "margin from", "stake", "best lie", "loses", "checks cost", "lock costs"), rows)
 
 
-def parties(found: TunedTerms) -> dict[str, tuple[str, str]]:
+def parties(chosen: TunedTerms) -> dict[str, tuple[str, str]]:
     """What each party earns and risks for one task, in words."""
-    x = found.situation
+    x = chosen.situation
     m, e = x.amounts, Expectation(x, 0.0)
     share = Expectation(x, x.share)
-    earns, honest = e.m.v - x.cost - e.answer, e.honest() - found.lock
+    earns, honest = e.m.v - x.cost - e.answer, e.honest() - chosen.lock
     won = m.W + e.half - GAS_CHALLENGE * x.gas_price
     return {
-        "client": (f"a right result for {m.P + found.checks:.4g} on average",
+        "client": (f"a right result for {m.P + chosen.checks:.4g} on average",
                    f"never more than {m.P + x.verifiers * m.v:.4g}; {1 - share.c:.1%} of lies go unseen"),
-        "executor": (f"{honest:.4g}: P less computing, gas and {found.lock:.2g} for what it locks",
+        "executor": (f"{honest:.4g}: P less computing, gas and {chosen.lock:.2g} for what it locks",
                      f"{m.s + m.K:.4g} with a wrong result, {m.h:.4g} with none"),
         "verifier": (f"{earns:.4g} for each check", f"{m.B:.4g} with an answer that is wrong, or is not opened"),
         "challenger": (f"{won:.4g} for a lie that no verifier saw", f"{m.B + e.challenge:.4g} if it errs"),
-        "liar": (f"−{found.loses:.4g} by the best of ways ({found.cheat})", f"{m.s + m.K:.4g}"),
+        "liar": (f"−{chosen.loses:.4g} by the best of ways ({chosen.cheat})", f"{m.s + m.K:.4g}"),
     }  # fmt: skip
 
 
 def window_facts(w: Windows) -> Table:
+    """The windows in blocks, and the lifetime that follows."""
     p = w.parameters
     return facts([
         ["windows", f"CHECK, REVEAL, CHALLENGE, RECORD, MARGIN {p.check}, CLOCK {p.clock}, LAG {p.lag}, GRID {p.grid}"],

@@ -246,10 +246,12 @@ class Mean:
 
     @property
     def low(self) -> float:
+        """The lower end of the interval."""
         return self.value - Z99 * self.error
 
     @property
     def high(self) -> float:
+        """The upper end of the interval."""
         return self.value + Z99 * self.error
 
 
@@ -279,5 +281,6 @@ def estimate(x: Situation, agent: Agent, *, tasks: int = 100_000, seed: int = 0)
 
 
 def mean_of(values: Amounts) -> Mean:
+    """The mean of payoffs, an element a task, with its standard error."""
     error = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else float("inf")
     return Mean(float(values.mean()), error)

@@ -52,13 +52,13 @@ def tune(
 ) -> list[TunedTerms]:
     """For each check rate and number of verifiers what makes the best lie lose `security` tokens, cheapest first. Empty
     where none does it with `most_stake`."""
-    found = []
+    choices = []
     for rate in rates:
         for n in range(1, MOST_VERIFIERS + 1):
             order = replace(x, rate=rate, verifiers=n, value_at_risk=x.gain, stake=None)
             choice = _choose(order, security, exec_, lock, most_stake)
-            found += [choice] if choice else []
-    return sorted(found, key=lambda choice: choice.overhead)
+            choices += [choice] if choice else []
+    return sorted(choices, key=lambda choice: choice.overhead)
 
 
 def _choose(x: Situation, security: float, exec_: int, lock: Lock, most: float) -> TunedTerms | None:

@@ -80,6 +80,7 @@ class Anvil:
         self.stop()
 
     def stop(self) -> None:
+        """Ends the chain's process."""
         self.process.terminate()
         try:
             self.process.wait(10)
@@ -146,13 +147,13 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
         start_new_session=True,
     )
     assert process.stdout is not None
-    said: deque[str] = deque(maxlen=20)
+    output: deque[str] = deque(maxlen=20)
     for line in process.stdout:
-        said.append(line)
-        if found := _LISTENING.search(line):
-            return Anvil(process, int(found[1]))
+        output.append(line)
+        if match := _LISTENING.search(line):
+            return Anvil(process, int(match[1]))
     process.wait()
-    raise ChainError(f"anvil did not start: {''.join(said).strip()}")
+    raise ChainError(f"anvil did not start: {''.join(output).strip()}")
 
 
 def deploy(rpc_url: str, file: Path | None = None) -> Deployment:
@@ -233,6 +234,6 @@ def pass_seed(anvil: Anvil, chain: Chain, order: Order, *, drawn: bool) -> None:
 def _drain(process: subprocess.Popen[str]) -> None:
     """Reads what a chain says, so that it never waits for a full pipe."""
     assert process.stdout is not None
-    with process.stdout as said:
-        for _ in said:
+    with process.stdout as output:
+        for _ in output:
             pass

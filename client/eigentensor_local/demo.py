@@ -49,11 +49,13 @@ class Show:
         self.screen = Screen(talk=self.out)
 
     def say(self, *things: Any) -> None:
+        """Prints each thing."""
         for thing in things:
             self.out.print(thing)
 
     @contextmanager
     def part(self, title: str) -> Iterator[None]:
+        """A part of the demo under its title, with its seconds at the end."""
         began = time.monotonic()
         self.say(f"── {title} " + "─" * (76 - len(title)))
         yield
@@ -79,6 +81,7 @@ def main() -> None:
 
 
 def perform(show: Show) -> None:
+    """The six parts."""
     with ExitStack() as stack:
         with show.part("1  A local network: chain, contracts, aggregator, three operators"):
             net = begin(show, stack)
@@ -99,6 +102,7 @@ def perform(show: Show) -> None:
 
 
 def begin(show: Show, stack: ExitStack) -> Devnet:
+    """The network of three operators, which ends with the stack."""
     with show.screen.work() as bar:
         bar("the contracts are deployed; operators stake, enlist as verifiers, deposit collateral, test their device")
         net = stack.enter_context(devnet(3, OPERATORS, block_time=BLOCK_TIME))
@@ -135,6 +139,7 @@ def learn(show: Show) -> tuple["GraphProgram", np.ndarray[Any, Any], np.ndarray[
 def pay(
     show: Show, client: Client, graph: "GraphProgram", images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]
 ) -> None:
+    """Posts a task for each batch, waits until each is checked and final, and holds every bit to a local run."""
     from eigentensor.runtime import execute
 
     works = [Work(graph.program, {"images": batch}, dict(graph.weights)) for batch in images]
@@ -149,11 +154,11 @@ def pay(
     with show.screen.work() as bar:
         tasks = client.post(works, TERMS, bar)
         for number, task in enumerate(tasks, 1):
-            done = client.wait(task, "checked", tell=lambda text, *_, n=number: bar(f"task {n}: {text}"))
+            done = client.wait(task, "checked", report=lambda text, *_, n=number: bar(f"task {n}: {text}"))
             results.append(client.deliver(done, bar))
             who = f"executor {short(done.executor or '')}, price {client.amount(done.price or 0)}"
             show.say(f"task {short(task.uuid)}  {done.words}: {who}")
-        finals = [client.wait(task, "final", tell=bar) for task in tasks]
+        finals = [client.wait(task, "final", report=bar) for task in tasks]
     rows, right = [], 0
     for result, final, batch, truth in zip(results, finals, images, labels, strict=True):
         scores = result.outputs["output"]
@@ -181,7 +186,7 @@ def be_silent(show: Show, client: Client, net: Devnet, work: Work) -> None:
             SilentOperator(chain, party.address).accept(task.order, Admission(0, 1, ()))
         balances.append(_balances(client, party.address))
         try:
-            client.wait(task, tell=bar)
+            client.wait(task, report=bar)
         except ExecutorFailed as error:
             show.say(error.what)
         balances.append(_balances(client, party.address))
@@ -222,22 +227,22 @@ def convict(show: Show, client: Client, net: Devnet, work: Work, terms: Terms) -
         net.join(liar)
         daemon.wait_ready()
         terms = replace(terms, operators=operators_root([bytes.fromhex(liar.address[2:])]))
-        books = [_ledger(client, liar, operators)]
+        ledgers = [_ledger(client, liar, operators)]
         (task,) = client.post([work], terms, bar)
         show.say(f"task {short(task.uuid)}, which only {short(liar.address)} may accept")
         opened = _await_challenge(client, task, bar)
         game, name = opened.game_id, next(p.name for p in operators if p.address == opened.challenger)
         show.say(f"it reveals; {name}, drawn as its verifier, got other bits and challenges it: game {game}", "")
-        _tell_moves(show, client, task, game, bar)
+        _show_moves(show, client, task, game, bar)
         try:
-            client.wait(task, timeout=TRIAL, tell=bar)
+            client.wait(task, timeout=TRIAL, report=bar)
         except ExecutorConvicted as error:
             show.say("", error.what, "")
-        books.append(_ledger(client, liar, operators))
+        ledgers.append(_ledger(client, liar, operators))
         _await_slash(client, task, bar)
-        books.append(_ledger(client, liar, operators))
+        ledgers.append(_ledger(client, liar, operators))
     deployment = client.network.deployment
-    rows = [[name, *(number(book[name], deployment) for book in books)] for name in books[0]]
+    rows = [[name, *(number(ledger[name], deployment) for ledger in ledgers)] for name in ledgers[0]]
     titles = ("before", "at the conviction", "when all is settled")
     show.say(table((f"{deployment.token_symbol} of", *titles), rows))
     _explain(show, client, client.look(task))
@@ -269,18 +274,18 @@ def _await_challenge(client: Client, task: TaskView, bar: Bar) -> Challenged:
     raise NotYet(f"nobody challenged task {task.uuid} within {TRIAL:.0f} s")
 
 
-def _tell_moves(show: Show, client: Client, task: TaskView, number: int, bar: Bar) -> None:
+def _show_moves(show: Show, client: Client, task: TaskView, number: int, bar: Bar) -> None:
     """Prints every move when it is in the chain, until the game is over, or another verifier's game has decided."""
-    told, began = 0, time.monotonic()
+    shown, began = 0, time.monotonic()
     while time.monotonic() - began < TRIAL:
         seen = client.look(task)
         try:
             game = client.gateway.challenge(number)
         except BlobNotFound:  # the gateway has not seen the block yet
             game = {"moves": [], "state": "open", "turn": None, "block": 0}
-        for move in game["moves"][told:]:
-            told += 1
-            show.say(line(told, move))
+        for move in game["moves"][shown:]:
+            shown += 1
+            show.say(line(shown, move))
         if game["state"] == "ended" or (seen.state is State.CONVICTED and game["block"] >= seen.block):
             return
         bar(f"the {game['turn'] or 'challenger'}'s move")

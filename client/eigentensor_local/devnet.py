@@ -53,6 +53,7 @@ class Party:
 
     @property
     def address(self) -> str:
+        """The owner's address."""
         return str(self.owner.address)
 
 
@@ -105,6 +106,7 @@ class Devnet:
             chain.token.mint(address, amount)
 
     def start_aggregator(self) -> Running:
+        """Starts the aggregator's daemon, with a funded relay key."""
         folder = self.folder / "aggregator"
         if not (folder / "relay.json").exists():
             relay = Account.create()
@@ -190,9 +192,9 @@ def devnet(
     contracts/networks do, and `first` is the chain's first block. Raises ConfigError if another network runs there.
     """
     path = path or network_path("local")
-    if (found := running(path)) is not None:
+    if (other := running(path)) is not None:
         raise ConfigError(
-            f"a local network runs already at {found.rpc_url}", fix="Use it, or end it with Ctrl-C in its terminal."
+            f"a local network runs already at {other.rpc_url}", fix="Use it, or end it with Ctrl-C in its terminal."
         )
     with ExitStack() as stack:
         folder = Path(

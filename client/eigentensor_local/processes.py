@@ -37,7 +37,7 @@ class Running:
         self.log = log
         self._ready = threading.Event()
         self._pattern = re.compile(ready) if ready else None
-        self._found: re.Match[str] | None = None
+        self._matched: re.Match[str] | None = None
         self._asked = False
         self._relatives: list[psutil.Process] = []
         self._process = subprocess.Popen(
@@ -56,10 +56,12 @@ class Running:
 
     @property
     def pid(self) -> int:
+        """The number of the process."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
+        """Whether it has not ended."""
         return self._process.poll() is None
 
     def _read(self) -> None:
@@ -68,19 +70,19 @@ class Running:
             for line in lines:
                 log.write(line)
                 log.flush()
-                if self._pattern and not self._found and (found := self._pattern.search(line)):
-                    self._found = found
+                if self._pattern and not self._matched and (match := self._pattern.search(line)):
+                    self._matched = match
                     self._ready.set()
         self._ready.set()
 
     def wait_ready(self) -> re.Match[str]:
         """What matched the pattern of readiness. ProcessDied if the process ended, or said nothing, before."""
         self._ready.wait(READY)
-        if self._found is None:
+        if self._matched is None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1)  # whoever has closed its output is about to end
             raise ProcessDied(self.name, self._process.poll(), self.tail())
-        return self._found
+        return self._matched
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits for its end; the exit code, negative for a signal."""
@@ -89,6 +91,7 @@ class Running:
         return code
 
     def tail(self, lines: int = 20) -> str:
+        """The last lines of its output."""
         with suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""

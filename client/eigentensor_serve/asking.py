@@ -46,8 +46,9 @@ class Prefer:
 
     @classmethod
     def of(cls, request: Request) -> Self:
+        """What a request's header says; words that are not known say nothing."""
         words = [word.strip().lower() for word in request.headers.get("prefer", "").split(",")]
-        waits = [found[1] for word in words if (found := _WAIT.fullmatch(word))]
+        waits = [match[1] for word in words if (match := _WAIT.fullmatch(word))]
         return cls("respond-async" in words, float(waits[0][:6]) if waits else None)
 
 
@@ -98,11 +99,11 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
 async def read_ask(service: Service, request: Request, model: type[TaskBody]) -> tuple[Reader, bool]:
     """The task that a request asks for: all of it in JSON, or its inputs in the body and the rest in the query. With
     it, whether the reader is brief."""
-    given = TaskQuery.of(request).members()
+    members = TaskQuery.of(request).members()
     has_tensors, data = is_tensors(request), await request.body()
     if has_tensors:
         try:
-            body = model.model_validate(given)
+            body = model.model_validate(members)
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
         read = partial(ask_of, service, body, data)

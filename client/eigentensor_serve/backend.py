@@ -137,7 +137,7 @@ class Changes:
                 if left:
                     self._waiting[task] = left
 
-    def tell(self, task: str) -> None:
+    def notify(self, task: str) -> None:
         """From any thread."""
         with self._lock:
             waiting = self._waiting.pop(task, set())

@@ -29,6 +29,8 @@ _EXAMPLE_UUID = "3f" * 32
 
 
 class Body(BaseModel):
+    """A JSON object that has no other members, and no member of another type."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
@@ -155,10 +157,10 @@ class ExecuteBody(TaskBody):
         return {_WORDS.get(name, name): value for name, value in values.items()}
 
 
-def tensors_of(program: Program, role: Role, given: Mapping[str, TensorLike]) -> Tensors:
+def tensors_of(program: Program, role: Role, values: Mapping[str, TensorLike]) -> Tensors:
     """Arrays of what came as JSON; lists become what the program has under their name. Raises BindingError."""
     expected = program.named(role)
-    return {name: _array(name, expected[name].dtype if name in expected else None, v) for name, v in given.items()}
+    return {name: _array(name, expected[name].dtype if name in expected else None, v) for name, v in values.items()}
 
 
 def _array(name: str, expected: DType | None, value: TensorLike) -> np.ndarray[Any, Any]:
@@ -182,26 +184,26 @@ def _of_lists(dtype: DType, value: TensorLike) -> np.ndarray[Any, Any]:
     """
     storage = STORAGE[dtype]
     with np.errstate(over="ignore"):  # beyond the largest float is infinity, as rounding has it
-        found = np.asarray(value, storage)
+        array = np.asarray(value, storage)
     if dtype is DType.BOOL:
         is_exact = set(np.asarray(value, object).flat) <= {False, True}
     else:
         is_exact = _kinds(value) <= ({bool, int, float} if storage.kind == "f" else {bool, int})
     if not is_exact:
         raise ValueError(f"there are elements that are no {dtype.name.lower()}")
-    return found
+    return array
 
 
 def _kinds(value: TensorLike) -> set[type]:
     """The types of all that is in nested lists."""
-    found, rest = set[type](), [value]
+    types, rest = set[type](), [value]
     while rest:
         one = rest.pop()
         kinds = set(map(type, one)) if isinstance(one, list) else {type(one)}
         if list in kinds and isinstance(one, list):
             rest += [part for part in one if isinstance(part, list)]
-        found |= kinds - {list}
-    return found
+        types |= kinds - {list}
+    return types
 
 
 def tensors_in(data: bytes) -> Tensors:
@@ -214,16 +216,16 @@ def tensors_in(data: bytes) -> Tensors:
 
 def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
     """Outputs as `TensorBody` says."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, array in outputs.items():
         dtype = program.parameter(program.outputs[name].buffer).dtype
         data = np.ascontiguousarray(array, STORAGE[dtype].newbyteorder("<")).tobytes()
-        found[name] = {
+        tensors[name] = {
             "dtype": dtype.name.lower(),
             "shape": list(array.shape),
             "data": base64.b64encode(data).decode(),
         }
-    return found
+    return tensors
 
 
 _Uuid = Annotated[str | None, Field(max_length=66)]
@@ -240,16 +242,16 @@ class AppQuery(BaseModel):
     def of(cls, request: Request) -> Self:
         """Raises RequestValidationError, whatever the body is."""
         query = request.query_params
-        found = {
+        members = {
             name: query.getlist(name) if name == "variable" else query[name]
             for name in cls.model_fields
             if name in query
         }
         try:
-            return cls.model_validate(found)
+            return cls.model_validate(members)
         except ValidationError as error:
-            found_wrong = error.errors(include_url=False, include_context=False)
-            raise RequestValidationError([{**e, "loc": ("query", *e["loc"])} for e in found_wrong]) from None
+            errors = error.errors(include_url=False, include_context=False)
+            raise RequestValidationError([{**e, "loc": ("query", *e["loc"])} for e in errors]) from None
 
     def variables(self) -> dict[str, int]:
         """Raises BindingError."""
@@ -269,7 +271,7 @@ class TaskQuery(AppQuery):
 
     def members(self) -> dict[str, Any]:
         """Those of a body that are given. Raises BindingError."""
-        given = {
+        members = {
             "program": self.program or self.task_uuid,
             "weights": self.weights or self.weights_uuid,
             "states": self.states,
@@ -278,7 +280,7 @@ class TaskQuery(AppQuery):
             "wait": self.wait,
             "terms": None if self.max_price is None else {"max_price": self.max_price},
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in members.items() if value is not None}
 
 
 def parameters(model: type[AppQuery]) -> list[dict[str, Any]]:

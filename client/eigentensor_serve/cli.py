@@ -94,16 +94,16 @@ def remove_token(
     Screen(as_json=json).result(fields["schema"], fields, f"the token of {name} is worthless now")
 
 
-def _settings(**given: Any) -> "Settings":
+def _settings(**flags: Any) -> "Settings":
     from pydantic import ValidationError
 
     from eigentensor_serve.settings import Settings
 
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the settings are wrong: {said}", fix="client/README.md has the table.") from None
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the settings are wrong: {wrong}", fix="client/README.md has the table.") from None
 
 
 deploying = typer.Typer(rich_markup_mode=None)
@@ -154,7 +154,7 @@ def deploy(
     if local:
         screen.head("none, on this machine", None)
         parts = read_named(program, Here(there.store), weights, states, model, there)
-        told, price = deploy_local(there, name, parts), "nothing: this machine executes it"
+        app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)
@@ -162,13 +162,13 @@ def deploy(
             parts = read_named(program, client.gateway, weights, states, model, there)
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
-                told, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
+                app, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
             show = Show(client.network)
             for line in show.plan_lines(plan):
                 screen.say(line)
             price = f"at most {show.amount(plan.escrow)}"
             price += "" if daily is None else f", {show.amount(daily)} a day"
-    screen.result("eigentensor.app/1", told.to_json(), facts([*rows_of(told), ["a task", price], *urls_of(told)]))
+    screen.result("eigentensor.app/1", app.to_json(), facts([*rows_of(app), ["a task", price], *urls_of(app)]))
 
 
 def rows_of(app: "App") -> list[list[str]]:
@@ -204,14 +204,14 @@ Name = Annotated[str, typer.Argument(metavar="APP", help="An app's name.")]
 def list_(data: options.ServeData = None, json: options.Json = False) -> None:
     """List the apps, each in the version that is served."""
     screen, there = Screen(as_json=json), _apps(data)
-    found = [(one, there.versions(one.name)) for one in there.list()]
+    listed = [(one, there.versions(one.name)) for one in there.list()]
     rows = [
         [one.name, f"{one.version} of {len(versions)}", one.model.kind if one.model else "program",
          one.market.network if one.market else "this machine", short(one.program), one.created]
-        for one, versions in found
+        for one, versions in listed
     ]  # fmt: skip
     columns = ("app", "version", "kind", "executed by", "program", "deployed")
-    fields = {"apps": [{**one.to_json(), "versions": versions} for one, versions in found]}
+    fields = {"apps": [{**one.to_json(), "versions": versions} for one, versions in listed]}
     screen.result("eigentensor.apps/1", fields, table(columns, rows) if rows else "nothing is deployed")
 
 
@@ -225,8 +225,8 @@ def show(
     """Show an app: what it is made of, its versions, where it is served."""
     there = _apps(data)
     one, versions, served = there.get(name, version), there.versions(name), there.get(name).version
-    said = ", ".join(f"{number}, served" if number == served else str(number) for number in versions)
-    rows = [*rows_of(one), ["versions", said], *urls_of(one)]
+    numbers = ", ".join(f"{number}, served" if number == served else str(number) for number in versions)
+    rows = [*rows_of(one), ["versions", numbers], *urls_of(one)]
     Screen(as_json=json).result(
         "eigentensor.app/1", {**one.to_json(), "versions": versions, "served": served}, facts(rows)
     )
@@ -250,9 +250,9 @@ def remove(name: Name, data: options.ServeData = None, json: options.Json = Fals
     there = _apps(data)
     versions = there.versions(name)
     there.remove(name)
-    said = f"{name} is gone: {len(versions)} version{'s' if len(versions) != 1 else ''}"
+    line = f"{name} is gone: {len(versions)} version{'s' if len(versions) != 1 else ''}"
     fields: schemas.AppRemoved = {"schema": "eigentensor.app-removed/1", "name": name, "versions": versions}
-    Screen(as_json=json).result(fields["schema"], fields, said)
+    Screen(as_json=json).result(fields["schema"], fields, line)
 
 
 def _apps(data: Path | None) -> "Apps":

@@ -59,6 +59,7 @@ def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
 
 
 def quotes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
+    """Of a route that takes a task and answers with what it would cost."""
     extra = _body(model) | {"parameters": parameters(query)}
     return {"openapi_extra": extra, "responses": response(Plan, "What it would cost") | refused(*_BODY)}
 

@@ -38,6 +38,7 @@ class Executor:
         return uuid in self._costs
 
     def needs(self, ask: Ask) -> Needs:
+        """Evaluations and bytes that an execution takes."""
         cost = self._cost(ask)
         return Needs(cost.evaluations * ask.repeat, cost.all_bytes)
 

@@ -19,7 +19,7 @@ from eigentensor_client.results import Tensors
 KEPT = 24 * 3600  #: seconds for which results and what is known of them stay
 _FORGOTTEN = 64  # results that are removed after one is written, at most
 _NEWEST, _SMALL = 64, 64 << 10  # results that are in memory, too, and the bytes that each has at most
-_GIVEN = (
+_UPLOADS = (
     """CREATE TABLE IF NOT EXISTS given (
     number INTEGER PRIMARY KEY, blob TEXT NOT NULL, caller TEXT NOT NULL, bytes INTEGER NOT NULL, computed TEXT,
     UNIQUE (blob, caller))""",
@@ -54,22 +54,22 @@ class Room:
         self._looked = time.monotonic()
 
 
-class Given:
+class Uploads:
     """Blobs that callers gave, and states that their tasks left, in this machine's store: of each caller's at most
     `limit` bytes, beyond which the oldest go. What was there before is nobody's, and stays."""
 
     def __init__(self, store: LocalStore, database: Database, limit: int) -> None:
         self._store, self._database, self._limit = store, database, limit
         self._lock = threading.Lock()
-        for statement in _GIVEN:
+        for statement in _UPLOADS:
             database.rows(statement)
 
     def adopt(self, path: Path, names: Names, caller: str) -> None:
         """Moves a complete file to its place; given once more it is the newest of this caller's. It stays as long as
         anybody's who gave it does."""
         with self._lock:
-            is_given = self._database.rows("SELECT 1 FROM given WHERE blob = ?", names.blob)
-            if names.blob in self._store and not is_given:
+            is_uploaded = self._database.rows("SELECT 1 FROM given WHERE blob = ?", names.blob)
+            if names.blob in self._store and not is_uploaded:
                 return
             self._store.adopt(path, names)
             self._database.rows(
@@ -91,13 +91,13 @@ class Given:
 
     def _surplus(self, caller: str) -> list[tuple[str, str | None]]:
         """The oldest, but never the newest one, each with what it computes."""
-        found = self._database.rows(
+        rows = self._database.rows(
             "SELECT blob, computed FROM (SELECT blob, computed, sum(bytes) OVER newer AS total, "
             "count(*) OVER newer AS place FROM given "
             "WHERE caller = ? WINDOW newer AS (ORDER BY number DESC)) WHERE total > ? AND place > 1",
             *(caller, self._limit),
         )
-        return [(row["blob"], row["computed"]) for row in found]
+        return [(row["blob"], row["computed"]) for row in rows]
 
 
 class ResultFiles:
@@ -106,14 +106,15 @@ class ResultFiles:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         folder.mkdir(parents=True, exist_ok=True)
-        found = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
-        self._files = deque(found)
-        self._bytes = sum(size for _, size, _ in found)
+        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
+        self._files = deque(files)
+        self._bytes = sum(size for _, size, _ in files)
         self._newest: OrderedDict[str, Tensors] = OrderedDict()
         self._lock = threading.Lock()
-        self._forget(len(found))
+        self._forget(len(files))
 
     def path(self, task: str) -> Path:
+        """Where the outputs of a task are, or would be."""
         return self._folder / f"{task}.safetensors"
 
     def write(self, task: str, outputs: Tensors, dtypes: dict[str, DType]) -> None:

@@ -61,7 +61,7 @@ class Event:
     """Numbered from 1 within its task; `said` is the task as it stood then."""
 
     number: int
-    said: Task
+    response: Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ _TABLES = (
 )
 
 
-class Book:
+class Ledger:
     """Safe for several threads; one process has it until `close`."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -103,6 +103,7 @@ class Book:
             self.database.rows(statement)
 
     def close(self) -> None:
+        """Lets another process have it."""
         self.database.close()
         self._file.close()
 
@@ -121,7 +122,7 @@ class Book:
             )
         return job
 
-    def add(self, job: Job, said: Task, *budgets: tuple[Budget, str | None], then: Sequence[Task] = ()) -> Job:
+    def add(self, job: Job, response: Task, *budgets: tuple[Budget, str | None], then: Sequence[Task] = ()) -> Job:
         """Writes a job, its first event and those that followed already, or finds the job that its key names.
 
         Raises KeyReused, and what `check` raises.
@@ -137,10 +138,10 @@ class Book:
                     job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
                     json.dumps(job.posted), str(job.escrow), *_known(job.state, job.cost, job.problem, job.outputs),
                 )  # fmt: skip
-                events = [(job.task, number, json.dumps(one)) for number, one in enumerate((said, *then), start=1)]
+                events = [(job.task, number, json.dumps(one)) for number, one in enumerate((response, *then), start=1)]
                 places = ", ".join(["(?, ?, ?)"] * len(events))
                 self.database.rows(f"INSERT INTO events VALUES {places}", *chain.from_iterable(events))
-            self._remember(job, [said, *then][-1])
+            self._remember(job, [response, *then][-1])
         return job
 
     def spent(self, since: float = 0, app: str | None = None) -> int:
@@ -170,10 +171,10 @@ class Book:
 
     # ---- Telling ----
 
-    def tell(
+    def record(
         self,
         task: str,
-        said: Task,
+        response: Task,
         *,
         state: State | None = None,
         cost: int | None = None,
@@ -183,19 +184,19 @@ class Book:
         """Adds an event to a job, and what else is known of it now."""
         with self.database.lock:
             with self.database.together():
-                self._say(task, said)
+                self._append(task, response)
                 self.database.rows(
                     "UPDATE jobs SET state = coalesce(?, state), cost = coalesce(?, cost), "
                     "problem = coalesce(?, problem), outputs = coalesce(?, outputs) WHERE task = ?",
                     *(*_known(state, cost, problem, outputs), task),
                 )
             for job in self._jobs("SELECT * FROM jobs WHERE task = ?", task):
-                self._remember(job, said)
+                self._remember(job, response)
 
-    def _say(self, task: str, said: Task) -> None:
+    def _append(self, task: str, response: Task) -> None:
         self.database.rows(
             "INSERT INTO events SELECT ?, coalesce(max(number), 0) + 1, ? FROM events WHERE task = ?",
-            *(task, json.dumps(said), task),
+            *(task, json.dumps(response), task),
         )
 
     # ---- What there is ----
@@ -231,8 +232,8 @@ class Book:
             return remembered[1]
         query = "SELECT said FROM events WHERE task = ? ORDER BY number DESC LIMIT 1"
         for row in self.database.rows(query, task):
-            said: Task = json.loads(row["said"])
-            return said
+            response: Task = json.loads(row["said"])
+            return response
         raise TaskNotFound(f"this service has asked for no task {task}")
 
     def counts(self) -> dict[str, int]:
@@ -257,8 +258,8 @@ class Book:
             else:
                 self.database.rows(f"DELETE FROM events WHERE task IN ({old}) AND NOT {is_last}", before)
 
-    def _remember(self, job: Job, said: Task) -> None:
-        self._last[job.task] = job, said
+    def _remember(self, job: Job, response: Task) -> None:
+        self._last[job.task] = job, response
         self._last.move_to_end(job.task)
         while len(self._last) > _REMEMBERED:
             self._last.popitem(last=False)

@@ -24,11 +24,10 @@ from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
 from eigentensor_client.results import Plan
 from eigentensor_client.transfer import Part, bound
-from eigentensor_serve import ledger as books
 from eigentensor_serve.backend import Ask, Changes, Outcome
 from eigentensor_serve.executor import Executor
-from eigentensor_serve.kept import KEPT, Given, ResultFiles
-from eigentensor_serve.ledger import Book, Job, State
+from eigentensor_serve.kept import KEPT, ResultFiles, Uploads
+from eigentensor_serve.ledger import Job, Ledger, State, now
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 
@@ -44,36 +43,39 @@ class LocalBackend:
     is_local = True
 
     def __init__(
-        self, book: Book, changes: Changes, store: LocalStore, given: Given, settings: Settings, tokens: Tokens
+        self, ledger: Ledger, changes: Changes, store: LocalStore, uploads: Uploads, settings: Settings, tokens: Tokens
     ) -> None:
-        self._book = book
+        self._ledger = ledger
         self._changes = changes
         self._store = store
         self._settings = settings
         self._executor = Executor(store, settings, tokens)
         self._results = ResultFiles(settings.data / "results", settings.max_kept)
-        self._given = given
+        self._uploads = uploads
         self._forgot = 0.0
         self._programs: dict[str, Program] = {}
         self._waiting: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
         self._turn = threading.Lock()  # of whoever executes
         self._pool = ThreadPoolExecutor(1, "execute")
-        for job in book.unfinished():
+        for job in ledger.unfinished():
             ended = TaskError("the service ended before it was executed")
-            self._tell(replace(job, state=State.VOID, problem=of_error(ended)), "void")
+            self._record(replace(job, state=State.VOID, problem=of_error(ended)), "void")
 
     def close(self) -> None:
+        """As `Backend.close`."""
         self._pool.shutdown(cancel_futures=True)
         with self._turn:  # what is executed at once has ended
             pass
 
     def is_healthy(self) -> bool:
+        """As `Backend.is_healthy`."""
         return True
 
     # ---- Asking ----
 
     def program(self, uuid: str) -> Program:
+        """As `Backend.program`."""
         if uuid not in self._programs:
             try:
                 program = decode(self._store.read(uuid))
@@ -85,32 +87,36 @@ class LocalBackend:
         return self._programs[uuid]
 
     def is_warm(self, uuid: str) -> bool:
+        """As `Backend.is_warm`."""
         return uuid in self._programs and self._executor.has_counted(uuid)
 
     def is_quick(self, ask: Ask) -> bool:
+        """As `Backend.is_quick`."""
         is_free = not self._waiting and not self._turn.locked() and self._settings.device == "CPU"
         has_files = bool(ask.program.new_states) or isinstance(ask.states, str)  # to read, or to write and wait for
         return is_free and not has_files and self._executor.is_quick(ask)
 
     def quote(self, ask: Ask) -> schemas.Plan:
+        """As `Backend.quote`."""
         self._check(ask)
         return plan_of(ask)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
+        """As `Backend.ask`."""
         named = ask.named(caller, key)
-        if (known := self._book.known(named)) is not None:
+        if (known := self._ledger.known(named)) is not None:
             return known
         self._check(ask)
-        mine = Job(secrets.token_hex(32), named, ask.app, books.now(), state=State.OPEN)
+        mine = Job(secrets.token_hex(32), named, ask.app, now(), state=State.OPEN)
         if not self._waiting and self._executor.is_quick(ask) and self._turn.acquire(timeout=_QUEUES):
             try:
-                return self._book.known(named) or self._executed(mine, ask)
+                return self._ledger.known(named) or self._executed(mine, ask)
             finally:
                 self._turn.release()
         with self._lock:
             if len(self._waiting) >= self._settings.max_waiting:
                 raise ServiceBusy(f"{len(self._waiting)} executions wait for their turn", fix="Ask again later.")
-            job = self._book.add(mine, task_at(mine, "queued"))
+            job = self._ledger.add(mine, task_at(mine, "queued"))
             if job is mine:
                 self._waiting[job.task] = self._pool.submit(self._execute, job, ask)
         return job
@@ -141,11 +147,11 @@ class LocalBackend:
         """In its turn of those that wait."""
         try:
             with self._turn:
-                self._tell(job, "running")
+                self._record(job, "running")
                 ended = self._ended(job, ask)
-            self._tell(ended, stage_of(ended))
+            self._record(ended, stage_of(ended))
         except Exception as error:  # it could not be written down, perhaps only once
-            self._tell(_failed(job, error), "failed")
+            self._record(_failed(job, error), "failed")
         finally:
             with self._lock:
                 self._waiting.pop(job.task, None)
@@ -156,7 +162,7 @@ class LocalBackend:
         ended = self._ended(job, ask)
         then = task_at(job, "running"), task_at(ended, stage_of(ended))
         self._forget()
-        return self._book.add(ended, task_at(job, "queued"), then=then)
+        return self._ledger.add(ended, task_at(job, "queued"), then=then)
 
     def _ended(self, job: Job, ask: Ask) -> Job:
         """The job when it is executed, as it came out."""
@@ -179,7 +185,7 @@ class LocalBackend:
     def _forget(self) -> None:
         if self._forgot < time.time() - _FORGETS:
             self._forgot = time.time()
-            self._book.forget(self._forgot - KEPT, jobs=True)
+            self._ledger.forget(self._forgot - KEPT, jobs=True)
 
     def _keep(self, job: Job, states: Any, dtypes: Any) -> bytes:
         """Stores new states, for a task that goes on from them; their bindings root."""
@@ -187,26 +193,28 @@ class LocalBackend:
             path = folder / "states"
             save_safetensors(path, states, dtypes)
             names, _ = describe(path)
-            self._given.adopt(path, names, job.key.caller)
+            self._uploads.adopt(path, names, job.key.caller)
         return bytes.fromhex(names.computed or "")
 
-    def _tell(self, job: Job, stage: str) -> None:
-        self._book.tell(
+    def _record(self, job: Job, stage: str) -> None:
+        self._ledger.record(
             job.task, task_at(job, stage), state=job.state, cost=job.cost, outputs=job.outputs, problem=job.problem
         )
-        self._changes.tell(job.task)
+        self._changes.notify(job.task)
 
     # ---- What became of it ----
 
     def show(self, job: Job) -> schemas.Task:
-        return self._book.last(job.task)
+        """As `Backend.show`."""
+        return self._ledger.last(job.task)
 
     def reached(self, job: Job, stage: str) -> bool:
         """A local result is a result, whatever is waited for: nobody else will check it."""
-        return _has_ended(self._book.job(job.task))
+        return _has_ended(self._ledger.job(job.task))
 
     def result(self, job: Job) -> Outcome:
-        job = self._book.job(job.task)
+        """As `Backend.result`."""
+        job = self._ledger.job(job.task)
         if not _has_ended(job):
             raise NotYet(f"task {job.task} is not executed yet")
         uuid, states = (job.outputs or "").split()[:2]
@@ -215,9 +223,11 @@ class LocalBackend:
         return Outcome(program, outputs, path, bytes.fromhex(states))
 
     def explain(self, job: Job) -> schemas.Explanation:
+        """As `Backend.explain`."""
         return explanation_of(self.show(job))
 
     def cancel(self, job: Job) -> schemas.Task:
+        """As `Backend.cancel`."""
         with self._lock:
             waiting = self._waiting.get(job.task)
             cancelled = waiting is not None and waiting.cancel()
@@ -225,12 +235,13 @@ class LocalBackend:
                 self._waiting.pop(job.task, None)
         if cancelled:
             problem = of_error(TaskCancelled("it was cancelled"))
-            self._tell(replace(job, state=State.ENDED, cost=0, problem=problem), "cancelled")
-        elif self._book.job(job.task).state is not State.ENDED:
+            self._record(replace(job, state=State.ENDED, cost=0, problem=problem), "cancelled")
+        elif self._ledger.job(job.task).state is not State.ENDED:
             raise TaskError(f"task {job.task} is being executed", fix="It ends by itself.")
         return self.show(job)
 
     def receipt(self, job: Job) -> bytes:
+        """As `Backend.receipt`."""
         raise TaskError(
             "there is no receipt of what this machine executed itself: nobody signed it, nobody was paid",
             fix="Serve without --local.",

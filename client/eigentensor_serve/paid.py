@@ -20,11 +20,11 @@ from eigentensor_client.orders import Terms, Work, escrow, escrow_of, terms_for
 from eigentensor_client.results import TaskView
 from eigentensor_client.transfer import Part, upload
 from eigentensor_client.verbs.show import Show
-from eigentensor_serve import ledger as books
 from eigentensor_serve.backend import Ask, Changes, Outcome
-from eigentensor_serve.ledger import Book, Budget, Job
+from eigentensor_serve.ledger import DAY, Budget, Job, Ledger, now
+from eigentensor_serve.ledger import State as JobState
 
-_TOLD = 30 * books.DAY  # seconds for which all events of a task stay
+_KEPT = 30 * DAY  # seconds for which all events of a task stay
 _REMEMBERED = 1000  # tasks that have ended and are not looked at again
 _log = structlog.get_logger(__name__)
 
@@ -34,11 +34,11 @@ class PaidBackend:
 
     is_local = False
 
-    def __init__(self, client: Client, book: Book, changes: Changes, budget: Budget, max_price: int) -> None:
+    def __init__(self, client: Client, ledger: Ledger, changes: Changes, budget: Budget, max_price: int) -> None:
         """`max_price` is the most that is offered, in wei: what it takes with one verifier at the least fee is the most
         that a caller's task may put into escrow."""
         self._client = client
-        self._book = book
+        self._ledger = ledger
         self._changes = changes
         self._budget = budget
         self._most = escrow(client.network.deployment.parameters, Terms(max_price))
@@ -51,43 +51,50 @@ class PaidBackend:
         self._thread.start()
 
     def close(self) -> None:
+        """As `Backend.close`."""
         self._ended.set()
         self._thread.join()
 
     def is_healthy(self) -> bool:
+        """As `Backend.is_healthy`."""
         return self._healthy
 
     # ---- Asking ----
 
     def program(self, uuid: str) -> Program:
+        """As `Backend.program`."""
         return self._client.program(uuid)
 
     def is_warm(self, uuid: str) -> bool:
+        """As `Backend.is_warm`."""
         return False  # it asks a chain
 
     def is_quick(self, ask: Ask) -> bool:
+        """As `Backend.is_quick`."""
         return False
 
     def quote(self, ask: Ask) -> schemas.Plan:
+        """As `Backend.quote`."""
         plan = self._client.plan(self._work(ask), self._terms(ask))
         return self._show.plan(plan)
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
+        """As `Backend.ask`."""
         named = ask.named(caller, key)
-        known = self._book.known(named)
+        known = self._ledger.known(named)
         if known is not None and (sent := self._sent(known)) is not None:
             return sent
         work, terms = self._work(ask), self._terms(ask)
         self._client.check(work, terms)
         budgets = [(self._budget, None), *([(ask.budget, ask.app)] if ask.budget else [])]
         # `add` checks once more, when nobody comes between; here before what will not be paid for is uploaded.
-        self._book.check(escrow(self._client.network.deployment.parameters, terms), books.now(), *budgets)
+        self._ledger.check(escrow(self._client.network.deployment.parameters, terms), now(), *budgets)
         self._client.check_escrow(1, terms)
         (order,) = self._client.drafts([work], [upload(self._client.gateway, work)], terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
-        job = Job(task, named, ask.app, books.now(), order.to_json(), escrow_of(order))
-        said = self._said(_as(self._client.view(order), State.OPEN), "asked")
-        job = self._book.add(job, said, *budgets)
+        job = Job(task, named, ask.app, now(), order.to_json(), escrow_of(order))
+        response = self._response(_as(self._client.view(order), State.OPEN), "asked")
+        job = self._ledger.add(job, response, *budgets)
         sent = self._sent(job)
         if sent is None:
             raise NotYet(f"task {job.task} was never posted in time", fix="Ask again.")
@@ -125,7 +132,7 @@ class PaidBackend:
 
         An order becomes one task at most, however often it is sent.
         """
-        if job.state is not books.State.ASKED:
+        if job.state is not JobState.ASKED:
             return job
         order = Order.from_json(job.posted or {})
         task = self._client.view(order)
@@ -140,7 +147,7 @@ class PaidBackend:
                     self._void(job, task, error)
                     raise
         self._look(job)
-        return self._book.job(job.task)
+        return self._ledger.job(job.task)
 
     # ---- Following ----
 
@@ -148,10 +155,10 @@ class PaidBackend:
         forgot = 0.0
         while not self._ended.wait(self._client.poll):
             try:
-                if forgot < books.now() - books.DAY:
-                    forgot = books.now()
-                    self._book.forget(forgot - _TOLD, jobs=False)
-                for job in self._book.unfinished():
+                if forgot < now() - DAY:
+                    forgot = now()
+                    self._ledger.forget(forgot - _KEPT, jobs=False)
+                for job in self._ledger.unfinished():
                     self._look(job)
                 self._healthy = True
             except EigenTensorError as error:
@@ -173,35 +180,39 @@ class PaidBackend:
         before = self._views.get(job.task)
         if before is None or before.life != task.life:
             ended = task.state.is_terminal
-            self._tell(
-                job, task, state=books.State.ENDED if ended else books.State.OPEN, cost=_cost(task) if ended else None
+            self._record(
+                job, task, state=JobState.ENDED if ended else JobState.OPEN, cost=_cost(task) if ended else None
             )
         self._client.move_on(task)
 
-    def _tell(
+    def _record(
         self, job: Job, task: TaskView, stage: str | None = None, *,
-        state: books.State | None = None, cost: int | None = None, error: EigenTensorError | None = None,
+        state: JobState | None = None, cost: int | None = None, error: EigenTensorError | None = None,
     ) -> None:  # fmt: skip
         if stage is None:
             self._remember(job, task)
-        said = self._said(task, stage)
-        self._book.tell(job.task, said, state=state, cost=cost, problem=None if error is None else of_error(error))
-        self._changes.tell(job.task)
+        response = self._response(task, stage)
+        self._ledger.record(
+            job.task, response, state=state, cost=cost, problem=None if error is None else of_error(error)
+        )
+        self._changes.notify(job.task)
 
-    def _said(self, task: TaskView, stage: str | None = None) -> schemas.Task:
-        said = self._show.task(task)
-        return said if stage is None else {**said, "state": stage, "stage": stage}
+    def _response(self, task: TaskView, stage: str | None = None) -> schemas.Task:
+        response = self._show.task(task)
+        return response if stage is None else {**response, "state": stage, "stage": stage}
 
     def _void(self, job: Job, task: TaskView, error: EigenTensorError) -> None:
         self._views.pop(job.task, None)
-        self._tell(job, _as(task, State.CANCELLED), "void", state=books.State.VOID, cost=0, error=error)
+        self._record(job, _as(task, State.CANCELLED), "void", state=JobState.VOID, cost=0, error=error)
 
     # ---- What became of it ----
 
     def show(self, job: Job) -> schemas.Task:
-        return self._book.last(job.task)
+        """As `Backend.show`."""
+        return self._ledger.last(job.task)
 
     def reached(self, job: Job, stage: str) -> bool:
+        """As `Backend.reached`."""
         task = self._view(job)
         if task is None:
             return False
@@ -212,6 +223,7 @@ class PaidBackend:
         return False
 
     def result(self, job: Job) -> Outcome:
+        """As `Backend.result`."""
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: there is no result yet")
@@ -221,12 +233,14 @@ class PaidBackend:
         return Outcome(program, result.outputs, self._client.store.path(outputs), result.states_root)
 
     def explain(self, job: Job) -> schemas.Explanation:
+        """As `Backend.explain`."""
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: nobody says anything about it")
         return cast(schemas.Explanation, {**self._client.explain(task), "now": self.show(job)})
 
     def cancel(self, job: Job) -> schemas.Task:
+        """As `Backend.cancel`."""
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: it cannot be taken back yet")
@@ -236,6 +250,7 @@ class PaidBackend:
         return self.show(job)
 
     def receipt(self, job: Job) -> bytes:
+        """As `Backend.receipt`."""
         task = self._view(job)
         if task is None:
             raise NotYet(f"task {job.task} is not in a block yet: there is no receipt yet")
@@ -243,7 +258,7 @@ class PaidBackend:
 
     def _view(self, job: Job) -> TaskView | None:
         """The task as it was seen last; None before it is in a block. Raises why it was never posted."""
-        if self._book.job(job.task).state is books.State.VOID:
+        if self._ledger.job(job.task).state is JobState.VOID:
             raise TaskError(f"task {job.task} was never posted: nothing is spent", fix="Ask again.")
         if (task := self._views.get(job.task) or self._ended_views.get(job.task)) is not None:
             return task

@@ -30,19 +30,20 @@ Uuid = Annotated[str, Path(max_length=66, description="64 hex digits, with or wi
 
 
 def tasks(service: Service) -> APIRouter:
+    """The routes of quotes and tasks, and /execute_graph_on_gpu."""
     routes = APIRouter(tags=["tasks"])
-    backend, book = service.backend, service.book
+    backend, ledger = service.backend, service.ledger
 
     async def job_of(task: Uuid, request: Request) -> Job:
         try:
-            job = book.job(parse_name(task))
+            job = ledger.job(parse_name(task))
         except BlobNotFound:
             raise TaskNotFound(f"{task!r} is not the uuid of a task") from None
         if caller_of(request) not in ("", job.key.caller):
             raise TaskNotFound(f"this service has asked for no task {job.task}")  # as if there was none
         return job
 
-    Found = Annotated[Job, Depends(job_of)]  # noqa: N806
+    Own = Annotated[Job, Depends(job_of)]  # noqa: N806
 
     @routes.post("/execute_graph_on_gpu", **documents.executes(ExecuteBody, TaskQuery))
     async def execute_graph_on_gpu(request: Request) -> Response:
@@ -70,32 +71,32 @@ def tasks(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200, description="tasks of a page")] = 50,
     ) -> JSONResponse:
         """The caller's tasks, newest first. `next` is the cursor of the next page, null at the end."""
-        found = book.jobs(caller_of(request), cursor, limit)
+        listed = ledger.jobs(caller_of(request), cursor, limit)
         page: Tasks = {
             "schema": "eigentensor.tasks/1",
-            "tasks": [backend.show(job) for _, job in found],
-            "next": found[-1][0] if len(found) == limit else None,
+            "tasks": [backend.show(job) for _, job in listed],
+            "next": listed[-1][0] if len(listed) == limit else None,
         }
         return JSONResponse(page)
 
     @routes.get("/v1/tasks/{task}", responses=documents.TASK)
-    async def read_task(job: Found) -> JSONResponse:
+    async def read_task(job: Own) -> JSONResponse:
         """A task as it stands."""
         task = backend.show(job)
         return JSONResponse(task, headers=service.headers(task))
 
-    @routes.post("/v1/tasks/{task}/cancel", responses=response(Task, "The task then") | _MAY_WAIT)
-    def cancel_task(job: Found) -> JSONResponse:
+    @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
+    def cancel_task(job: Own) -> JSONResponse:
         """Takes back a task that nobody has accepted: its escrow returns."""
         return JSONResponse(backend.cancel(job))
 
-    @routes.get("/v1/tasks/{task}/explain", responses=response(Explanation, "Why") | _MAY_WAIT)
-    def explain_task(job: Found) -> JSONResponse:
+    @routes.get("/v1/tasks/{task}/explain", responses=told(Explanation, "Why") | _MAY_WAIT)
+    def explain_task(job: Own) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
         return JSONResponse(backend.explain(job))
 
     @routes.get("/v1/tasks/{task}/result", responses=documents.RESULT)
-    def read_result(request: Request, job: Found) -> Response:
+    def read_result(request: Request, job: Own) -> Response:
         """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
         outcome = backend.result(job)
         return asking.rendered(service, job, outcome, asking.wants_json(request))
@@ -104,14 +105,14 @@ def tasks(service: Service) -> APIRouter:
         "/v1/tasks/{task}/receipt",
         responses=response(Receipt, "The file", headers=documents.HEADERS) | _MAY_WAIT,
     )
-    def read_receipt(job: Found) -> Response:
+    def read_receipt(job: Own) -> Response:
         """The receipt: who signed what, in one file that `eigentensor receipt check` verifies."""
         headers = service.headers(backend.show(job))
         return Response(backend.receipt(job), headers=headers, media_type="application/json")
 
     @routes.get("/v1/tasks/{task}/events", response_class=EventSourceResponse, responses=documents.EVENTS)
     async def read_events(
-        job: Found, last_event_id: Annotated[str, Header(max_length=32, description="after which to go on")] = ""
+        job: Own, last_event_id: Annotated[str, Header(max_length=32, description="after which to go on")] = ""
     ) -> AsyncIterator[ServerSentEvent]:
         """What happens to a task, from its beginning or from Last-Event-ID on, until it ends: server-sent events.
 
@@ -120,8 +121,8 @@ def tasks(service: Service) -> APIRouter:
         after = int(last_event_id[:18]) if last_event_id.isascii() and last_event_id.isdigit() else 0
         while True:
             with service.changes.watched(job.task) as changed:
-                ended = book.job(job.task).state in (State.ENDED, State.VOID)
-                for event in book.events(job.task, after):
+                ended = ledger.job(job.task).state in (State.ENDED, State.VOID)
+                for event in ledger.events(job.task, after):
                     after = event.number
                     yield _sent(event)
                 if ended:
@@ -132,7 +133,7 @@ def tasks(service: Service) -> APIRouter:
 
 
 def _sent(event: Event) -> ServerSentEvent:
-    return ServerSentEvent(data=event.said, event=event.said["stage"], id=str(event.number))
+    return ServerSentEvent(data=event.response, event=event.response["stage"], id=str(event.number))
 
 
 Name = Annotated[str, Path(max_length=66, description="a blob root, program root or bindings root: 64 hex digits")]
@@ -147,6 +148,7 @@ _WRITTEN = response(Blob, "It is kept: all its names", status=HTTPStatus.CREATED
 
 
 def blobs(service: Service) -> APIRouter:
+    """The routes under /v1/blobs."""
     routes = APIRouter(prefix="/v1/blobs", tags=["blobs"])
     store = service.store
 
@@ -175,7 +177,7 @@ def blobs(service: Service) -> APIRouter:
             if wanted not in names:
                 known = names.blob if names.computed is None else f"{names.blob}, or {names.computed} by what it says"
                 raise BlobCorrupt(f"these bytes are {known}, not {wanted}", fix="Send them under one of their names.")
-            await run_in_threadpool(service.given.adopt, path, names, caller_of(request))
+            await run_in_threadpool(service.uploads.adopt, path, names, caller_of(request))
         return JSONResponse({"schema": "eigentensor.blob/1", **names.to_json()}, HTTPStatus.CREATED)
 
     return routes

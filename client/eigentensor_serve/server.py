@@ -27,8 +27,8 @@ from eigentensor_serve.apps import routes as apps_routes
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.backend import Changes
 from eigentensor_serve.bodies import AppBody, ExecuteBody, TaskBody
-from eigentensor_serve.kept import Given, Room
-from eigentensor_serve.ledger import Book, Budget
+from eigentensor_serve.kept import Room, Uploads
+from eigentensor_serve.ledger import Budget, Ledger
 from eigentensor_serve.local import LocalBackend
 from eigentensor_serve.openai import routes as openai_routes
 from eigentensor_serve.openai.errors import OpenAIErrors
@@ -40,7 +40,7 @@ from eigentensor_serve.tokens import Tokens
 
 BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
 #: What pages may read of an answer, beside its body.
-_TOLD = [
+_EXPOSED = [
     *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Price", "Receipt")),
     *("Location", "Retry-After", "ETag", "Content-Range"),
 ]
@@ -98,7 +98,7 @@ def create_app(service: Service) -> FastAPI:
             allow_origins=settings.origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=_TOLD,
+            expose_headers=_EXPOSED,
         )
     return app
 
@@ -117,27 +117,27 @@ def _service(service: Service) -> APIRouter:
         status: Literal["ok", "stale", "away"] = "ok" if service.backend.is_healthy() else "stale"
         if not looks.is_well():
             status = "away"
-        said: Health = {"status": status}
-        return JSONResponse(said, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
+        response: Health = {"status": status}
+        return JSONResponse(response, HTTPStatus.OK if status == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @router.get("/version", responses=response(Version, "What serves"), openapi_extra=_OPEN)
     async def read_version() -> JSONResponse:
         """The version of this software, and whether this machine executes itself (`local`)."""
-        said: Version = {
+        response: Version = {
             "schema": "eigentensor.version/1",
             "version": version("eigentensor"),
             "local": service.backend.is_local,
         }
-        return JSONResponse(said)
+        return JSONResponse(response)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
         """Counts and times, for Prometheus."""
         metrics = service.metrics
-        for state, count in service.book.counts().items():
+        for state, count in service.ledger.counts().items():
             metrics.jobs.labels(state).set(count)
         if not service.backend.is_local:
-            metrics.spent.set(service.book.spent())
+            metrics.spent.set(service.ledger.spent())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
@@ -162,11 +162,11 @@ def assembled(settings: Settings, client: Client | None = None) -> Iterator[Serv
 def _local(settings: Settings, changes: Changes, tokens: Tokens) -> Iterator[Service]:
     store, price = LocalStore(), to_wei(settings.max_price)
     store.root.mkdir(parents=True, exist_ok=True)
-    with closing(Book(settings.data / "local.sqlite", durable=False)) as book:
-        given = Given(store, book.database, settings.max_kept)
-        with closing(LocalBackend(book, changes, store, given, settings, tokens)) as backend:
+    with closing(Ledger(settings.data / "local.sqlite", durable=False)) as ledger:
+        uploads = Uploads(store, ledger.database, settings.max_kept)
+        with closing(LocalBackend(ledger, changes, store, uploads, settings, tokens)) as backend:
             yield Service(
-                settings, backend, book, changes, tokens, store, given, _room(settings, store), Metrics(), price,
+                settings, backend, ledger, changes, tokens, store, uploads, _room(settings, store), Metrics(), price,
                 DECIMALS, "none: executes here", None,
             )  # fmt: skip
 
@@ -182,13 +182,13 @@ def _paid(settings: Settings, changes: Changes, tokens: Tokens, client: Client) 
     name = f"{deployment.chain_id}-{deployment.task_market}-{client.address}".lower()
     with (
         client,
-        closing(Book(settings.data / f"{name}.sqlite")) as book,
-        closing(PaidBackend(client, book, changes, budget, price)) as backend,
+        closing(Ledger(settings.data / f"{name}.sqlite")) as ledger,
+        closing(PaidBackend(client, ledger, changes, budget, price)) as backend,
     ):
-        given = Given(client.store, book.database, settings.max_kept)
+        uploads = Uploads(client.store, ledger.database, settings.max_kept)
         yield Service(
-                settings, backend, book, changes, tokens, client.store, given, _room(settings, client.store), Metrics(),
-                price, decimals, client.network.name, client.address, deployment.domain,
+                settings, backend, ledger, changes, tokens, client.store, uploads, _room(settings, client.store),
+                Metrics(), price, decimals, client.network.name, client.address, deployment.domain,
             )  # fmt: skip
 
 

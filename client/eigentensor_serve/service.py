@@ -12,8 +12,8 @@ from eigentensor.task import Domain
 from eigentensor_client.orders import Terms
 from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import TermsBody
-from eigentensor_serve.kept import Given, Room
-from eigentensor_serve.ledger import Book, State
+from eigentensor_serve.kept import Room, Uploads
+from eigentensor_serve.ledger import Ledger, State
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
 
@@ -41,11 +41,11 @@ class Service:
 
     settings: Settings
     backend: Backend
-    book: Book
+    ledger: Ledger
     changes: Changes
     tokens: Tokens
     store: LocalStore
-    given: Given
+    uploads: Uploads
     room: Room
     metrics: Metrics
     max_price: int
@@ -58,7 +58,7 @@ class Service:
 
     def is_well(self) -> bool:
         """Whether the ledger answers and the folders are there. Raises what its driver does."""
-        return self.book.database.is_well() and self.settings.data.is_dir() and self.store.root.is_dir()
+        return self.ledger.database.is_well() and self.settings.data.is_dir() and self.store.root.is_dir()
 
     def terms(self, body: TermsBody) -> Terms:
         """Raises TermsRefused, BindingError."""

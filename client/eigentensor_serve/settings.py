@@ -11,6 +11,8 @@ from eigentensor_serve.kept import serve_folder
 
 
 class Settings(BaseSettings):
+    """One service's settings."""
+
     model_config = SettingsConfigDict(env_prefix="EIGENTENSOR_SERVE_", frozen=True)
 
     network: str | None = Field(
@@ -49,4 +51,5 @@ class Settings(BaseSettings):
 
     @property
     def tokens(self) -> Path:
+        """The file of the tokens."""
         return self.data / "tokens.json"

@@ -27,9 +27,9 @@ from eigentensor.task import Order, Posted
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import TaskView
-from eigentensor_client.transfer import Tell, silent
+from eigentensor_client.transfer import Report, silent
 from eigentensor_local.devnet import Devnet, Party
-from eigentensor_serve.ledger import Book, State
+from eigentensor_serve.ledger import Ledger, State
 from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 
@@ -55,9 +55,9 @@ class Dying(Lonely):
 
     sent = False
 
-    def send(self, drafts: Sequence[Order], tell: Tell = silent) -> list[TaskView]:
+    def send(self, drafts: Sequence[Order], report: Report = silent) -> list[TaskView]:
         if self.sent:
-            super().send(drafts, tell)
+            super().send(drafts, report)
         raise Killed
 
 
@@ -216,9 +216,9 @@ def test_a_task_that_the_chain_forgot_is_void_once_it_cannot_come_back(
     with served(tmp_path, Dying(net.network)) as http, pytest.raises(Killed):
         http.post("/v1/tasks", json=body)
     (path,) = tmp_path.glob("*.sqlite")
-    with closing(Book(path)) as book:
-        [(_, job)] = book.jobs()
-        book.tell(job.task, {"stage": "open"}, state=State.OPEN)  # as if it had been in a block
+    with closing(Ledger(path)) as ledger:
+        [(_, job)] = ledger.jobs()
+        ledger.record(job.task, {"stage": "open"}, state=State.OPEN)  # as if it had been in a block
     net.anvil.mine_past(Order.from_json(job.posted or {}).accept_by)
     with served(tmp_path, Lonely(net.network)) as http:
         assert "event: void" in http.get(f"/v1/tasks/{job.task}/events").text

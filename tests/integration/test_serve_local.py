@@ -127,7 +127,7 @@ def test_what_is_executed_at_once_tells_and_keeps_the_same_as_what_waits(
         kept = http.get(f"/v1/tasks/{task}/result", headers={"accept": "application/octet-stream"})
         assert kept.content == Path(service.settings.data, "results", f"{task}.safetensors").read_bytes()
         answers.append({**answer.json(), "task": {**answer.json()["task"], "task": ""}})
-        events.append([{**event.said, "task": ""} for event in service.book.events(task)])
+        events.append([{**event.response, "task": ""} for event in service.ledger.events(task)])
     assert answers[0] == answers[1] and events[0] == events[1]
     assert [event["stage"] for event in events[0]] == ["queued", "running", "local"]
 
@@ -275,7 +275,7 @@ def test_who_waits_hears_of_an_end_that_could_not_be_written_down(
     http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executing, "QUICK", 0)
-    tell, failures = service.book.tell, []
+    tell, failures = service.ledger.record, []
 
     def full(task: str, said: Any, **known: Any) -> None:
         if said["stage"] == "local" and not failures:
@@ -283,10 +283,10 @@ def test_who_waits_hears_of_an_end_that_could_not_be_written_down(
             raise sqlite3.OperationalError("database or disk is full")
         tell(task, said, **known)
 
-    monkeypatch.setattr(service.book, "tell", full)
+    monkeypatch.setattr(service.ledger, "record", full)
     refused = http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [1, 2, 3, 4]}})
     assert refused.status_code == 400 and "this service has a fault: OperationalError" in refused.json()["detail"]
-    assert service.book.last(failures[0])["stage"] == "failed"
+    assert service.ledger.last(failures[0])["stage"] == "failed"
 
 
 def test_a_service_without_its_ledger_or_its_folders_says_that_it_is_not_well(

@@ -138,7 +138,7 @@ def run(market: Market, session: Session, play: Play | None = None, **more: Any)
     """The next step."""
     play, step = play or sums(), session.step
     told = market.told(lambda: session.history)
-    return session.run(play.inputs(step), variables={play.variable: step}, **{"tell": told, **more})
+    return session.run(play.inputs(step), variables={play.variable: step}, **{"report": told, **more})
 
 
 def wealth(client: Client) -> int:
@@ -226,7 +226,7 @@ def test_a_session_in_asyncio_is_cancelled_taken_up_and_pays_once(market: Market
                 await client.resume(path)
         async with AsyncClient(*payer) as client, await client.resume(path) as session:
             told = market.told(lambda: session.history)
-            calls = [session.run(sums().inputs(step), variables={"pos": step}, tell=told) for step in range(2)]
+            calls = [session.run(sums().inputs(step), variables={"pos": step}, report=told) for step in range(2)]
             results = await asyncio.gather(*calls)
             assert [bits(result.outputs) for result in results] == [bits(each.outputs) for each in expected]
             assert bits(await session.states()) == bits(expected[-1].states)
@@ -281,10 +281,10 @@ def test_steps_become_final_and_a_convicted_step_under_way_is_done_again(market:
                 market.close(asked.order)
 
         market.parts = [lying(Random(8), operator=1), honestly(2)]
-        result = run(market, session, stage="final", tell=act)
+        result = run(market, session, stage="final", report=act)
         assert bits(result.outputs) == bits(expected[1].outputs)
         assert [void.why for void in session.history.void] == ["convicted"]
-        session.wait("final", tell=lambda *_: None)
+        session.wait("final", report=lambda *_: None)
         assert all(step.final for step in session.history.steps)
 
 
@@ -361,7 +361,7 @@ def test_one_bit_inside_a_repeat_is_convicted(
     with payer.session(work.program, work.weights, work.states, TERMS) as session:
         market.parts = [lying(Random(5), iteration)]
         told = market.told(lambda: session.history)
-        run = {"variables": example.variables, "repeat": repeat, "tell": told}
+        run = {"variables": example.variables, "repeat": repeat, "report": told}
         session.run(work.inputs, **run)
         (lie,) = (step.order for step in session.history.steps)
         assert market.liars[market.uuid(lie)][0].fault.number // len(example.program.calls) == iteration

@@ -34,14 +34,14 @@ def read(**more: Any) -> openai_chat.Wanted:
 def test_messages_become_a_text_by_the_turns_of_the_model() -> None:
     parts = [{"type": "text", "text": text} for text in ("{content}", "?")]
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": parts}]
-    assert PAIRS.decode(read(messages=messages).given) == "be brief\n> {content}?\n<"
+    assert PAIRS.decode(read(messages=messages).prompt) == "be brief\n> {content}?\n<"
 
 
 def test_what_is_not_said_is_as_openai_has_it() -> None:
     wanted = read()
     assert wanted.sampling.temperature == 1.0
     assert wanted.sampling.least == 0.0
-    assert wanted.most == 100 - len(wanted.given)
+    assert wanted.most == 100 - len(wanted.prompt)
     assert wanted.sampling.seed == 77
     assert read(seed=-1).sampling.seed == (1 << 64) - 1
     assert read(max_tokens=3).most == read(max_completion_tokens=3).most == 3

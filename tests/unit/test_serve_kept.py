@@ -15,48 +15,48 @@ from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor_serve import kept
-from eigentensor_serve.kept import KEPT, Given, ResultFiles, Room
-from eigentensor_serve.ledger import DAY, Book, Job, Key, State
+from eigentensor_serve.kept import KEPT, ResultFiles, Room, Uploads
+from eigentensor_serve.ledger import DAY, Job, Key, Ledger, State
 
 NOON = 20_000 * DAY + DAY / 2
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Book]:
-    with closing(Book(tmp_path / "book.sqlite")) as book:
-        yield book
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        yield ledger
 
 
-def test_a_callers_oldest_blobs_make_room_for_its_newest(book: Book, tmp_path: Path) -> None:
+def test_a_callers_oldest_blobs_make_room_for_its_newest(ledger: Ledger, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
-    mine, given = store.put(bytes(100)), Given(store, book.database, 250)
+    mine, uploads = store.put(bytes(100)), Uploads(store, ledger.database, 250)
 
     def give(caller: str, content: bytes) -> str:
         path = tmp_path / "blob"
         path.write_bytes(content)
         names, _ = describe(path)
-        given.adopt(path, names, caller)
+        uploads.adopt(path, names, caller)
         assert names.blob in store
         return names.blob
 
     first, second = (give("alice", bytes([n]) * 100) for n in (1, 2))
     other = give("bob", b"b" * 240)
     assert give("alice", bytes(100)) == mine, "it was there before: it is nobody's"
-    assert give("alice", b"\1" * 100) == first, "given again: the newest now"
+    assert give("alice", b"\1" * 100) == first, "uploads again: the newest now"
     third = give("alice", b"\3" * 100)
     assert [name in store for name in (first, second, third, other, mine)] == [True, False, True, True, True]
     huge = give("alice", bytes(1000) + b"x")
     assert [name in store for name in (first, third, huge)] == [False, False, True], "one blob is always kept"
 
 
-def test_nobody_can_take_away_what_another_gave(book: Book, tmp_path: Path) -> None:
-    store, given = LocalStore(tmp_path / "store"), Given(LocalStore(tmp_path / "store"), book.database, 400)
+def test_nobody_can_take_away_what_another_gave(ledger: Ledger, tmp_path: Path) -> None:
+    store, uploads = LocalStore(tmp_path / "store"), Uploads(LocalStore(tmp_path / "store"), ledger.database, 400)
     path = tmp_path / "file"
 
     def give(caller: str, content: bytes) -> tuple[str, str]:
         path.write_bytes(content)
         names, _ = describe(path)
-        given.adopt(path, names, caller)
+        uploads.adopt(path, names, caller)
         return names.blob, names.computed or ""
 
     def weights(*shape: int) -> bytes:
@@ -73,14 +73,14 @@ def test_nobody_can_take_away_what_another_gave(book: Book, tmp_path: Path) -> N
     assert flat not in store and store.path(root) == store.path(square)
 
 
-def test_blobs_that_an_earlier_version_kept_are_still_their_callers(book: Book, tmp_path: Path) -> None:
+def test_blobs_that_an_earlier_version_kept_are_still_their_callers(ledger: Ledger, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
     blob = store.put(b"a" * 100)
-    book.database.rows("CREATE TABLE blobs (number INTEGER PRIMARY KEY, blob TEXT, caller TEXT, bytes INTEGER)")
-    book.database.rows("INSERT INTO blobs VALUES (1, ?, 'alice', 100)", blob)
-    given = Given(store, book.database, 150)
+    ledger.database.rows("CREATE TABLE blobs (number INTEGER PRIMARY KEY, blob TEXT, caller TEXT, bytes INTEGER)")
+    ledger.database.rows("INSERT INTO blobs VALUES (1, ?, 'alice', 100)", blob)
+    uploads = Uploads(store, ledger.database, 150)
     (tmp_path / "blob").write_bytes(b"b" * 100)
-    given.adopt(tmp_path / "blob", describe(tmp_path / "blob")[0], "alice")
+    uploads.adopt(tmp_path / "blob", describe(tmp_path / "blob")[0], "alice")
     assert blob not in store
 
 
@@ -138,17 +138,17 @@ def test_room_is_looked_at_once_a_second_or_when_it_must_be(tmp_path: Path, monk
     assert len(looks) == 3
 
 
-def test_what_ended_long_ago_is_told_by_its_last_event_and_then_not_at_all(book: Book) -> None:
+def test_what_ended_long_ago_is_told_by_its_last_event_and_then_not_at_all(ledger: Ledger) -> None:
     for task, at in (("old", NOON - DAY), ("new", NOON), ("open", NOON - DAY)):
-        book.add(Job(task, Key("alice", "this", task), None, at, escrow=10), {"stage": "asked"})
-        book.tell(task, {"stage": "open"}, state=State.OPEN)
+        ledger.add(Job(task, Key("alice", "this", task), None, at, escrow=10), {"stage": "asked"})
+        ledger.record(task, {"stage": "open"}, state=State.OPEN)
     for task in ("old", "new"):
-        book.tell(task, {"stage": "final"}, state=State.ENDED, cost=4)
-    book.forget(NOON, jobs=False)
-    assert {task: [event.number for event in book.events(task)] for task in ("old", "new", "open")} == {
+        ledger.record(task, {"stage": "final"}, state=State.ENDED, cost=4)
+    ledger.forget(NOON, jobs=False)
+    assert {task: [event.number for event in ledger.events(task)] for task in ("old", "new", "open")} == {
         "old": [3], "new": [1, 2, 3], "open": [1, 2],
     }  # fmt: skip
-    assert book.spent() == 18
-    book.forget(NOON, jobs=True)
-    assert [job.task for _, job in book.jobs()] == ["open", "new"]
-    assert book.known(Key("alice", "that", "old")) is None
+    assert ledger.spent() == 18
+    ledger.forget(NOON, jobs=True)
+    assert [job.task for _, job in ledger.jobs()] == ["open", "new"]
+    assert ledger.known(Key("alice", "that", "old")) is None

@@ -42,15 +42,16 @@ def list_games(
 ) -> None:
     """List the games about results, newest first."""
     with looking(network, json=json) as (screen, _, gateway):
-        found = list(_all(gateway, **({} if task is None else {"task": task})))
-        screen.result("eigentensor.challenges/1", {"challenges": found}, games_table(found))
+        listed = list(_all(gateway, **({} if task is None else {"task": task})))
+        screen.result("eigentensor.challenges/1", {"challenges": listed}, games_table(listed))
 
 
-def games_table(found: "Iterable[Game]") -> "Table":
+def games_table(listed: "Iterable[Game]") -> "Table":
+    """The games, a line each."""
     parties = ("task", "executor", "challenger")
     rows = [
         [str(game["game"]), *(short(game[name]) for name in parties), game["state"], str(game["opened"])]
-        for game in found
+        for game in listed
     ]
     return table(("game", *parties, "state", "since block"), rows)
 
@@ -61,10 +62,10 @@ def show(game: GameNumber, network: options.NetworkName = None, json: options.Js
     from eigentensor_client import games
 
     with looking(network, json=json) as (screen, chosen, gateway):
-        found = _game(gateway, game)
-        body = _body(gateway, found)
-        fields = found | {"follows": games.follows(found), "body": body}
-        screen.result(found["schema"], fields, *games.drawn(found, _here(chosen), body or ()))
+        current = _game(gateway, game)
+        body = _body(gateway, current)
+        fields = current | {"follows": games.follows(current), "body": body}
+        screen.result(current["schema"], fields, *games.drawn(current, _here(chosen), body or ()))
 
 
 @app.command()
@@ -87,9 +88,9 @@ def watch(
 
 def _watch_one(gateway: "GatewayClient", shown: "Following", number: int) -> None:
     while True:
-        found = _game(gateway, number)
-        shown.one(found)
-        if found["state"] != "open":
+        current = _game(gateway, number)
+        shown.one(current)
+        if current["state"] != "open":
             return
         time.sleep(POLL)
 
@@ -98,8 +99,8 @@ def _watch_all(gateway: "GatewayClient", shown: "Following") -> None:
     followed: set[int] = set()
     while True:
         open_ = {game["game"] for game in _all(gateway, state="open")}
-        found = [_game(gateway, number) for number in sorted(open_ | followed)]
-        shown.many(found, "" if found else "no game is open")
+        current = [_game(gateway, number) for number in sorted(open_ | followed)]
+        shown.many(current, "" if current else "no game is open")
         followed = open_
         time.sleep(POLL)
 
@@ -120,20 +121,20 @@ def claim(
     with paying(network, json=json) as (screen, client, _):
         with screen.work() as bar:
             bar("reading the account's games")
-            found = claims.due(client.chain, _claimed_games(client, of))
-        told = []
+            due = claims.due(client.chain, _claimed_games(client, of))
+        claimed = []
         with screen.work() as bar:
-            for one in claims.send(client.chain, found, dry_run=dry_run):
+            for one in claims.send(client.chain, due, dry_run=dry_run):
                 bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words}")
-                told.append(one)
+                claimed.append(one)
         balance = client.chain.market.balance_of(client.address).balance
         if withdraw and balance and not dry_run:
             client.chain.market.withdraw(client.address, balance)
-        show_claims(screen, client.address, told, balance, client.amount, withdrawn=withdraw and not dry_run)
+        show_claims(screen, client.address, claimed, balance, client.amount, withdrawn=withdraw and not dry_run)
 
 
 def show_claims(
-    screen: Screen, account: str, told: "Sequence[Claimed]", balance: int, amount: "Amount", *, withdrawn: bool
+    screen: Screen, account: str, claimed: "Sequence[Claimed]", balance: int, amount: "Amount", *, withdrawn: bool
 ) -> None:
     """`eigentensor.claim/1`: what is due, and `balance` (wei), which is in the market or has just been taken out."""
     rows = [
@@ -144,7 +145,7 @@ def show_claims(
             one.claim.what,
             one.words,
         ]
-        for one in told
+        for one in claimed
     ]
     titles = ("message", "game", "brings", "what", "when")
     shown = [table(titles, rows)] if rows else [f"nothing is due to {account} from games"]
@@ -152,7 +153,7 @@ def show_claims(
     fields: schemas.Claim = {
         "schema": "eigentensor.claim/1",
         "account": account,
-        "claims": [one.to_json() for one in told],
+        "claims": [one.to_json() for one in claimed],
         "balance": str(0 if withdrawn else balance),
         "withdrawn": str(balance if withdrawn else 0),
     }

@@ -64,12 +64,14 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
         look = challenger.look(bar)
     if look.agrees:
         words = f"task {uuid}: the results agree, there is nothing to challenge"
-        told = _event("agrees", challenger, look)
-        screen.result(told["schema"], told, words)
+        agreement = _event("agrees", challenger, look)
+        screen.result(agreement["schema"], agreement, words)
         return None
     stakes = challenger.stakes()
-    said = _differs(challenger, look, stakes)
-    screen.result(said["schema"], said, f"task {uuid}: THE RESULT IS WRONG, as this machine computes it, twice")
+    difference = _differs(challenger, look, stakes)
+    screen.result(
+        difference["schema"], difference, f"task {uuid}: THE RESULT IS WRONG, as this machine computes it, twice"
+    )
     screen.say(facts([*_looked(challenger, look), *_priced(challenger, stakes)]))
     if not (yes or _asked()):
         raise WrongResult(
@@ -105,9 +107,9 @@ def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
     try:
         with following(screen, here) as shown:
 
-            def seen(told: "Game", doing: str) -> None:
-                last[:] = [told]
-                shown.one(told, doing)
+            def seen(state: "Game", doing: str) -> None:
+                last[:] = [state]
+                shown.one(state, doing)
 
             end = challenger.play(game, seen)
     except KeyboardInterrupt:
@@ -129,12 +131,12 @@ def _interrupted(game: int, uuid: str, last: "list[Game]", here: "Here") -> list
     words = [f"game {game} goes on without you: `eigentensor challenge open {uuid}` takes it up again"]
     if not last or last[0]["state"] != "open":
         return words
-    told = last[0]
-    if told["turn"] == "challenger":
-        left = here.long(told["until"] - told["block"])
-        return [*words, f"your clock runs: without a move you lose the bond after block {told['until']}, in {left}"]
-    left = here.long(told["clocks"]["challenger"])
-    return [*words, f"the executor moves until block {told['until']}; once it is your move, you have {left}"]
+    state = last[0]
+    if state["turn"] == "challenger":
+        left = here.long(state["until"] - state["block"])
+        return [*words, f"your clock runs: without a move you lose the bond after block {state['until']}, in {left}"]
+    left = here.long(state["clocks"]["challenger"])
+    return [*words, f"the executor moves until block {state['until']}; once it is your move, you have {left}"]
 
 
 def _asked() -> bool:

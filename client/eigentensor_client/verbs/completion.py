@@ -9,6 +9,8 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 class Shell(StrEnum):
+    """Shells that can be completed for."""
+
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"

@@ -46,8 +46,8 @@ def show_findings(screen: Screen, findings: "Sequence[Finding]") -> None:
     rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
     fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]
     admitted = [f.name for f in findings if f.what == "device" and f.state is State.OK]
-    found: list[schemas.Finding] = [
+    listed: list[schemas.Finding] = [
         {"what": f.what, "name": f.name, "state": f.state.value, "says": f.says, "fix": f.fix} for f in findings
     ]
-    fields: schemas.Doctor = {"schema": "eigentensor.doctor/1", "admitted": admitted, "findings": found}
+    fields: schemas.Doctor = {"schema": "eigentensor.doctor/1", "admitted": admitted, "findings": listed}
     screen.result(fields["schema"], fields, table(("", "what", "name", "found"), rows), *fixes)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from eigentensor.chain import Network
     from eigentensor.schemas.network import Deployment
-    from eigentensor.schemas.network import Network as ToldNetwork
+    from eigentensor.schemas.network import Network as NetworkFields
     from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(help="Networks: list, show.", no_args_is_help=True, rich_markup_mode=None)
@@ -28,14 +28,14 @@ def list_networks(json: options.Json = False) -> None:
     from eigentensor.chain.network import network_path
     from eigentensor_client.accounts import running
 
-    screen, found = Screen(as_json=json), list["schemas.ListedNetwork"]()
+    screen, listed = Screen(as_json=json), list["schemas.ListedNetwork"]()
     for path in sorted(network_path("any").parent.glob("*.json")):
         try:
             network = Network.load(path)
         except ConfigError as error:
-            found.append({"name": path.stem, "file": str(path), "wrong": error.what})
+            listed.append({"name": path.stem, "file": str(path), "wrong": error.what})
         else:
-            found.append(
+            listed.append(
                 {
                     "name": path.stem,
                     "file": str(path),
@@ -44,8 +44,8 @@ def list_networks(json: options.Json = False) -> None:
                     "answers": running(path) is not None,
                 }
             )
-    shown = networks_table(found) if found else "none: `eigentensor devnet` starts the network `local`"
-    fields: schemas.Networks = {"schema": "eigentensor.networks/1", "networks": found}
+    shown = networks_table(listed) if listed else "none: `eigentensor devnet` starts the network `local`"
+    fields: schemas.Networks = {"schema": "eigentensor.networks/1", "networks": listed}
     screen.result(fields["schema"], fields, shown)
 
 
@@ -60,7 +60,7 @@ def show(context: typer.Context, network: options.NetworkName = None, json: opti
     screen.result(fields["schema"], fields, network_facts(fields))
 
 
-def _fields(chosen: "Network", source: str, given: str | None) -> "ToldNetwork":
+def _fields(chosen: "Network", source: str, option: str | None) -> "NetworkFields":
     """`eigentensor.network/1`; `block` and `operators` are null where nobody answers."""
     from pathlib import Path
 
@@ -80,7 +80,7 @@ def _fields(chosen: "Network", source: str, given: str | None) -> "ToldNetwork":
             operators = sum(operator["member"] for operator in gateway.operators()["operators"])
     except StoreError:
         pass
-    own_file = given if given is not None and Path(given).suffix == ".json" else None
+    own_file = option if option is not None and Path(option).suffix == ".json" else None
     return {
         "schema": "eigentensor.network/1",
         "name": chosen.name,
@@ -95,15 +95,18 @@ def _fields(chosen: "Network", source: str, given: str | None) -> "ToldNetwork":
     }
 
 
-def networks_table(found: Iterable[Mapping[str, Any]]) -> "Table":
+def networks_table(listed: Iterable[Mapping[str, Any]]) -> "Table":
+    """The networks, a line each."""
+
     def says(one: Mapping[str, Any]) -> str:
         return one.get("wrong") or ("answers" if one["answers"] else "nobody answers")
 
-    rows = [[one["name"], str(one.get("chain_id", "")), one.get("rpc_url", ""), says(one)] for one in found]
+    rows = [[one["name"], str(one.get("chain_id", "")), one.get("rpc_url", ""), says(one)] for one in listed]
     return table(("network", "chain", "node", "now"), rows)
 
 
 def network_facts(fields: Mapping[str, Any]) -> "Table":
+    """`eigentensor.network/1` for people."""
     deployment = fields["deployment"]
     here = "nobody answers" if fields["block"] is None else f"at block {fields['block']}"
     many = "does not answer" if fields["operators"] is None else f"{fields['operators']} operators"

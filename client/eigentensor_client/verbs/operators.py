@@ -23,13 +23,13 @@ FAILED = ("failed", "convicted")
 def list_operators(network: options.NetworkName = None, json: options.Json = False) -> None:
     """List the operators of a network: stake, what they were paid lately and how fast, how their tasks ended."""
     with looking(network, json=json) as (screen, chosen, gateway):
-        found = gateway.operators()
-        screen.result(found["schema"], found, operators_table(found["operators"], chosen.deployment))
+        response = gateway.operators()
+        screen.result(response["schema"], response, operators_table(response["operators"], chosen.deployment))
 
 
-def operators_table(found: Sequence[Mapping[str, Any]], deployment: "Deployment") -> "Table":
+def operators_table(listed: Sequence[Mapping[str, Any]], deployment: "Deployment") -> "Table":
     """Members first, those with most stake first."""
-    ranked = sorted(found, key=lambda o: (not o["member"], -int(o["stake"] or 0), o["operator"]))
+    ranked = sorted(listed, key=lambda o: (not o["member"], -int(o["stake"] or 0), o["operator"]))
     head = ("operator", "stake", "at most in a task", "seats", "lately paid", "in blocks", "final", "failed", "now")
     return table(head, [_row(operator, deployment) for operator in ranked])
 

@@ -118,11 +118,11 @@ def _lines(part: "PlannedBlock", number: int, everything: bool) -> Iterator[Any]
     count = len(part.search.candidates)
     yield f"block {number}{times}: {count} program{'s' * (count != 1)}"
     ranked = sorted(part.search.candidates, key=lambda c: c.cost.seconds)
-    given = part.search.candidates[0]
+    plain = part.search.candidates[0]
     rows = [
         [_rules(c), f"{c.cost.seconds * 1e6:,.1f} µs", *_facts(c), _verdict(c, part)]
         for place, c in enumerate(ranked)
-        if everything or place < SHOWN or c.verdict or c in (given, part.chosen)
+        if everything or place < SHOWN or c.verdict or c in (plain, part.chosen)
     ]
     yield table(("rules", "time", "", "error", ""), rows)
 
@@ -145,13 +145,13 @@ def _verdict(candidate: "Candidate", part: "PlannedBlock") -> str:
 
 
 def _summary(plan: "Plan") -> Iterator[str]:
-    chosen, original = plan.chosen, plan.original
-    ratio = original.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
+    chosen, plain = plan.chosen, plan.original
+    ratio = plain.cost.seconds / chosen.cost.seconds if chosen.cost.seconds else 1.0
     count = len(chosen.cost.calls)
     yield f"program {chosen.made.uuid}"
     yield (
         f"{chosen.cost.seconds * 1e6:,.1f} µs a run in {count} call{'s' * (count != 1)}, errs by {chosen.error:.1e};"
-        f" {ratio:.2f} times as fast as the graph as it is: {original.cost.seconds * 1e6:,.1f} µs, {original.error:.1e}"
+        f" {ratio:.2f} times as fast as the graph as it is: {plain.cost.seconds * 1e6:,.1f} µs, {plain.error:.1e}"
     )
     yield f"planned in {plan.planning:.1f} s, checked as a whole in {plan.checking:.1f} s"
 

@@ -56,7 +56,7 @@ ServeData = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Execution:
     """What is to be executed."""
 
     program: ProgramName
@@ -112,10 +112,10 @@ def grouped(verb: Verb) -> Verb:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     @wraps(verb)
-    def called(**given: Any) -> None:
+    def called(**values: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        verb(**given)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        verb(**values)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

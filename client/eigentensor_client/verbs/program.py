@@ -98,6 +98,7 @@ def show(program: File, json: Json = False) -> None:
 
 
 def show_program(screen: Screen, program: "Program") -> None:
+    """Prints `eigentensor.program/1`."""
     facts = program_facts(program)
     rows = [[tensor["role"], tensor["name"], tensor["dtype"], str(tensor["shape"])] for tensor in facts["tensors"]]
     cost = "  ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in facts["cost"].items())

@@ -85,8 +85,8 @@ def check(
                     except EigenTensorError as error:
                         failed = error  # what is known without it is said before
             checked = receipts.Checked(receipt, tuple(proved), standing, look)
-    told = checked.to_json()
-    screen.result(told["schema"], told, *checked.lines())
+    fields = checked.to_json()
+    screen.result(fields["schema"], fields, *checked.lines())
     if (why := failed or checked.failure()) is not None:
         raise why
 

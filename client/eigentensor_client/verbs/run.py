@@ -25,7 +25,7 @@ Keep = Annotated[bool, typer.Option("--keep", help="Keep the local network, if t
 @app.command()
 @grouped
 def run(
-    given: options.Given,
+    execution: options.Execution,
     offer: options.Offer,
     output: options.Output = None,
     states_output: options.StatesOutput = None,
@@ -44,12 +44,12 @@ def run(
     from eigentensor_client.sources import is_uuid
     from eigentensor_client.verbs.show import write_result
 
-    work = None if is_uuid(given.program) else read_work(given)
+    work = None if is_uuid(execution.program) else read_work(execution)
     with (
         _started(network, Screen(as_json=json), keep=keep) as own,
         paying(network, json=json) as (screen, client, show),
     ):
-        work = work or read_work(given, client.gateway)
+        work = work or read_work(execution, client.gateway)
         terms = terms_for(wait, read_terms(client.network, offer))
         for line in show.plan_lines(client.plan(work, terms), work.cast):
             screen.say(line)
@@ -83,40 +83,44 @@ def _paid(
     if own:
         words = ["the local network ends, and the task with it: nothing of it was worth anything"]
     with screen.goes_on(*words), screen.work() as bar:
-        return client.deliver(client.wait(task, stage, timeout=timeout, tell=bar), bar)
+        return client.deliver(client.wait(task, stage, timeout=timeout, report=bar), bar)
 
 
-def read_work(given: options.Given, gateway: "Keeper | None" = None) -> "Work":
+def read_work(execution: options.Execution, gateway: "Keeper | None" = None) -> "Work":
     """The program and its tensors; the gateway is asked for a program that is named by its uuid. In a
     terminal it shows that one is captured."""
     from eigentensor_client.files import read_inputs, read_tensors, read_variables
     from eigentensor_client.orders import Work
     from eigentensor_client.sources import captured, is_captured, read_program
 
-    inputs, states, variables = read_inputs(given.input), read_tensors(given.states), read_variables(given.variable)
-    if is_captured(given.program):
+    inputs, states, variables = (
+        read_inputs(execution.input),
+        read_tensors(execution.states),
+        read_variables(execution.variable),
+    )
+    if is_captured(execution.program):
         with Screen().work() as bar:
-            bar(f"capturing {given.program}")
-            graph, inputs = captured(given.program, inputs, given.weights, given.cast)
+            bar(f"capturing {execution.program}")
+            graph, inputs = captured(execution.program, inputs, execution.weights, execution.cast)
         weights, states = dict(graph.weights), states or dict(graph.states)
-        return Work(graph.program, inputs, weights, states, variables, given.repeat, graph.cast)
-    if given.cast:
+        return Work(graph.program, inputs, weights, states, variables, execution.repeat, graph.cast)
+    if execution.cast:
         raise BindingError(
-            f"{given.program} is a program already", fix="Leave --cast out, and give it the types that it takes."
+            f"{execution.program} is a program already", fix="Leave --cast out, and give it the types that it takes."
         )
-    program = read_program(given.program, gateway)
-    return Work(program, inputs, read_tensors(given.weights), states, variables, given.repeat)
+    program = read_program(execution.program, gateway)
+    return Work(program, inputs, read_tensors(execution.weights), states, variables, execution.repeat)
 
 
 @plan.command("plan")
 @grouped
 def show_plan(
-    given: options.Given, offer: options.Offer, network: options.NetworkName = None, json: options.Json = False
+    execution: options.Execution, offer: options.Offer, network: options.NetworkName = None, json: options.Json = False
 ) -> None:
     """Show what a task would cost, and what cheating would cost its executor. Nothing is sent."""
     from eigentensor_client.orders import read_terms
 
     with paying(network, json=json) as (screen, client, show):
-        work = read_work(given, client.gateway)
-        found = client.plan(work, read_terms(client.network, offer))
-        screen.result("eigentensor.plan/1", show.plan(found), *show.plan_lines(found, work.cast))
+        work = read_work(execution, client.gateway)
+        priced = client.plan(work, read_terms(client.network, offer))
+        screen.result("eigentensor.plan/1", show.plan(priced), *show.plan_lines(priced, work.cast))

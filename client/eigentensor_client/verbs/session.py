@@ -47,9 +47,9 @@ def start(
     from eigentensor_client.sources import read_program
 
     with paying(network, json=json) as (screen, client, show):
-        found, terms = read_program(program, client.gateway), read_terms(client.network, offer)
+        decoded, terms = read_program(program, client.gateway), read_terms(client.network, offer)
         with screen.work() as bar:
-            session = client.session(found, read_tensors(weights), read_tensors(states), terms, file, bar)
+            session = client.session(decoded, read_tensors(weights), read_tensors(states), terms, file, bar)
         with session:
             for line in show.plan_lines(session.plan()):
                 screen.say(line)
@@ -81,7 +81,7 @@ def run(
         inputs, variables = read_inputs(input), read_variables(variable)
         with screen.work() as bar:
             result = session.run(
-                inputs, variables=variables, repeat=repeat, stage=wait, terms=terms, timeout=timeout, tell=bar
+                inputs, variables=variables, repeat=repeat, stage=wait, terms=terms, timeout=timeout, report=bar
             )
         _result(screen, session, session.step - 1, result, output)
 
@@ -100,7 +100,7 @@ def wait(
 
     with _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
-            session.wait(stage, timeout=timeout, tell=bar)
+            session.wait(stage, timeout=timeout, report=bar)
         if output is not None:
             write_tensors(output, session.result().outputs, session.program)
         show_history(screen, session.history)
@@ -179,14 +179,14 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
 def show_history(screen: Screen, history: "History") -> None:
     """`eigentensor.session/1`, as its file has it."""
     rows = [
-        [str(n), short(history.task(s.order)), _said(s.asked.variables, s.order.repeat), short(s.states.hex()),
+        [str(n), short(history.task(s.order)), _described(s.asked.variables, s.order.repeat), short(s.states.hex()),
          "final" if s.final else "result"]
         for n, s in enumerate(history.steps)
     ]  # fmt: skip
     if asked := history.under_way:
         task = history.task(asked.order)
         rows.append(
-            [str(len(history.steps)), short(task), _said(asked.variables, asked.order.repeat), "–", "under way"]
+            [str(len(history.steps)), short(task), _described(asked.variables, asked.order.repeat), "–", "under way"]
         )
     rows += [[str(void.step), short(void.task), "–", "–", f"void: {void.why}"] for void in history.void]
     head = facts([["program", history.program.hex()], ["states", history.next_states.hex()]])
@@ -195,6 +195,6 @@ def show_history(screen: Screen, history: "History") -> None:
     screen.result(fields["schema"], fields, head, *([table(columns, rows)] if rows else []))
 
 
-def _said(variables: Mapping[str, int], repeat: int) -> str:
+def _described(variables: Mapping[str, int], repeat: int) -> str:
     words = [f"{name} {value}" for name, value in variables.items()] + ([f"× {repeat}"] if repeat > 1 else [])
     return ", ".join(words) or "–"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from eigentensor.schemas import tasks as schemas
 
 #: What other events, or the screens about games, tell in words.
-_UNTOLD = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
+_OMITTED = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
 
 
 class Show:
@@ -48,6 +48,7 @@ class Show:
         self._deployment = network.deployment
 
     def amount(self, wei: int) -> str:
+        """Wei in whole tokens, with the symbol."""
         return amount(wei, self._deployment)
 
     def task(self, task: TaskView) -> "schemas.Task":
@@ -55,6 +56,7 @@ class Show:
         return view.whole(task.life, task.block)
 
     def task_lines(self, task: TaskView) -> list[str | Table]:
+        """A task for people: where it stands, and its events."""
         order, price = task.order, task.price
         rows = [["task", task.uuid], ["state", task.words]]
         if not task.state.is_terminal:
@@ -65,11 +67,12 @@ class Show:
         if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
         for event in task.events:
-            if not isinstance(event, _UNTOLD):
+            if not isinstance(event, _OMITTED):
                 rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
         return [facts(rows)]
 
     def tasks_table(self, tasks: Sequence[TaskView]) -> Table:
+        """Tasks, a line each."""
         rows = [
             [
                 task.uuid[:10],
@@ -83,6 +86,7 @@ class Show:
         return table(("task", "state", "price", "executor", "waits for"), rows)
 
     def event_line(self, event: TaskEvent) -> str:
+        """An event on one line."""
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
 
     def result(self, result: TaskResult) -> "schemas.Result":
@@ -95,13 +99,13 @@ class Show:
             "outputs": {n: {"dtype": str(a.dtype), "shape": list(a.shape)} for n, a in result.outputs.items()},
         }
 
-    def explanation(self, task: TaskView, said: dict[str, Any]) -> list[str | Table]:
+    def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
         rows = [["task", task.uuid], ["state", task.words], ["waits for", task.waits_for]]
         if task.state is State.OPEN:
-            now, most = (self.amount(int(said["price"][key])) for key in ("now", "maximum"))
+            now, most = (self.amount(int(response["price"][key])) for key in ("now", "maximum"))
             rows.append(["price", f"{now} now, at most {most}"])
-            return [facts(rows), *opinions(task, said, self._deployment.parameters, self.amount)]
+            return [facts(rows), *opinions(task, response, self._deployment.parameters, self.amount)]
         if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
@@ -111,7 +115,7 @@ class Show:
             rows += self._windows(task)
         if task.state is State.CONVICTED:
             rows.append(["convicted", conviction(task, self.amount)])
-        if (payable := said.get("payable_from")) is not None:
+        if (payable := response.get("payable_from")) is not None:
             rows.append(["slashed", f"who found it is paid from block {payable} on, when EigenLayer releases it"])
         return [facts(rows)]
 
@@ -129,9 +133,9 @@ class Show:
             windows.append(["challenges", f"until block {task.life.challenge_by}, by anybody with a bond of {bond}"])
         return windows
 
-    def explained(self, task: TaskView, said: dict[str, Any]) -> "schemas.Explanation":
+    def explained(self, task: TaskView, response: dict[str, Any]) -> "schemas.Explanation":
         """What the gateway says, what would help with each operator and most, the task."""
-        helps = helped(task, said, self._deployment.parameters, self.amount)
+        helps = helped(task, response, self._deployment.parameters, self.amount)
         return cast("schemas.Explanation", helps | {"now": self.task(task)})
 
     def plan(self, plan: Plan) -> "schemas.Plan":
@@ -224,18 +228,18 @@ _WEI = re.compile(r"(\d+) wei")
 _HEAD = ("operator", "says", "needed", "offered", "would help")
 
 
-def helped(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Any]:
+def helped(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Any]:
     """What the gateway says, with `helps` beside each operator, and for all of them together."""
-    remedies = _remedies(task, said, p, amount)
+    remedies = _remedies(task, response, p, amount)
     texts = {name: remedy.text for name, remedy in remedies.items()}
-    operators = [o | {"helps": texts.get(o["operator"])} for o in said["operators"]]
-    return said | {"operators": operators, "helps": _ranked(remedies)}
+    operators = [o | {"helps": texts.get(o["operator"])} for o in response["operators"]]
+    return response | {"operators": operators, "helps": _ranked(remedies)}
 
 
-def opinions(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> list[str | Table]:
+def opinions(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> list[str | Table]:
     """A line for each operator; the last one says what helps most."""
-    remedies, rows = _remedies(task, said, p, amount), []
-    for o in said["operators"]:
+    remedies, rows = _remedies(task, response, p, amount), []
+    for o in response["operators"]:
         remedy = remedies.get(o["operator"])
         amounts = (_read(text, amount) for text in (o["needed"], o["offered"]))
         rows.append([short(o["operator"]), o["reason"], *amounts, remedy.text if remedy else "–"])
@@ -245,12 +249,12 @@ def opinions(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount
     return [table(_HEAD, rows), *([facts([["helps", helps]])] if helps else [])]
 
 
-def _remedies(task: TaskView, said: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Remedy]:
+def _remedies(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Remedy]:
     """Of each operator that has not accepted; none unless the task is open."""
     if task.state is not State.OPEN:
         return {}
-    found = {o["operator"]: remedy_of(o, task.order, p, amount) for o in said["operators"]}
-    return {name: remedy for name, remedy in found.items() if remedy is not None}
+    remedies = {o["operator"]: remedy_of(o, task.order, p, amount) for o in response["operators"]}
+    return {name: remedy for name, remedy in remedies.items() if remedy is not None}
 
 
 def _ranked(remedies: dict[str, Remedy]) -> list[str]:
@@ -263,4 +267,4 @@ def _named(operators: list[str]) -> str:
 
 
 def _read(text: str | None, amount: Amount) -> str:
-    return amount(int(found[1])) if (found := _WEI.fullmatch(text or "")) else text or "–"
+    return amount(int(match[1])) if (match := _WEI.fullmatch(text or "")) else text or "–"

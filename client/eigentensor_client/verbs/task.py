@@ -50,9 +50,9 @@ def fetch(
     check_stage(wait)
     with paying(network, json=json) as (screen, client, show):
         with screen.goes_on("the task goes on: the same command takes it up again"), screen.work() as bar:
-            found = client.wait(client.task(task), wait, timeout=timeout, tell=bar)
-            result = client.deliver(found, bar)
-        program = client.program(found.order.program.hex())
+            current = client.wait(client.task(task), wait, timeout=timeout, report=bar)
+            result = client.deliver(current, bar)
+        program = client.program(current.order.program.hex())
         written = write_result(program, result, output, states_output, receipt)
         screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
 
@@ -61,17 +61,19 @@ def fetch(
 def show_task(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Show where a task stands and what happened to it."""
     with paying(network, json=json) as (screen, client, show):
-        found = client.task(task)
-        screen.result("eigentensor.task/1", show.task(found), *show.task_lines(found))
+        current = client.task(task)
+        screen.result("eigentensor.task/1", show.task(current), *show.task_lines(current))
 
 
 @app.command()
 def explain(task: options.TaskName, network: options.NetworkName = None, json: options.Json = False) -> None:
     """Say why a task is where it is: what each operator says, and what would help."""
     with paying(network, json=json) as (screen, client, show):
-        found = client.task(task)
-        said = client.explain(found)
-        screen.result("eigentensor.explanation/1", show.explained(found, said), *show.explanation(found, said))
+        current = client.task(task)
+        response = client.explain(current)
+        screen.result(
+            "eigentensor.explanation/1", show.explained(current, response), *show.explanation(current, response)
+        )
 
 
 @app.command("cancel")
@@ -81,9 +83,9 @@ def cancel_task(task: options.TaskName, network: options.NetworkName = None, jso
     from eigentensor_client.orders import escrow_of
 
     with paying(network, json=json) as (screen, client, show):
-        found = client.cancel(client.task(task))
-        back = f"{show.amount(escrow_of(found.order))}, in the market's balance of {client.address}"
-        screen.result("eigentensor.task/1", show.task(found), *show.task_lines(found), facts([["refund", back]]))
+        current = client.cancel(client.task(task))
+        back = f"{show.amount(escrow_of(current.order))}, in the market's balance of {client.address}"
+        screen.result("eigentensor.task/1", show.task(current), *show.task_lines(current), facts([["refund", back]]))
 
 
 @app.command("logs")
@@ -96,19 +98,19 @@ def follow(
 ) -> None:
     """Print what happened to a task, a line each as it happens. With --json an object a line."""
     with paying(network, json=json) as (screen, client, show):
-        found = client.task(task)
-        said = _tell(screen, show, found, 0)
-        with screen.goes_on(f"the task goes on: `eigentensor logs {found.uuid[:10]} -f` shows what follows"):
-            while until_end and not found.state.is_terminal:
+        current = client.task(task)
+        printed = _print_events(screen, show, current, 0)
+        with screen.goes_on(f"the task goes on: `eigentensor logs {current.uuid[:10]} -f` shows what follows"):
+            while until_end and not current.state.is_terminal:
                 time.sleep(client.poll)
-                found = client.look(found)
-                said = _tell(screen, show, found, said)
+                current = client.look(current)
+                printed = _print_events(screen, show, current, printed)
 
 
-def _tell(screen: Screen, show: "Show", task: "TaskView", said: int) -> int:
+def _print_events(screen: Screen, show: "Show", task: "TaskView", printed: int) -> int:
     """Prints the events behind the first `said`; how many there are. A reorganisation can have taken some back."""
     from eigentensor.task import view
 
-    for event in task.events[said:]:
+    for event in task.events[printed:]:
         screen.result("eigentensor.event/1", {"task": task.uuid, **view.event(event)}, show.event_line(event))
     return len(task.events)

@@ -26,7 +26,7 @@ class Deployed:
         self.service = service
         self.apps = Apps(service.settings.data)
         self._lock = Lock()
-        self._given: dict[str, Path] = {}
+        self._here: dict[str, Path] = {}
         self._programs: dict[str, Program] = {}
 
     def app(self, name: str, version: int | None = None) -> App:
@@ -57,9 +57,10 @@ class Deployed:
 
     def is_warm(self, app: App) -> bool:
         """Whether to ask for an app takes no longer than its inputs."""
-        return app.program in self._programs and self._is_given(app) and self.service.backend.is_warm(app.program)
+        return app.program in self._programs and self._is_here(app) and self.service.backend.is_warm(app.program)
 
     def program(self, app: App) -> Program:
+        """The program of an app."""
         program = self._programs.get(app.program)
         if program is None:
             program = decode(self.apps.store.read(app.program))
@@ -69,6 +70,7 @@ class Deployed:
         return program
 
     def tokenizer(self, app: App) -> BytePairs:
+        """The tokenizer of an app that is a model."""
         assert app.model is not None
         return _tokenizer(self.apps.store.read(app.model.tokenizer))
 
@@ -98,7 +100,7 @@ class Deployed:
 
     def _give(self, app: App) -> None:
         """Lets whatever executes find what the app is made of, as far as it is in the store of the apps."""
-        if self._is_given(app):
+        if self._is_here(app):
             return
         here = self.service.store
         with self._lock:
@@ -106,11 +108,11 @@ class Deployed:
                 if blob in self.apps.store and blob not in here:
                     here.take(self.apps.store, blob)
                 if blob in here:
-                    self._given[blob] = here.path(blob)
+                    self._here[blob] = here.path(blob)
 
-    def _is_given(self, app: App) -> bool:
-        given = self._given
-        return all(blob in given and given[blob].exists() for blob in app.blobs)  # a cache may be emptied at any time
+    def _is_here(self, app: App) -> bool:
+        here = self._here
+        return all(blob in here and here[blob].exists() for blob in app.blobs)  # a cache may be emptied at any time
 
 
 @lru_cache(maxsize=8)

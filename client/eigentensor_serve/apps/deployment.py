@@ -15,7 +15,7 @@ from eigentensor_client.files import existing, read_tensors
 from eigentensor_client.orders import Roots, Terms, Work
 from eigentensor_client.results import Plan
 from eigentensor_client.sources import captured, is_captured, read_program
-from eigentensor_client.transfer import Keeper, Part, Tell, silent
+from eigentensor_client.transfer import Keeper, Part, Report, silent
 from eigentensor_serve.apps.models import Chat, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
 
@@ -42,6 +42,7 @@ class Here:
         self.store = store
 
     def has(self, name: str | bytes) -> bool:
+        """Whether it is there, or was in this machine's cache and is there now."""
         cache = LocalStore()
         if name not in self.store and name in cache:
             self.store.put(cache.path(name))
@@ -62,13 +63,13 @@ def read_parts(program: Program, weights: str | None, states: str | None, model:
 
     Raises BlobNotFound, TensorFileError, ConfigError; BindingError if the program is not what the model file says.
     """
-    found = None
+    model_ = None
     if model is not None:
-        found, path = read_model(model)
+        model_, path = read_model(model)
         data = existing(path).read_bytes()
-        found.fit(program, BytePairs.from_bytes(data))
-        found = replace(found, tokenizer=apps.store.put(data))
-    return Parts(program, _part(weights), _part(states), found)
+        model_.fit(program, BytePairs.from_bytes(data))
+        model_ = replace(model_, tokenizer=apps.store.put(data))
+    return Parts(program, _part(weights), _part(states), model_)
 
 
 def read_named(
@@ -93,14 +94,14 @@ def deploy_paid(
     terms: Terms,
     stage: str = "result",
     budget: int | None = None,
-    tell: Tell = silent,
+    report: Report = silent,
 ) -> tuple[App, Plan]:
     """Gives the gateway what it does not have, and serves the app from now on. Nothing is spent.
 
     The client keeps its blobs in the store of the apps. Raises what `Client.plan` raises, StoreError, BindingError.
     """
     client.check_program(parts.program, terms, parts.step)
-    roots = transfer.upload_fixed(client.gateway, parts.program, parts.weights, parts.states, tell)
+    roots = transfer.upload_fixed(client.gateway, parts.program, parts.weights, parts.states, report)
     market = Market(client.network.name, client.network.deployment.domain)
     app = _app(name, roots, parts.model)
     app = apps.add(replace(app, market=market, terms=terms, stage=stage, budget=budget))

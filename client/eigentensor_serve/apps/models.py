@@ -44,6 +44,7 @@ class Chat:
             raise ValueError("a step has at least one token")
 
     def to_json(self) -> dict[str, Any]:
+        """The members of the model file."""
         return asdict(self)
 
     def fit(self, program: Program, pairs: BytePairs) -> None:
@@ -93,6 +94,7 @@ class Embeddings:
             raise ValueError(f"pooling is one of {', '.join(POOLINGS)}, not {self.pooling}")
 
     def to_json(self) -> dict[str, Any]:
+        """The members of the model file."""
         return asdict(self)
 
     def fit(self, program: Program, pairs: BytePairs) -> None:
@@ -127,14 +129,14 @@ def model_from_json(values: Mapping[str, Any]) -> Model:
     """Reads what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     kind = _KINDS[values["kind"]]
     known = {f.name: f for f in fields(kind) if f.init}
-    given = {name: value for name, value in values.items() if name not in ("schema", "kind")}
-    if unknown := given.keys() - known.keys():
+    members = {name: value for name, value in values.items() if name not in ("schema", "kind")}
+    if unknown := members.keys() - known.keys():
         raise ValueError(f"a model of kind {values['kind']} has no {', '.join(sorted(unknown))}")
-    for name, value in given.items():
+    for name, value in members.items():
         wanted = {"turns": dict, "step": int, "end": int, "normalise": bool}.get(name, str)
         if type(value) is not wanted:
             raise TypeError(f"{name} is not of type {wanted.__name__}")
-    return kind(**given)
+    return kind(**members)
 
 
 def read_model(path: Path) -> tuple[Model, Path]:
@@ -152,7 +154,7 @@ def read_model(path: Path) -> tuple[Model, Path]:
 
 
 def _check_inputs(program: Program, expected: Mapping[str, tuple[DType, tuple[int, ...]]], what: str) -> None:
-    found = {name: (b.dtype, b.shape) for name, b in program.named(Role.INPUT).items()}
-    if found != expected:
+    inputs = {name: (b.dtype, b.shape) for name, b in program.named(Role.INPUT).items()}
+    if inputs != expected:
         wanted = ", ".join(f"{name} {dtype.name.lower()} {shape}" for name, (dtype, shape) in expected.items())
         raise BindingError(f"a program that {what} takes {wanted}", fix="`eigentensor program show` shows this one's.")

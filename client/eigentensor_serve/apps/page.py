@@ -98,8 +98,8 @@ def page(
     """The page in HTML. `url` is where this server is reached, `price` says in words what a request costs, `tokens`
     whether it wants one."""
     path, body = text_example(app) or (f"/v1/apps/{app.name}", example or {})
-    given = [[name, b.dtype.name.lower(), str(list(b.shape))] for name, b in program.named(Role.INPUT).items()]
-    given += [[v.name, "variable", f"{v.minimum} to {v.maximum}"] for v in program.variables]
+    inputs = [[name, b.dtype.name.lower(), str(list(b.shape))] for name, b in program.named(Role.INPUT).items()]
+    inputs += [[v.name, "variable", f"{v.minimum} to {v.maximum}"] for v in program.variables]
     gives = [[o["name"], o["dtype"], str(o["shape"])] for o in outputs(program)]
     facts = [
         ["program", app.program],
@@ -111,7 +111,7 @@ def page(
 <h1>{escape(app.name)}</h1>
 {_table((), facts)}
 <h2>Takes</h2>
-{_table(("name", "dtype", "shape"), given)}
+{_table(("name", "dtype", "shape"), inputs)}
 <h2>Gives</h2>
 {_table(("name", "dtype", "shape"), gives)}
 <h2>Ask</h2>

@@ -38,6 +38,7 @@ class Market:
     domain: Domain
 
     def to_json(self) -> dict[str, Any]:
+        """The member `market` of `eigentensor.app/1`."""
         return {"network": self.network, "chain_id": self.domain.chain_id, "market": self.domain.market}
 
 
@@ -146,11 +147,11 @@ class Apps:
 
     def list(self) -> list[App]:
         """The served version of each app, by name."""
-        found = []
+        apps = []
         for path in sorted(self.root.glob("*/current")):
             with suppress(AppNotFound):  # removed just now
-                found.append(self.get(path.parent.name))
-        return found
+                apps.append(self.get(path.parent.name))
+        return apps
 
     def rollback(self, name: str, version: int | None = None) -> App:
         """Serves another version from now on, by default the one before. Raises AppNotFound."""

@@ -26,6 +26,7 @@ _APP = response(schemas.App, "The app") | refused(404, 501)
 
 
 def router(deployed: Deployed) -> APIRouter:
+    """The routes under /v1/apps."""
     routes = APIRouter(prefix="/v1/apps", tags=["apps"])
 
     @routes.get("", responses=response(schemas.Apps, "The apps"))
@@ -49,10 +50,10 @@ def router(deployed: Deployed) -> APIRouter:
         """The same for people, with a form to try it."""
         app = deployed.app(name)
         program, versions = deployed.program(app), deployed.apps.versions(name)
-        said = _described(deployed, app)
+        described = _described(deployed, app)
         url = str(request.base_url).rstrip("/")
         price, tokens = _price(deployed, app), bool(caller_of(request))
-        text = apps_page.page(app, program, versions, said["example"], url, price, tokens=tokens)
+        text = apps_page.page(app, program, versions, described["example"], url, price, tokens=tokens)
         return HTMLResponse(text, headers=apps_page.HEADERS)
 
     @routes.post("/{name}", **documents.executes(AppBody, AppQuery))

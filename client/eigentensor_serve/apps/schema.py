@@ -91,8 +91,8 @@ def text_example(app: App) -> tuple[str, dict[str, Any]] | None:
     if app.model is None:
         return None
     if app.model.kind == "chat":
-        said = {"role": "user", "content": "Hello"}
-        return "/v1/chat/completions", {"model": app.name, "messages": [said], "max_tokens": 32, "seed": 1}
+        message = {"role": "user", "content": "Hello"}
+        return "/v1/chat/completions", {"model": app.name, "messages": [message], "max_tokens": 32, "seed": 1}
     return "/v1/embeddings", {"model": app.name, "input": ["Hello"]}
 
 

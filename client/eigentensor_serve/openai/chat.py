@@ -93,7 +93,7 @@ _ABOUT_THE_CALLER = ("user", "metadata", "safety_identifier", "prompt_cache_key"
 class Wanted:
     """A request, read: the tokens of its text, how many may follow, how they are drawn, what ends them."""
 
-    given: tuple[int, ...]
+    prompt: tuple[int, ...]
     most: int
     sampling: Sampling
     stops: tuple[str, ...]
@@ -111,18 +111,18 @@ def read(request: TextRequest, chat: Chat, pairs: BytePairs, context: int, chanc
     stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
     if not all(stops) or len(stops) > 4:
         raise Unsupported("stop", "has up to four texts, none of them empty", fix="Leave the others out.")
-    given = _given(request, chat, pairs)
-    room = context - len(given)
+    prompt = _prompt(request, chat, pairs)
+    room = context - len(prompt)
     most = _most(request, room)
     if room < 1 or most > room:
         raise Unsupported(
             ("messages" if isinstance(request, ChatRequest) else "prompt") if room < 1 else "max_tokens",
-            f"do not fit: the text has {len(given)} tokens and the answer up to {max(most, 1)}, the context {context}",
+            f"do not fit: the text has {len(prompt)} tokens and the answer up to {max(most, 1)}, the context {context}",
             fix="Send a shorter text, or ask for fewer tokens.",
         )
     temperature = 1.0 if request.temperature is None else request.temperature
     seed = (chance if request.seed is None else request.seed) % SEEDS
-    return Wanted(given, most, Sampling(temperature, request.min_p or 0.0, seed), stops)
+    return Wanted(prompt, most, Sampling(temperature, request.min_p or 0.0, seed), stops)
 
 
 def _most(request: TextRequest, room: int) -> int:
@@ -131,7 +131,7 @@ def _most(request: TextRequest, room: int) -> int:
     return request.max_tokens or min(16, room)  # as OpenAI has it
 
 
-def _given(request: TextRequest, chat: Chat, pairs: BytePairs) -> tuple[int, ...]:
+def _prompt(request: TextRequest, chat: Chat, pairs: BytePairs) -> tuple[int, ...]:
     if isinstance(request, ChatRequest):
         return tuple(pairs.encode(text_of(request.messages, chat)))
     assert isinstance(request, PlainRequest)
@@ -197,11 +197,11 @@ class Answer:
         self.tokens += 1
         is_last = token == self.end or self.tokens == self.most
         self._held += self._decoder.decode(self._bytes(token), is_last)
-        found = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
-        if found:
-            self._held = self._held[: min(found)[1]]  # the stop that was complete first
-        if found or is_last:
-            self.finish = "stop" if found or token == self.end else "length"
+        ends = [(place + len(stop), place) for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        if ends:
+            self._held = self._held[: min(ends)[1]]  # the stop that was complete first
+        if ends or is_last:
+            self.finish = "stop" if ends or token == self.end else "length"
 
     def _bytes(self, token: int) -> bytes:
         if token == self.end:

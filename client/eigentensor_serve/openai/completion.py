@@ -48,24 +48,25 @@ class Completion:
 
     async def pieces(self, writers: Writers, caller: str) -> AsyncGenerator[str]:
         """The text as it becomes certain, a piece for each execution, empty ones too."""
-        position, given = 0, self.wanted.given
+        position, prompt = 0, self.wanted.prompt
         async with writers.writer(self.app, self.program, caller, self.key) as writer:
             self.jobs = writer.jobs
             while self.answer.finish is None:
                 count = min(self.chat.step, self.wanted.most - self.answer.tokens)
-                step = writing.step(self.context, position, given, count, self.wanted.sampling)
+                step = writing.step(self.context, position, prompt, count, self.wanted.sampling)
                 piece = self.answer.take(step.new(await writer.write(step)))
-                position, given = position + step.repeat, ()
+                position, prompt = position + step.repeat, ()
                 self.text += piece
                 yield piece
 
     def whole(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"text": self.text}
+        """The answer in one object."""
+        message: dict[str, Any] = {"text": self.text}
         if self.is_chat:
-            said = {"message": {"role": "assistant", "content": self.text, "refusal": None}}
+            message = {"message": {"role": "assistant", "content": self.text, "refusal": None}}
         own = {"usage": self._usage(), "eigentensor": self._proof()}
         kind = "chat.completion" if self.is_chat else "text_completion"
-        return {"object": kind, **self.named, "choices": [self._choice(said, self.answer.finish)], **own}
+        return {"object": kind, **self.named, "choices": [self._choice(message, self.answer.finish)], **own}
 
     async def events(self, first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
         """The lines of an event stream. What fails on the way is told as its last event."""
@@ -95,20 +96,20 @@ class Completion:
         self, text: str | None, more: Mapping[str, str] | None = None, finish: str | None = None, **own: Any
     ) -> str:
         delta = {**(more or {}), **({} if text is None else {"content": text})}
-        said: dict[str, Any] = {"delta": delta} if self.is_chat else {"text": text or ""}
-        return self._event([self._choice(said, finish)], **own)
+        message: dict[str, Any] = {"delta": delta} if self.is_chat else {"text": text or ""}
+        return self._event([self._choice(message, finish)], **own)
 
     def _event(self, choices: list[dict[str, Any]], **own: Any) -> str:
         kind = "chat.completion.chunk" if self.is_chat else "text_completion"
         return _event({"object": kind, **self.named, "choices": choices, **own})
 
     @staticmethod
-    def _choice(said: dict[str, Any], finish: str | None) -> dict[str, Any]:
-        return {"index": 0, **said, "logprobs": None, "finish_reason": finish}
+    def _choice(message: dict[str, Any], finish: str | None) -> dict[str, Any]:
+        return {"index": 0, **message, "logprobs": None, "finish_reason": finish}
 
     def _usage(self) -> dict[str, int]:
-        given, written = len(self.wanted.given), self.answer.tokens
-        return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+        prompt, written = len(self.wanted.prompt), self.answer.tokens
+        return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
     def _proof(self) -> dict[str, Any]:
         """What OpenAI's answers do not have: the tasks behind this one, and what repeats it."""
@@ -117,12 +118,12 @@ class Completion:
 
 def proofs(deployed: Deployed, jobs: list[Job]) -> list[dict[str, Any]]:
     """Each task as it stands, and where its receipt is."""
-    told = []
+    listed = []
     for job in jobs:
-        said, has_receipt = deployed.service.backend.show(job), not deployed.service.backend.is_local
+        response, has_receipt = deployed.service.backend.show(job), not deployed.service.backend.is_local
         url = f"/v1/tasks/{job.task}/receipt" if has_receipt else None
-        told.append({"task": job.task, "state": said["stage"], "price": said["price"], "receipt": url})
-    return told
+        listed.append({"task": job.task, "state": response["stage"], "price": response["price"], "receipt": url})
+    return listed
 
 
 def _event(fields: dict[str, Any]) -> str:

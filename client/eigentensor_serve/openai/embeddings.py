@@ -36,14 +36,14 @@ def read(request: EmbeddingsRequest, pairs: BytePairs, length: int) -> list[list
     for name, value in (request.model_extra or {}).items():
         if value is not None and name != "user":
             raise Unsupported(name)
-    given = request.input
+    wanted = request.input
     texts: Sequence[str | list[int]]
-    if isinstance(given, str):
-        texts = [given]
-    elif given and isinstance(given[0], int):
-        texts = [given]  # a list of numbers is one text
+    if isinstance(wanted, str):
+        texts = [wanted]
+    elif wanted and isinstance(wanted[0], int):
+        texts = [wanted]  # a list of numbers is one text
     else:
-        texts = given  # type: ignore[assignment]
+        texts = wanted  # type: ignore[assignment]
     if not 1 <= len(texts) <= TEXTS:
         raise Unsupported("input", f"has {len(texts)} texts, not 1 to {TEXTS}", fix="Send several requests.")
     rows = [tokens_of(text, pairs, "input") for text in texts]
@@ -81,7 +81,7 @@ def pooled(output: Values, rows: Sequence[Sequence[int]], model: Embeddings) -> 
 
 def answer(model: str, vectors: Values, tokens: int, encoding: str | None) -> dict[str, Any]:
     """OpenAI's list of embeddings, in the order of the texts."""
-    said = [
+    listed = [
         {
             "object": "embedding",
             "index": index,
@@ -91,4 +91,9 @@ def answer(model: str, vectors: Values, tokens: int, encoding: str | None) -> di
         }
         for index, vector in enumerate(vectors)
     ]
-    return {"object": "list", "data": said, "model": model, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
+    return {
+        "object": "list",
+        "data": listed,
+        "model": model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }

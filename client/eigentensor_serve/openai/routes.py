@@ -145,8 +145,8 @@ async def _embedded(
     every = np.concatenate(vectors)
     if not np.isfinite(every).all():
         raise ExecutionError("the encoder's output has elements that are no numbers", fix="Choose other texts.")
-    said = openai_embeddings.answer(body.model, every, sum(map(len, rows)), body.encoding_format)
-    content = {**said, "eigentensor": {"tasks": proofs(deployed, jobs)}}
+    response = openai_embeddings.answer(body.model, every, sum(map(len, rows)), body.encoding_format)
+    content = {**response, "eigentensor": {"tasks": proofs(deployed, jobs)}}
     return JSONResponse(content, headers=service.headers(service.backend.show(jobs[-1])))
 
 

@@ -47,9 +47,10 @@ class Paid:
     jobs: list[Job] = field(default_factory=list)
 
     async def write(self, step: Step) -> Values:
+        """The outputs of a step that is a task."""
         service = self.deployed.service
-        given = dict(step.inputs), dict(step.variables), step.repeat, self.states
-        ask = partial(self.deployed.ask, self.app, self.program, *given)
+        arguments = dict(step.inputs), dict(step.variables), step.repeat, self.states
+        ask = partial(self.deployed.ask, self.app, self.program, *arguments)
         key = self.key and f"{self.key}.{len(self.jobs)}"
         stage, job = await asking.posted(service, ask, self.caller, key)
         self.jobs.append(job)
@@ -72,8 +73,9 @@ class Here:
     jobs: list[Job] = field(default_factory=list)
 
     async def write(self, step: Step) -> Values:
-        given, self.first = {**(self.first or {}), **step.inputs}, None
-        results = await run_in_threadpool(self.compiled.run, given, step.variables, step.repeat)
+        """The outputs of a step that this machine executes."""
+        arguments, self.first = {**(self.first or {}), **step.inputs}, None
+        results = await run_in_threadpool(self.compiled.run, arguments, step.variables, step.repeat)
         return results.outputs[OUTPUT]
 
 
@@ -87,6 +89,7 @@ class Writers:
 
     @asynccontextmanager
     async def writer(self, app: App, program: Program, caller: str, key: str | None) -> AsyncIterator[Writer]:
+        """What executes the steps of a text."""
         if not self._deployed.service.backend.is_local:
             yield Paid(self._deployed, app, program, caller, key)
             return

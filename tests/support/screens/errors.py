@@ -20,7 +20,7 @@ from eigentensor_client.sources import of_python
 from eigentensor_client.stages import check_open, failure
 from eigentensor_local.processes import Processes
 from eigentensor_serve.apps.registry import Apps
-from eigentensor_serve.ledger import Book, Budget, Job, Key
+from eigentensor_serve.ledger import Budget, Job, Key, Ledger
 from support.programs.worked_examples import layer
 from support.stories.orders import LOCAL, TERMS, seen
 
@@ -47,21 +47,21 @@ def _ends(state: State, stage: str = "final", **changes: object) -> None:
 
 
 def _asked(folder: Path, limit: int, *fingerprints: str) -> None:
-    book = Book(folder / "book.sqlite")
+    ledger = Ledger(folder / "ledger.sqlite")
     try:
         for number, fingerprint in enumerate(fingerprints):
             job = Job(f"{number:064}", Key("me", fingerprint, "key"), None, 0.0, escrow=1)
-            book.add(job, {}, (Budget(total=limit), None))
+            ledger.add(job, {}, (Budget(total=limit), None))
     finally:
-        book.close()
+        ledger.close()
 
 
 def _two_books(folder: Path) -> None:
-    book = Book(folder / "book.sqlite")
+    ledger = Ledger(folder / "ledger.sqlite")
     try:
-        Book(folder / "book.sqlite")
+        Ledger(folder / "ledger.sqlite")
     finally:
-        book.close()
+        ledger.close()
 
 
 def _dead(folder: Path) -> None:

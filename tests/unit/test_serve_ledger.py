@@ -1,0 +1,180 @@
+"""What a service writes down before it pays."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor_serve import ledger as ledgers
+from eigentensor_serve.ledger import DAY, Budget, Job, Key, Ledger, State
+
+NOON = 20_000 * DAY + DAY / 2
+SAID = {"stage": "asked"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def job(task: str, *, key: str | None = None, asks: str = "this", escrow: int = 10, at: float = NOON) -> Job:
+    return Job(task, Key("alice", asks, key), None, at, {"nonce": 1}, escrow)
+
+
+def test_a_key_names_one_task_over_restarts(path: Path) -> None:
+    ledger = Ledger(path)
+    first = ledger.add(job("a", key="k"), SAID)
+    ledger.close()
+    ledger = Ledger(path)
+    assert ledger.add(job("b", key="k"), SAID) == ledger.known(Key("alice", "this", "k")) == first
+    assert ledger.known(Key("bob", "this", "k")) is None, "keys are each caller's own"
+    assert [found.task for _, found in ledger.jobs()] == ["a"]
+    ledger.close()
+
+
+def test_a_key_of_another_request_is_refused(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.add(job("a", key="k"), SAID)
+    with pytest.raises(KeyReused, match="task a"):
+        ledger.add(job("b", key="k", asks="that"), SAID)
+    ledger.close()
+
+
+def test_a_key_whose_task_never_was_is_free_again(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.add(job("a", key="k"), SAID)
+    ledger.record("a", {"stage": "void"}, state=State.VOID, cost=0)
+    assert ledger.add(job("b", key="k", asks="that"), SAID).task == "b"
+    ledger.close()
+
+
+def test_a_budget_counts_what_may_still_be_spent_and_then_what_was(path: Path) -> None:
+    ledger, budget = Ledger(path), (Budget(day=25), None)
+    ledger.add(job("a"), SAID, budget)
+    ledger.add(job("b"), SAID, budget)
+    with pytest.raises(BudgetSpent) as refused:
+        ledger.add(job("c"), SAID, budget)
+    assert (refused.value.limit, refused.value.spent, refused.value.needed) == (25, 20, 10)
+    ledger.record("a", {"stage": "final"}, state=State.ENDED, cost=4)
+    assert ledger.spent() == 14
+    ledger.add(job("c"), SAID, budget)
+    ledger.close()
+
+
+def test_a_day_begins_at_midnight_and_the_whole_never_ends(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.add(job("a"), SAID, (Budget(10, 25), None))
+    ledger.add(job("b", at=NOON + DAY), SAID, (Budget(10, 25), None))
+    with pytest.raises(BudgetSpent, match="in all"):
+        ledger.add(job("c", at=NOON + 2 * DAY), SAID, (Budget(10, 25), None))
+    with pytest.raises(BudgetSpent, match="of today"):
+        ledger.add(job("c", at=NOON + DAY * 1.4), SAID, (Budget(10, None), None))
+    ledger.close()
+
+
+def test_a_day_has_so_many_tasks_whatever_they_cost(path: Path) -> None:
+    ledger, two = Ledger(path), (Budget(tasks=2), None)
+    for task in "ab":
+        ledger.add(job(task, escrow=0), SAID, two)
+        ledger.record(task, {"stage": "cancelled"}, state=State.ENDED, cost=0)
+    with pytest.raises(ServiceBusy, match="2 tasks were asked for today"):
+        ledger.add(job("c", escrow=0), SAID, two)
+    ledger.add(job("c", escrow=0, at=NOON + DAY), SAID, two)
+    ledger.close()
+
+
+def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
+    ledger, digits = Ledger(path), replace(job("a"), app="digits")
+    ledger.add(digits, SAID, (Budget(30), None), (Budget(15), "digits"))
+    with pytest.raises(BudgetSpent, match="app digits"):
+        ledger.add(replace(digits, task="b"), SAID, (Budget(30), None), (Budget(15), "digits"))
+    ledger.add(job("c"), SAID, (Budget(30), None))
+    assert ledger.spent(app="digits") == 10 and ledger.spent() == 20
+    ledger.close()
+
+
+def test_events_are_numbered_within_their_task(path: Path) -> None:
+    ledger = Ledger(path)
+    for task in "ab":
+        ledger.add(job(task), SAID)
+    for task, stage in (("a", "open"), ("b", "open"), ("a", "final")):
+        ledger.record(task, {"stage": stage})
+    assert [(e.number, e.response["stage"]) for e in ledger.events("a")] == [(1, "asked"), (2, "open"), (3, "final")]
+    assert [e.number for e in ledger.events("a", after=2)] == [3]
+    assert ledger.last("a") == {"stage": "final"}
+    with pytest.raises(TaskNotFound):
+        ledger.last("c")
+    ledger.close()
+
+
+def test_what_is_in_memory_is_what_is_written(path: Path) -> None:
+    ledger, failed = Ledger(path), {"detail": "it failed"}
+    ledger.add(job("a"), SAID)
+    ledger.record("a", {"stage": "open"}, state=State.OPEN)
+    ended = replace(job("b"), state=State.ENDED, cost=0, outputs="x y z")
+    assert ledger.add(ended, SAID, then=[{"stage": "running"}, {"stage": "local"}]) == ended
+    ledger.add(job("c"), SAID)
+    ledger.record("c", {"stage": "failed"}, state=State.ENDED, cost=7, problem=failed)
+    ledger.record("c", {"stage": "final"})
+    seen = [(ledger.job(task), ledger.last(task), ledger.events(task)) for task in "abc"]
+    ledger.close()
+    ledger = Ledger(path)
+    assert [(ledger.job(task), ledger.last(task), ledger.events(task)) for task in "abc"] == seen
+    assert [len(events) for _, _, events in seen] == [2, 3, 3]
+    assert seen[2][0] == replace(job("c"), state=State.ENDED, cost=7, problem=failed)
+    ledger.forget(NOON + 1, jobs=True)
+    assert ledger.job("a").state is State.OPEN
+    with pytest.raises(TaskNotFound):
+        ledger.job("b")
+    ledger.close()
+
+
+def test_some_jobs_at_a_time_are_forgotten_the_oldest_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "_FORGOTTEN", 2)
+    with closing(Ledger(path)) as ledger:
+        for number, task in enumerate("ecadb"):
+            ledger.add(replace(job(task, at=NOON - number), state=State.ENDED, cost=0), SAID)
+        for left in ("ace", "e", ""):
+            ledger.forget(NOON + 1, jobs=True)
+            assert {found.task for _, found in ledger.jobs()} == set(left)
+            assert all(bool(ledger.events(task)) == (task in left) for task in "abcde")
+
+
+def test_what_is_forgotten_is_not_remembered(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.add(replace(job("a"), state=State.ENDED, cost=0), SAID)
+    ledger.forget(NOON + 1, jobs=True)
+    for ask in (ledger.job, ledger.last):
+        with pytest.raises(TaskNotFound):
+            ask("a")
+    ledger.close()
+
+
+def test_pages_are_newest_first(path: Path) -> None:
+    ledger = Ledger(path)
+    for task in "abcde":
+        ledger.add(job(task), SAID)
+    first = ledger.jobs(limit=3)
+    rest = ledger.jobs(before=first[-1][0], limit=3)
+    assert [[found.task for _, found in page] for page in (first, rest)] == [["e", "d", "c"], ["b", "a"]]
+    ledger.close()
+
+
+def test_callers_have_pages_of_their_own(path: Path) -> None:
+    ledger = Ledger(path)
+    for number, caller in enumerate(("alice", "bob", "alice", "")):
+        ledger.add(Job(str(number), Key(caller, "this"), None, NOON), SAID)
+    assert [[found.task for _, found in ledger.jobs(caller)] for caller in ("alice", "bob", "")] == [
+        ["2", "0"], ["1"], ["3", "2", "1", "0"],
+    ]  # fmt: skip
+    ledger.close()
+
+
+def test_one_process_at_a_time_has_a_book(path: Path) -> None:
+    ledger = Ledger(path)
+    with pytest.raises(ServiceBusy):
+        Ledger(path)
+    ledger.close()
+    Ledger(path).close()
