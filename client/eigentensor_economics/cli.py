@@ -129,7 +129,9 @@ def tune(
     show_terms(screen, wanted, choices, windows, censored)
 
 
-def show_terms(screen: Screen, wanted: float, choices: "Sequence[TunedTerms]", windows: "Windows", censored: int) -> None:
+def show_terms(
+    screen: Screen, wanted: float, choices: "Sequence[TunedTerms]", windows: "Windows", censored: int
+) -> None:
     """`eigentensor.economics-tuning/1`: terms, the cheapest first, who earns what by those, and windows for them."""
     from eigentensor_economics import reports
 

@@ -73,7 +73,7 @@ class TermsBody(Body):
             try:
                 return None if text is None else to_wei(text, decimals)
             except ConfigError as error:
-                raise TermsRefused(error.what, fix=error.fix) from None
+                raise TermsRefused(error.what, fix=error.fix, topic=error.topic) from None
 
         offered = wei(self.max_price)
         price = limit if offered is None else offered

@@ -85,12 +85,12 @@ def tasks(service: Service) -> APIRouter:
         task = backend.show(job)
         return JSONResponse(task, headers=service.headers(task))
 
-    @routes.post("/v1/tasks/{task}/cancel", responses=told(Task, "The task then") | _MAY_WAIT)
+    @routes.post("/v1/tasks/{task}/cancel", responses=response(Task, "The task then") | _MAY_WAIT)
     def cancel_task(job: Own) -> JSONResponse:
         """Takes back a task that nobody has accepted: its escrow returns."""
         return JSONResponse(backend.cancel(job))
 
-    @routes.get("/v1/tasks/{task}/explain", responses=told(Explanation, "Why") | _MAY_WAIT)
+    @routes.get("/v1/tasks/{task}/explain", responses=response(Explanation, "Why") | _MAY_WAIT)
     def explain_task(job: Own) -> JSONResponse:
         """Why a task is where it is: what it waits for, and what each operator said about it."""
         return JSONResponse(backend.explain(job))

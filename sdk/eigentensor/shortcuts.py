@@ -78,6 +78,8 @@ def _fetch(uuid: str, url: str | None) -> Path:
     try:
         url = url or Network.load().gateway_url
     except ConfigError as error:
-        raise BlobNotFound(f"no blob {uuid} in {store.root}, nor a gateway to ask: {error}", fix=error.fix) from error
+        raise BlobNotFound(
+            f"no blob {uuid} in {store.root}, nor a gateway to ask: {error}", fix=error.fix, topic=error.topic
+        ) from error
     with GatewayClient(url, store) as gateway:
         return gateway.fetch(uuid)

@@ -43,7 +43,7 @@ class GraphProgram:
         try:
             check(program)
         except RuleError as error:
-            raise CaptureError(f"no valid program: {error.what}", fix=error.fix) from error
+            raise CaptureError(f"no valid program: {error.what}", fix=error.fix, topic=error.topic) from error
         return replace(self, program=program)
 
     @classmethod

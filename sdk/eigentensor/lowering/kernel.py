@@ -41,7 +41,7 @@ def located(line: str) -> Iterator[None]:
     except CaptureError as error:
         if error.line or not line:
             raise
-        raise CaptureError(error.reason, fix=error.fix, line=line) from error
+        raise CaptureError(error.reason, fix=error.fix, line=line, topic=error.topic) from error
 
 
 def fresh_axis(extent: int, is_reduce: bool = False) -> Axis:
