@@ -1,10 +1,12 @@
 """What holds for every test."""
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 from starlette.responses import JSONResponse
@@ -26,6 +28,12 @@ class Together(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
+
+
+def pytest_configure() -> None:
+    """A service of a loaded machine may answer late: how soon it does is no test's matter."""
+    patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
+    patience.connect = patience.read = patience.write = patience.pool = 60.0
 
 
 @pytest.fixture(autouse=True)
