@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from eigentensor.schemas.tasks import Order
-from eigentensor.schemas.words import Address, Name
+from eigentensor.task import Order
+from eigentensor.texts import Address, Name
 from eigentensor.web.documents import REF, examples
 
 _SIGNATURE = "65 bytes (r, s, v) as hex"

@@ -6,9 +6,9 @@ from statistics import median_low
 from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
-from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Lately, Operator
 from eigentensor.task import Life, words
+from eigentensor.task import objects as schemas
 from eigentensor.task.view import text
 from eigentensor_aggregator.queries import OperatorView
 from eigentensor_aggregator.standings import Standing

@@ -8,9 +8,9 @@ from fastapi.responses import JSONResponse
 
 from eigentensor.chain import Decline
 from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, TaskNotFound
-from eigentensor.schemas import tasks as schemas
 from eigentensor.schemas.network import Operators
 from eigentensor.task import Life, Order, Posted, State, order_uuid, view
+from eigentensor.task import objects as schemas
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
 from eigentensor_aggregator.bodies import Declining, SignedOrder, takes

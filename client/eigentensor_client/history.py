@@ -17,7 +17,6 @@ from eigentensor.task import NONE, Domain, Order, order_uuid
 from eigentensor_client.orders import Roots, Terms
 
 if TYPE_CHECKING:
-    from eigentensor.schemas.tasks import Order as OrderFields
     from eigentensor_client.schemas import sessions as schemas
 
 SCHEMA: Final = "eigentensor.session/1"
@@ -157,7 +156,7 @@ class History:
         return {
             "task": self.task(asked.order),
             "variables": variables,
-            "order": cast("OrderFields", asked.order.to_json()),
+            "order": asked.order.to_json(),
         }
 
     @classmethod

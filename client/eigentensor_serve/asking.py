@@ -18,8 +18,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from eigentensor.program import Role
-from eigentensor.schemas.tasks import Result
 from eigentensor.store import parse_name
+from eigentensor.task.objects import Result
 from eigentensor.web import bodies
 from eigentensor_serve.backend import Ask, Outcome
 from eigentensor_serve.bodies import Body, TaskBody, TaskQuery, outputs_as_json, tensors_in, tensors_of

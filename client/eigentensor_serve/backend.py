@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from eigentensor.program import Program
-from eigentensor.schemas import tasks as schemas
+from eigentensor.task import objects as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
 from eigentensor_serve.ledger import Budget, Job, Key

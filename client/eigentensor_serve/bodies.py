@@ -14,9 +14,9 @@ from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, Role
-from eigentensor.schemas.tasks import Tensor
 from eigentensor.scratch import scratch
 from eigentensor.store.tensors import load_safetensors
+from eigentensor.task.objects import Tensor
 from eigentensor_client.offers import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eigentensor.schemas.tasks import Plan, Result, Task
+from eigentensor.task.objects import Plan, Result, Task
 from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, response
 from eigentensor_serve.bodies import AppQuery, Body, parameters
 from eigentensor_serve.schemas import Accepted

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
-from eigentensor.schemas.tasks import Task
 from eigentensor.store.database import Database
+from eigentensor.task.objects import Task
 
 
 class State(StrEnum):

@@ -16,10 +16,10 @@ from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYe
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
-from eigentensor.schemas import tasks as schemas
 from eigentensor.scratch import scratch
 from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor.task import NONE
+from eigentensor.task import objects as schemas
 from eigentensor.web.problems import of_error
 from eigentensor_client.orders import Work
 from eigentensor_client.results import Plan

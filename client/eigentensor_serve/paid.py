@@ -10,9 +10,9 @@ import structlog
 from eigentensor.bound import fetch_roots
 from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
 from eigentensor.program import Program
-from eigentensor.schemas import tasks as schemas
 from eigentensor.store import parse_name
 from eigentensor.task import Closed, Order, State, order_uuid
+from eigentensor.task import objects as schemas
 from eigentensor.web.problems import of_error
 from eigentensor_client import stages
 from eigentensor_client.client import Client

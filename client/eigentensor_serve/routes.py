@@ -13,10 +13,10 @@ from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.merkle import Tree
 from eigentensor.schemas.network import Blob
 from eigentensor.schemas.receipts import Receipt
-from eigentensor.schemas.tasks import Explanation, Task, Tasks
 from eigentensor.scratch import scratch
 from eigentensor.store import Pieces, describe, parse_name
 from eigentensor.store.local import writing
+from eigentensor.task.objects import Explanation, Task, Tasks
 from eigentensor.web import bodies
 from eigentensor.web.documents import BINARY, Responses, refused, response
 from eigentensor_serve import asking, documents

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Address, Name, Size, Wei, documented
+from eigentensor.texts import Address, Name, Size, Wei, documented
 from eigentensor_client.schemas.sessions import AppTerms
 
 

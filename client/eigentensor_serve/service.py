@@ -6,9 +6,9 @@ from anyio import CapacityLimiter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 
-from eigentensor.schemas.tasks import Task
 from eigentensor.store import LocalStore
 from eigentensor.task import Domain
+from eigentensor.task.objects import Task
 from eigentensor_client.orders import Terms
 from eigentensor_serve.backend import Backend, Changes
 from eigentensor_serve.bodies import TermsBody

@@ -7,7 +7,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Address, Block, Data, Name, Rate, Size, Wei, documented
+from eigentensor.texts import Address, Block, Data, Name, Rate, Size, Wei, documented
 
 Role = Literal["executor", "verifier"]
 

@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 from pydantic import TypeAdapter
-from typing_extensions import get_original_bases, is_typeddict
+from typing_extensions import get_original_bases
 
 import eigentensor
 import eigentensor_aggregator
@@ -25,10 +24,10 @@ from eigentensor.web.problems import members
 from eigentensor.web.refusals import RESPONSES
 from eigentensor_client.cli import report
 from support.screens.errors import HERE
-from support.screens.objects import MODULES, hold, types, validator, wrong_in
+from support.screens.objects import defined, hold, types, validator, wrong_in
 from support.screens.screens import FOLDER, SCREENS
 
-TYPES = {name: kind for module in MODULES for name, kind in vars(import_module(module)).items() if is_typeddict(kind)}
+TYPES = defined()
 PARTS = (
     eigentensor, eigentensor_aggregator, eigentensor_client, eigentensor_economics, eigentensor_local,
     eigentensor_operator, eigentensor_serve,

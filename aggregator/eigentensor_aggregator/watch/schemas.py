@@ -7,7 +7,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Block, Name, documented
+from eigentensor.texts import Block, Name, documented
 
 
 @documented

@@ -5,7 +5,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from eigentensor.schemas.network import Deployment
-from eigentensor.schemas.words import Address, Wei, documented
+from eigentensor.texts import Address, Wei, documented
 
 
 @documented

@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Name, Size, documented
+from eigentensor.texts import Name, Size, documented
 
 Role = Literal["input", "weight", "state", "constant", "output", "new state"]
 

@@ -4,8 +4,8 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.tasks import Order, Task, Tensor
-from eigentensor.schemas.words import Address, Name, Rate, Wei, documented
+from eigentensor.task.objects import OrderJson, Task, Tensor
+from eigentensor.texts import Address, Name, Rate, Wei, documented
 
 
 @documented
@@ -42,7 +42,7 @@ class SessionTask(TypedDict):
     """The task's uuid."""
     variables: dict[str, int]
     """The values of the program's variables."""
-    order: Order
+    order: OrderJson
     """What was signed."""
 
 
@@ -54,7 +54,7 @@ class SessionStep(TypedDict):
     """The task's uuid."""
     variables: dict[str, int]
     """The values of the program's variables."""
-    order: Order
+    order: OrderJson
     """What was signed."""
     outputs: Name
     """The bindings root of its outputs."""

@@ -35,7 +35,7 @@ from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
 
 if TYPE_CHECKING:
-    from eigentensor.schemas import tasks as schemas
+    from eigentensor.task import objects as schemas
 
 #: What other events, or the screens about games, tell in words.
 _OMITTED = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)

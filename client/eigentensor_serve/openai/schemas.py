@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Name, Wei, documented
+from eigentensor.texts import Name, Wei, documented
 
 
 @documented

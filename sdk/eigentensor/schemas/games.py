@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Address, Block, Hash, Name, Wei, documented
+from eigentensor.texts import Address, Block, Hash, Name, Wei, documented
 
 Side = Literal["executor", "challenger"]
 

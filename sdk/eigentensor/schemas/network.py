@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Address, Block, Count, Name, Size, Wei, documented
+from eigentensor.texts import Address, Block, Count, Name, Size, Wei, documented
 
 
 @documented

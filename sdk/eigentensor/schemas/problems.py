@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import documented
+from eigentensor.texts import documented
 
 
 @documented

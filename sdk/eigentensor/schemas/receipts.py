@@ -6,8 +6,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from eigentensor.schemas.network import Token
-from eigentensor.schemas.tasks import Order
-from eigentensor.schemas.words import Address, Block, Count, Data, Hash, Name, Wei, documented
+from eigentensor.task.objects import OrderJson
+from eigentensor.texts import Address, Block, Count, Data, Hash, Name, Wei, documented
 
 
 @documented
@@ -183,7 +183,7 @@ class Receipt(TypedDict):
     """The task's uuid."""
     market: ReceiptMarket
     """Where the task lived."""
-    order: Order
+    order: OrderJson
     """What the client signed."""
     head: Head
     """The block that the receipt is of."""

@@ -1,8 +1,9 @@
 """What a client signs. The hash of an order under its market's EIP-712 domain is the task's uuid."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 from eth_abi.abi import encode
 from eth_account import Account
@@ -14,6 +15,7 @@ from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
 from eigentensor.errors import TaskError
+from eigentensor.wire import Address, Block, Count, Hash, Object, Wei, hints, read
 
 #: The root that stands for "none" (inputs, weights, states) and "all" (operators).
 NONE = bytes(32)
@@ -42,35 +44,53 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Prices and fees in wei of the market's token, times in blocks, `check_rate` in WAD; ITaskMarket.sol says more.
+class Order(Object):
+    """What a client signed (EIP-712): its hash is the task's uuid. A root of zeros is a part that there is none of."""
 
-    Raises ValueError for values that do not fit their Solidity type.
-    """
-
-    client: str
-    nonce: int
-    semantics: int
-    program: bytes
-    inputs: bytes
-    weights: bytes
-    states: bytes
-    variables: bytes
-    repeat: int
-    min_price: int
-    max_price: int
-    ramp_start: int
-    ramp_length: int
-    check_fee: int
-    check_rate: int
-    verifiers: int
-    value_at_risk: int
-    exec: int
-    accept_by: int
-    operators: bytes
+    client: Annotated[Address, "address"]
+    """Who pays."""
+    nonce: Annotated[Count, "uint256"]
+    """Makes two orders for the same two tasks: a decimal string."""
+    semantics: Annotated[int, "uint16"]
+    """The version of the numerical semantics that the program is of."""
+    program: Annotated[Hash, "bytes32"]
+    """The program root."""
+    inputs: Annotated[Hash, "bytes32"]
+    """The bindings root of the inputs."""
+    weights: Annotated[Hash, "bytes32"]
+    """The bindings root of the weights."""
+    states: Annotated[Hash, "bytes32"]
+    """The bindings root of the states."""
+    variables: Annotated[Hash, "bytes32"]
+    """The root of the bound variables."""
+    repeat: Annotated[int, "uint32"]
+    """How many times the program is executed, each time with the states of the time before."""
+    min_price: Annotated[Wei, "uint256"]
+    """Wei offered at `ramp_start`."""
+    max_price: Annotated[Wei, "uint256"]
+    """Wei offered `ramp_length` blocks later."""
+    ramp_start: Annotated[Block, "uint64"]
+    """The block from which the price rises."""
+    ramp_length: Annotated[int, "uint64"]
+    """Blocks for which the price rises."""
+    check_fee: Annotated[Wei, "uint256"]
+    """Wei for each verifier, paid only if the task is drawn."""
+    check_rate: Annotated[int, "uint64"]
+    """How probably the task is drawn for a check, in WAD: 10¹⁸ is certain. Wider than a double's 53 bits."""
+    verifiers: Annotated[int, "uint8"]
+    """How many others re-execute a task that is drawn."""
+    value_at_risk: Annotated[Wei, "uint256"]
+    """Wei that a wrong result could gain its executor beyond the price."""
+    exec: Annotated[int, "uint32"]
+    """Blocks that the executor has for its commit."""
+    accept_by: Annotated[Block, "uint64"]
+    """The last block in which it can be accepted."""
+    operators: Annotated[Hash, "bytes32"]
+    """The root of the operators that may accept it; zeros: all."""
 
     def __post_init__(self) -> None:
-        for name, (_, kind) in _FIELDS.items():
+        """Raises ValueError for values that do not fit their Solidity type."""
+        for name, kind in _KINDS.items():
             value = getattr(self, name)
             if kind == "address":
                 fits = is_address(value)
@@ -89,60 +109,34 @@ class Order:
 
     def as_tuple(self) -> tuple[Any, ...]:
         """The fields in the order of the Solidity struct."""
-        return tuple(getattr(self, name) for name in _FIELDS)
+        return tuple(getattr(self, name) for name in _KINDS)
 
     @classmethod
     def from_tuple(cls, values: tuple[Any, ...]) -> Self:
         """The inverse of `as_tuple`."""
-        return cls(**dict(zip(_FIELDS, values, strict=True)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Roots as hex, integers wider than 64 bits as decimal strings."""
-        return {name: _to_json(kind, getattr(self, name)) for name, (_, kind) in _FIELDS.items()}
+        return cls(**dict(zip(_KINDS, values, strict=True)))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Reads what `to_json` wrote. Raises TaskError for anything else."""
+        """Reads an order's members. Raises TaskError for anything else."""
         try:
-            if set(values) != set(_FIELDS):
-                raise ValueError(f"fields missing or unknown: {', '.join(sorted(set(values) ^ set(_FIELDS)))}")
-            return cls(**{name: _from_json(kind, values[name]) for name, (_, kind) in _FIELDS.items()})
+            if set(values) != set(_KINDS):
+                raise ValueError(f"fields missing or unknown: {', '.join(sorted(set(values) ^ set(_KINDS)))}")
+            return cls(**read(cls, values))
         except (TypeError, ValueError) as error:
             raise TaskError(f"the order is malformed: {error}") from None
 
 
-_FIELDS = {
-    "client": ("client", "address"),
-    "nonce": ("nonce", "uint256"),
-    "semantics": ("semantics", "uint16"),
-    "program": ("program", "bytes32"),
-    "inputs": ("inputs", "bytes32"),
-    "weights": ("weights", "bytes32"),
-    "states": ("states", "bytes32"),
-    "variables": ("variables", "bytes32"),
-    "repeat": ("repeat", "uint32"),
-    "min_price": ("minPrice", "uint256"),
-    "max_price": ("maxPrice", "uint256"),
-    "ramp_start": ("rampStart", "uint64"),
-    "ramp_length": ("rampLength", "uint64"),
-    "check_fee": ("checkFee", "uint256"),
-    "check_rate": ("checkRate", "uint64"),
-    "verifiers": ("verifiers", "uint8"),
-    "value_at_risk": ("valueAtRisk", "uint256"),
-    "exec": ("exec", "uint32"),
-    "accept_by": ("acceptBy", "uint64"),
-    "operators": ("operators", "bytes32"),
-}
-assert list(_FIELDS) == [field.name for field in fields(Order)]
-_TYPES = [kind for _, kind in _FIELDS.values()]
-_ORDER_TYPE = keccak(f"Order({','.join(f'{kind} {name}' for name, kind in _FIELDS.values())})".encode())
+#: The Solidity type of each field, in the order of the struct.
+_KINDS: Mapping[str, str] = {name: hint.__metadata__[-1] for name, hint in hints(Order).items()}
+_STRUCT = ",".join(f"{kind} {re.sub('_(.)', lambda m: m[1].upper(), name)}" for name, kind in _KINDS.items())
+_ORDER_TYPE = keccak(f"Order({_STRUCT})".encode())
 _WORD = 32  # bytes
-_WIDE = 64
 
 
 def order_uuid(order: Order, domain: Domain) -> bytes:
     """The task's uuid: 32 bytes, equal to `TaskMarket.taskOf(order)`."""
-    return domain.hash_struct(_ORDER_TYPE, _TYPES, list(order.as_tuple()))
+    return domain.hash_struct(_ORDER_TYPE, list(_KINDS.values()), list(order.as_tuple()))
 
 
 def sign_order(order: Order, domain: Domain, account: LocalAccount) -> bytes:
@@ -176,19 +170,3 @@ def recover(digest: bytes, signature: bytes) -> str | None:
         return str(Account._recover_hash(digest, signature=signature))
     except (ValueError, BadSignature):
         return None
-
-
-def _to_json(kind: str, value: Any) -> Any:
-    if kind == "bytes32":
-        return "0x" + value.hex()
-    return str(value) if kind.startswith("uint") and int(kind[4:]) > _WIDE else value
-
-
-def _from_json(kind: str, value: Any) -> Any:
-    if kind == "address":
-        return str(value)
-    if kind == "bytes32":
-        return bytes.fromhex(str(value).removeprefix("0x"))
-    if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) <= 78):
-        raise ValueError(f"{value!r} is not a decimal number")
-    return int(value) if isinstance(value, str) else value

@@ -6,7 +6,7 @@ Amounts are wei as decimal strings, times are blocks, roots and hashes are hex.
 from collections.abc import Iterable
 from typing import cast
 
-from eigentensor.schemas import tasks as schemas
+from eigentensor.task import objects as schemas
 from eigentensor.task import words
 from eigentensor.task.events import Place, TaskEvent
 from eigentensor.task.life import Answer, Happening, Life
@@ -36,7 +36,7 @@ def task(life: Life, block: int) -> schemas.Task:
         "answers": [_answer(life, answer) for answer in life.answers.values()],
         "games": sorted(life.games),
         "convicted": _convicted(life),
-        "order": cast(schemas.Order, life.order.to_json()),
+        "order": life.order.to_json(),
     }
 
 

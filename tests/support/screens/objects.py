@@ -9,8 +9,12 @@ import jsonschema_rs
 from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
+from eigentensor.wire import Object
+
 MODULES = (
-    *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts", "tasks")),
+    *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
+    "eigentensor.task.objects",
+    "eigentensor.task.order",
     *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results", "sessions")),
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
@@ -23,15 +27,24 @@ MODULES = (
 WORDS = {"schema", "object"}
 
 
+def defined() -> dict[str, Any]:
+    """Every type of a JSON object by its name."""
+    kinds = [(module, kind) for module in MODULES for kind in vars(import_module(module)).values()]
+    return {kind.__name__: kind for module, kind in kinds if _is_object(kind) and kind.__module__ == module}
+
+
+def _is_object(kind: Any) -> bool:
+    return is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, Object))
+
+
 def types() -> dict[str, Any]:
     """The type of each object by its word."""
-    found = {}
-    for module in map(import_module, MODULES):
-        for kind in vars(module).values():
-            if is_typeddict(kind) and kind.__module__ == module.__name__ and WORDS & kind.__annotations__.keys():
-                (word,) = get_args(next(hint for name, hint in get_type_hints(kind).items() if name in WORDS))
-                assert word not in found or word == "list", f"{word} is defined twice"
-                found[word] = found[word] | kind if word in found else kind
+    found: dict[str, Any] = {}
+    for kind in defined().values():
+        said = [get_args(hint)[0] for name, hint in get_type_hints(kind).items() if name in WORDS]
+        for word in said or filter(None, [getattr(kind, "SCHEMA", None)]):
+            assert word not in found or word == "list", f"{word} is defined twice"
+            found[word] = found[word] | kind if word in found else kind
     return found
 
 

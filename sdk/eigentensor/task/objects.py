@@ -2,16 +2,18 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
-from eigentensor.schemas.words import Address, Block, Count, Data, Hash, Name, Size, Wei, documented
+from eigentensor.task.order import Order
+from eigentensor.texts import Address, Block, Count, Data, Hash, Name, Size, Wei, documented
+from eigentensor.wire import Json, Wire
 
 _STATES = (
     "asked", "open", "accepted", "committed", "revealed", "final", "convicted", "cancelled", "expired", "failed",
     "void", "local",
 )  # fmt: skip
-TaskState = Annotated[str, Field(json_schema_extra={"enum": list(_STATES)})]
+TaskState = Annotated[str, Wire({"type": "string", "enum": list(_STATES)}, str, str)]
+OrderJson = Annotated[dict[str, Any], Json(Order)]
 
 
 @documented
@@ -22,52 +24,6 @@ class Place(TypedDict):
     """The number of its block."""
     transaction: Hash
     """The hash of its transaction."""
-
-
-@documented
-class Order(TypedDict):
-    """What a client signed (EIP-712): its hash is the task's uuid. A root of zeros is a part that there is none of."""
-
-    client: Address
-    """Who pays."""
-    nonce: Count
-    """Makes two orders for the same two tasks: a decimal string."""
-    semantics: int
-    """The version of the numerical semantics that the program is of."""
-    program: Hash
-    """The program root."""
-    inputs: Hash
-    """The bindings root of the inputs."""
-    weights: Hash
-    """The bindings root of the weights."""
-    states: Hash
-    """The bindings root of the states."""
-    variables: Hash
-    """The root of the bound variables."""
-    repeat: int
-    """How many times the program is executed, each time with the states of the time before."""
-    min_price: Wei
-    """Wei offered at `ramp_start`."""
-    max_price: Wei
-    """Wei offered `ramp_length` blocks later."""
-    ramp_start: Block
-    """The block from which the price rises."""
-    ramp_length: int
-    """Blocks for which the price rises."""
-    check_fee: Wei
-    """Wei for each verifier, paid only if the task is drawn."""
-    check_rate: int
-    """How probably the task is drawn for a check, in WAD: 10¹⁸ is certain. Wider than a double's 53 bits."""
-    verifiers: int
-    """How many others re-execute a task that is drawn."""
-    value_at_risk: Wei
-    """Wei that a wrong result could gain its executor beyond the price."""
-    exec: int
-    """Blocks that the executor has for its commit."""
-    accept_by: Block
-    """The last block in which it can be accepted."""
-    operators: Hash
-    """The root of the operators that may accept it; zeros: all."""
 
 
 @documented
@@ -288,7 +244,7 @@ class Task(TypedDict):
     """What those who check it said."""
     games: list[int]
     """The numbers of all games about its result, ascending."""
-    order: Order | None
+    order: OrderJson | None
     """What the client signed."""
     events: NotRequired[list[TaskEvent]]
     """What happened to it, in order; left out in lists."""
