@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 from eigentensor import economics
 from eigentensor.economics import Parameters
@@ -10,6 +11,7 @@ from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
 from eigentensor.task import NONE, Domain, Order
 from eigentensor.tracing.computed import MANY
+from eigentensor.wire import Object, word
 from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 
 SEMANTICS = 1
@@ -56,13 +58,17 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """Why not: what it would take, and what there is. `lasting` where waiting cannot change it."""
+class Reason(Object):
+    """Why an operator does not take a task, or does nothing more for it."""
 
-    code: Code
+    code: Annotated[Code, word(read=Code)]
+    """The reason's name."""
     needed: str
+    """What it would take."""
     offered: str
+    """What there is."""
     lasting: bool = True
+    """Whether waiting cannot change it."""
 
 
 @dataclass(frozen=True, slots=True)

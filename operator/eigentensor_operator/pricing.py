@@ -7,6 +7,7 @@ from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.terms import GAS_ACCEPT, GAS_ANSWER, GAS_COMMIT, GAS_DEFEND
 from eigentensor.task import Order
+from eigentensor.wire import Object, Rate, Wei
 
 YEAR = 31_557_600  # seconds
 HIGHEST = 1 << 96  # no price is as high
@@ -14,15 +15,21 @@ _ROUNDS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Pricing:
-    """What an operator reckons with. Amounts in wei of the market's token, rates in WAD."""
+class Pricing(Object):
+    """What an operator reckons with: amounts in wei of the market's token, rates in WAD (10¹⁸ is 1)."""
 
-    min_price: int = 0
-    price_per_hour: int = 0  # what an hour of this machine has to bring
-    margin: int = 0  # what is asked beyond the costs, as a part of them
-    interest: int = 0  # what locked tokens could earn elsewhere in a year, as a part of them
-    disputed: int = 0  # the part of right results that somebody challenges nevertheless
-    coin_price: int = WAD  # of one of the chain's coins, which pays for gas
+    min_price: Wei = 0
+    """Wei that a task must pay, whatever it costs."""
+    price_per_hour: Wei = 0
+    """Wei that an hour of the machine has to bring."""
+    margin: Rate = 0
+    """What is asked beyond the costs, as a part of them."""
+    interest: Rate = 0
+    """What locked tokens cost a year, as a part of them."""
+    disputed: Rate = 0
+    """The part of right results that somebody challenges."""
+    coin_price: Wei = WAD
+    """Wei of the token for one of the chain's coins, which pays for gas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +43,17 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Of one task, or of one check, in wei of the market's token."""
+class Costs(Object):
+    """What one task costs, or one check, in wei of the market's token."""
 
-    computing: int
-    gas: int
-    games: int
-    lock: int
+    computing: Wei
+    """Of the machine."""
+    gas: Wei
+    """Of its messages."""
+    games: Wei
+    """Of games about right results, on average."""
+    lock: Wei
+    """Of what it locks."""
 
     @property
     def total(self) -> int:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from eigentensor import economics
 from eigentensor.chain import Deployment, from_wei
@@ -13,7 +13,7 @@ from eigentensor.task import NONE, Order
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import SEMANTICS, readable
-from eigentensor_operator.pricing import Conditions, Costs, Pricing, Quote, price_policy
+from eigentensor_operator.pricing import Conditions, Pricing, Quote, price_policy
 
 if TYPE_CHECKING:
     from eigentensor_operator import schemas
@@ -54,7 +54,7 @@ class Prices:
             "store_bytes_per_second": m.store,
             "gateway_bytes_per_second": m.gateway,
             "gas_price": str(self.gas_price),
-            "pricing": cast("schemas.PricingRates", _texts(self.pricing)),
+            "pricing": self.pricing.to_json(),
             "programs": [self._row(row) for row in self.rows],
             "settings": dict(settings),
             "written": written,
@@ -70,7 +70,7 @@ class Prices:
             "operations_per_second": t.rate,
             "expected_seconds": self.measured.seconds_of(t.needs),
             "exec": row.exec,
-            "costs": cast("schemas.TaskCosts", _texts(quote.costs)) if quote else None,
+            "costs": quote.costs.to_json() if quote else None,
             "price": str(quote.price) if quote else None,
         }
 
@@ -137,10 +137,6 @@ def ordinary(p: Parameters, exec_: int, price: int) -> Order:
         check_fee=economics.check_fee_bound(p, price), check_rate=max(_RATE, p.check_floor), verifiers=1,
         value_at_risk=0, exec=exec_, accept_by=0, operators=NONE,
     )  # fmt: skip
-
-
-def _texts(amounts: Pricing | Costs) -> dict[str, str]:
-    return {name: str(value) for name, value in asdict(amounts).items()}
 
 
 def _floor(rate: float) -> int:

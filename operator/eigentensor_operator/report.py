@@ -1,54 +1,100 @@
 """What `status` shows: money from the chain, tasks from the journal."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import Annotated, Self
 
 from eigentensor.chain import Network, Reader, from_wei
 from eigentensor.errors import ConfigError
+from eigentensor.wire import Address, Name, Object, Wei, word
 from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
+from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
+from eigentensor_operator.policy import Reason
 from eigentensor_operator.reading import standing_of
 from eigentensor_operator.store import Line, Store
 
-if TYPE_CHECKING:
-    from eigentensor_operator import schemas
-
-_WORDS = ("network", "operator", "symbol", "signer", "member", "draining", "seats", "other_seats")
 _AMOUNTS = ("balance", "collateral", "cap", "bonds", "stake", "free", "locked", "stake_cap")
 _NAMES = {"cap": "collateral cap", "free": "stake free", "locked": "stake locked", "stake_cap": "stake cap"}
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Amounts in wei. `tasks` are those in which the operator has a part and that are not forgotten, oldest first."""
+class RaisedAlarm(Object):
+    """Something that the operator's owner should look at."""
+
+    alarm: Annotated[Alarm, word()]
+    """Its name, which labels metrics too."""
+    what: str
+    """What is the matter, in words."""
+    fix: str
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTask(Object):
+    """A task in which the operator has a part."""
+
+    task: Name
+    """The task's uuid."""
+    role: Annotated[Role, word("executor", "verifier")]
+    """Its part."""
+    state: str
+    """How the task stood when it was last seen."""
+    bond: Wei
+    """Wei that it put down."""
+    games: tuple[int, ...]
+    """The open games that it plays, by number."""
+    uploaded: bool
+    """Whether the gateway has its result."""
+    dropped: Reason | None
+    """Why it does nothing more; null while it does."""
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        state = line.state.name.lower()
+        return cls(line.task.hex(), line.role, state, line.bond, line.games, line.uploaded, line.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Object, schema="eigentensor.operator/1"):
+    """`eigentensor.operator/1`: what an operator has in a market, and its tasks."""
 
     network: str
-    operator: str
+    """The network's name."""
+    operator: Address
+    """Its account in EigenLayer."""
     symbol: str
-    balance: int
-    collateral: int
-    cap: int
-    bonds: int
-    stake: int
-    free: int
-    locked: int
-    stake_cap: int
-    seats: int
-    other_seats: int
-    signer: str
+    """What people call the market's token."""
+    signer: Address
+    """The hot key that signs for it."""
     member: bool
+    """Whether it is in the market's operator set."""
     draining: bool
-    alarms: Mapping[Alarm, str]
-    tasks: tuple[Line, ...]
-
-    def to_json(self) -> "schemas.OperatorStatus":
-        """`eigentensor.operator/1`."""
-        amounts = {name: str(getattr(self, name)) for name in _AMOUNTS}
-        words = {name: getattr(self, name) for name in _WORDS}
-        alarms = [{"alarm": a.value, "what": what, "fix": FIXES[a]} for a, what in self.alarms.items()]
-        lists = {"alarms": alarms, "tasks": [_task(line) for line in self.tasks]}
-        return cast("schemas.OperatorStatus", {"schema": "eigentensor.operator/1", **words, **amounts, **lists})
+    """Whether it accepts nothing more."""
+    seats: int
+    """How often it stands in the list that verifiers are drawn from."""
+    other_seats: int
+    """How often others do."""
+    balance: Wei
+    """Wei of its tokens that are free in the market."""
+    collateral: Wei
+    """Wei of its tokens that the market holds for tasks."""
+    cap: Wei
+    """Wei of collateral and bonds that the signer may have put down at a time, for all tasks together."""
+    bonds: Wei
+    """Wei that it put down in its tasks."""
+    stake: Wei
+    """Wei of its slashable stake."""
+    free: Wei
+    """Wei of stake that no task locks."""
+    locked: Wei
+    """Wei of stake that tasks lock."""
+    stake_cap: Wei
+    """Wei of stake that the signer may have locked at a time, for all tasks together."""
+    alarms: tuple[RaisedAlarm, ...]
+    """What its owner should look at."""
+    tasks: tuple[OperatorTask, ...]
+    """Those that are not forgotten, oldest first."""
 
     def lines(self) -> Iterator[str]:
         """The same to people."""
@@ -57,13 +103,18 @@ class Report:
         for name in _AMOUNTS:
             yield f"{_NAMES.get(name, name):<16}{from_wei(getattr(self, name))} {self.symbol}"
         yield f"{'seats':<16}{self.seats} of {self.seats + self.other_seats}"
-        for alarm, what in self.alarms.items():
-            yield f"{'alarm':<16}{alarm}: {what}"
-            yield f"{'':<16}{FIXES[alarm]}"
-        for line in self.tasks:
-            why = f"  {line.dropped.code}: {line.dropped.offered}" if line.dropped else ""
-            games = f"  plays game {', '.join(map(str, line.games))}" if line.games else ""
-            yield f"{line.role:<16}{line.task.hex()}  {line.state.name.lower()}{games}{why}"
+        for alarm in self.alarms:
+            yield f"{'alarm':<16}{alarm.alarm}: {alarm.what}"
+            yield f"{'':<16}{alarm.fix}"
+        for task in self.tasks:
+            why = f"  {task.dropped.code}: {task.dropped.offered}" if task.dropped else ""
+            games = f"  plays game {', '.join(map(str, task.games))}" if task.games else ""
+            yield f"{task.role:<16}{task.task}  {task.state}{games}{why}"
+
+
+def raised(alarms: Mapping[Alarm, str]) -> tuple[RaisedAlarm, ...]:
+    """Alarms with what can be done about each."""
+    return tuple(RaisedAlarm(alarm, what, FIXES[alarm]) for alarm, what in alarms.items())
 
 
 def report_of(settings: Settings, network: Network) -> Report:
@@ -94,8 +145,8 @@ def report_of(settings: Settings, network: Network) -> Report:
         signer=signer,
         member=standing.member,
         draining=settings.drain_file.exists(),
-        alarms=alarms_of(policy, standing),
-        tasks=tuple(tasks),
+        alarms=raised(alarms_of(policy, standing)),
+        tasks=tuple(map(OperatorTask.of, tasks)),
     )
 
 
@@ -113,15 +164,3 @@ def _lines(settings: Settings) -> list[Line]:
         return store.summary()
     finally:
         store.close()
-
-
-def _task(line: Line) -> "schemas.OperatorTask":
-    return {
-        "task": line.task.hex(),
-        "role": cast("schemas.Role", line.role.value),
-        "state": line.state.name.lower(),
-        "bond": str(line.bond),
-        "games": list(line.games),
-        "uploaded": line.uploaded,
-        "dropped": cast("schemas.Dropped", asdict(line.dropped)) if line.dropped else None,
-    }

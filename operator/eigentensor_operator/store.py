@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,7 +158,7 @@ def _line(*row: Any) -> Line:
 
 
 def _reason_to_json(reason: Reason | None) -> str | None:
-    return json.dumps(asdict(reason)) if reason else None
+    return json.dumps(reason.to_json()) if reason else None
 
 
 def _reason_from_json(text: str | None) -> Reason | None:

@@ -54,6 +54,11 @@ def text(pattern: str, write: Callable[[Any], Any] = str, read: Callable[[Any], 
     return Wire({"type": "string", "pattern": pattern}, write, read)
 
 
+def word(*words: str, read: Callable[[Any], Any] = str) -> Wire:
+    """A value of an enumeration of words; those that there are, unless there may be others."""
+    return Wire({"type": "string"} | ({"enum": list(words)} if words else {}), str, read)
+
+
 def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 

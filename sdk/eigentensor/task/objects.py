@@ -6,13 +6,13 @@ from typing_extensions import TypedDict
 
 from eigentensor.task.order import Order
 from eigentensor.texts import Address, Block, Count, Data, Hash, Name, Size, Wei, documented
-from eigentensor.wire import Json, Wire
+from eigentensor.wire import Json, word
 
 _STATES = (
     "asked", "open", "accepted", "committed", "revealed", "final", "convicted", "cancelled", "expired", "failed",
     "void", "local",
 )  # fmt: skip
-TaskState = Annotated[str, Wire({"type": "string", "enum": list(_STATES)}, str, str)]
+TaskState = Annotated[str, word(*_STATES)]
 OrderJson = Annotated[dict[str, Any], Json(Order)]
 
 

@@ -19,7 +19,7 @@ MODULES = (
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
-    "eigentensor_operator.schemas",
+    *(f"eigentensor_operator.{name}" for name in ("policy", "pricing", "report", "schemas")),
     "eigentensor_aggregator.watch.schemas",
 )
 

@@ -24,7 +24,7 @@ from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.quoting import prices
-from eigentensor_operator.report import Report
+from eigentensor_operator.report import OperatorTask, Report, raised
 from eigentensor_operator.store import Line
 from support.screens.values import ALICE, BOB, CHALLENGER, DEPLOYMENT, ORDER, UUID
 
@@ -56,12 +56,12 @@ LATE = Reason(Code.LATE, "a commitment by block 113", "block 114")
 REPORT = Report(
     network="local", operator=ALICE, symbol="TETH", balance=10 * WAD, collateral=WAD // 4, cap=WAD, bonds=WAD // 10,
     stake=10 * WAD, free=9 * WAD, locked=WAD, stake_cap=2 * WAD, seats=4, other_seats=20, signer=BOB, member=True,
-    draining=False, alarms={Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"},
-    tasks=(
+    draining=False, alarms=raised({Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"}),
+    tasks=tuple(OperatorTask.of(line) for line in (
         Line(UUID[::-1], State.REVEALED, Role.EXECUTOR, 0, (3,), False),
         Line(UUID, State.FAILED, Role.EXECUTOR, 0, (), True, dropped=LATE),
         Line(bytes(reversed(range(32))), State.COMMITTED, Role.VERIFIER, WAD // 10, (), False),
-    ),
+    )),
 )  # fmt: skip
 PLAN = onboarding.Plan(
     ALICE, BOB, 240, 12.0, datetime(2026, 11, 22, 9, tzinfo=UTC),
