@@ -2,45 +2,42 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound
-from eigentensor.chain.transcript import typed
+from eigentensor.chain.transcript import Value, typed
 from eigentensor.dispute import refuse
 from eigentensor.errors import EigenTensorError, LimitError, NotDisputable
 from eigentensor.program import Program, Result
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
+from eigentensor.wire import Object, Size
 from eigentensor_client.transfer import Report, download, silent
-
-if TYPE_CHECKING:
-    from eigentensor_client.schemas import results as schemas
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """An element of a result, as it is `claimed` and as it was `computed`, with its bits.
-
-    `call` is the number of the executed call that wrote the tensor, None for a buffer that was given; `index` is the
-    element's place in the tensor's shape. `elements` of all results differ.
-    """
+class Difference(Object):
+    """Where a result first differs from what this machine computes."""
 
     call: int | None
+    """The number of the executed call that wrote the tensor; null for one that was given."""
     name: str
+    """The tensor's name."""
     element: int
-    index: tuple[int, ...]
-    claimed: dict[str, str]
-    computed: dict[str, str]
+    """The element in row-major order."""
+    index: tuple[Size, ...]
+    """The same as a place in the tensor's shape."""
+    claimed: Value
+    """What the executor says."""
+    computed: Value
+    """What this machine computes."""
     elements: int
-
-    def to_json(self) -> "schemas.Difference":
-        """The member `difference` of `eigentensor.challenging/1`."""
-        return cast("schemas.Difference", asdict(self) | {"index": list(self.index)})
+    """How many elements of all results differ."""
 
     @property
     def words(self) -> str:

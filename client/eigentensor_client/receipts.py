@@ -151,7 +151,7 @@ class Checked:
         return {
             "schema": "eigentensor.receipt-check/1",
             **fields(self.receipt),
-            "lines": [{"by": line.by, "what": line.what, "left": line.left} for line in self.proved],
+            "lines": [line.to_json() for line in self.proved],
             "proves": self.proves(),
             "leaves_open": self.leaves_open(),
             "looked_at": None if now is None else {"first": now.first, "last": now.last},

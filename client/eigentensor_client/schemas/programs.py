@@ -1,10 +1,15 @@
 """Programs, and the machine that is to execute them."""
 
-from typing import Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from eigentensor.planner.measure import CallCost
+from eigentensor.program.cost import Cost
+from eigentensor.runtime.doctor import Finding
+from eigentensor.runtime.tuning.tuner import Line
 from eigentensor.texts import Name, Size, documented
+from eigentensor.wire import Json
 
 Role = Literal["input", "weight", "state", "constant", "output", "new state"]
 
@@ -34,30 +39,6 @@ class Range(TypedDict):
 
 
 @documented
-class Cost(TypedDict):
-    """What one iteration takes. Bytes of buffers are counted once each."""
-
-    calls: int
-    """Kernel calls."""
-    evaluations: int
-    """Evaluated operations: the work."""
-    input_bytes: Size
-    """Bytes of the inputs."""
-    weight_bytes: Size
-    """Bytes of the weights."""
-    state_bytes: Size
-    """Bytes of the states."""
-    result_bytes: Size
-    """Bytes of outputs and new states."""
-    all_bytes: Size
-    """Bytes of all buffers, what calls write for others included."""
-    largest_witness: Size
-    """Bytes of the longest step that a referee could have to see."""
-    largest_gas: int
-    """The gas of the dearest step that a referee could have to compute."""
-
-
-@documented
 class Program(TypedDict):
     """`eigentensor.program/1`: what a program takes, gives and costs."""
 
@@ -75,22 +56,10 @@ class Program(TypedDict):
     """What its variables may be, by their names."""
     tensors: list[ProgramTensor]
     """What it takes, then what it gives."""
-    cost: Cost
+    cost: Annotated[dict[str, Any], Json(Cost)]
     """What one iteration takes."""
     files: NotRequired[list[str]]
     """The files that were written."""
-
-
-@documented
-class OptimisedCall(TypedDict):
-    """A call of a program that `optimise` made."""
-
-    body: int
-    """Which of the program's bodies it executes."""
-    seconds: float
-    """How long it takes."""
-    measured: bool
-    """Whether that was measured; else it is estimated."""
 
 
 @documented
@@ -103,7 +72,7 @@ class OptimisedProgram(TypedDict):
     """How long a run takes."""
     max_relative_error: float
     """Its largest relative error against float64 on the sample."""
-    calls: list[OptimisedCall]
+    calls: list[Annotated[dict[str, Any], Json(CallCost)]]
     """Its calls, in order."""
 
 
@@ -158,28 +127,6 @@ class Optimised(TypedDict):
 
 
 @documented
-class TunedBody(TypedDict):
-    """What is known of a body of a program."""
-
-    body: int
-    """Counts the bodies."""
-    calls: int
-    """How many of the program's calls execute it."""
-    shape: str
-    """The shape of what it writes."""
-    heuristic_seconds: float
-    """A call with the schedule that is taken unmeasured."""
-    best_seconds: float
-    """A call with the best schedule that was measured."""
-    schedule: str
-    """That schedule, in words."""
-    tried: int
-    """How many schedules were measured."""
-    possible: int
-    """How many there are."""
-
-
-@documented
 class Tuning(TypedDict):
     """`eigentensor.tuning/1`: which schedules run a program fastest here."""
 
@@ -187,7 +134,7 @@ class Tuning(TypedDict):
     """Says what this object is."""
     device: str
     """The device, by tinygrad's name."""
-    bodies: list[TunedBody]
+    bodies: list[Annotated[dict[str, Any], Json(Line)]]
     """The program's bodies, as far as they were measured."""
     heuristic_seconds: float
     """All calls with the schedules that are taken unmeasured."""
@@ -200,22 +147,6 @@ class Tuning(TypedDict):
 
 
 @documented
-class Finding(TypedDict):
-    """Something that was looked at."""
-
-    what: str
-    """Its kind: device, program, …"""
-    name: str
-    """Which one."""
-    state: Literal["ok", "refused", "absent"]
-    """Whether it can be used."""
-    says: str
-    """What was found, in words."""
-    fix: str
-    """What to do; empty where there is nothing to do."""
-
-
-@documented
 class Doctor(TypedDict):
     """`eigentensor.doctor/1`: whether this machine can execute programs."""
 
@@ -223,5 +154,5 @@ class Doctor(TypedDict):
     """Says what this object is."""
     admitted: list[str]
     """The devices that compute as the reference does."""
-    findings: list[Finding]
+    findings: list[Annotated[dict[str, Any], Json(Finding)]]
     """Everything that was looked at."""

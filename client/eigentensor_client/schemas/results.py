@@ -1,10 +1,13 @@
 """Results held to what was promised: receipts, challenges, and what they bring."""
 
-from typing import Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.texts import Address, Block, Hash, Name, Size, Wei, documented
+from eigentensor.receipt.rules import Proved
+from eigentensor.texts import Address, Block, Hash, Name, Wei, documented
+from eigentensor.wire import Json
+from eigentensor_client.looking import Difference
 
 
 @documented
@@ -33,18 +36,6 @@ class ReceiptFile(ReceiptFacts):
     """Says what this object is."""
     file: str
     """Where it was written."""
-
-
-@documented
-class ReceiptLine(TypedDict):
-    """Something that a receipt proves."""
-
-    by: str
-    """What proves it: signature, hash, formula, …"""
-    what: str
-    """What it says, in words."""
-    left: str
-    """What it leaves to be asked of the chain; empty where nothing is left."""
 
 
 @documented
@@ -83,7 +74,7 @@ class ReceiptCheck(ReceiptFacts):
 
     schema: Literal["eigentensor.receipt-check/1"]
     """Says what this object is."""
-    lines: list[ReceiptLine]
+    lines: list[Annotated[dict[str, Any], Json(Proved)]]
     """Everything that was checked."""
     proves: list[str]
     """What follows, in sentences."""
@@ -95,38 +86,6 @@ class ReceiptCheck(ReceiptFacts):
     """How the task stands on the chain; null without `--chain`."""
     executed: Executed | None
     """What came of a second execution; null without `--deep`."""
-
-
-@documented
-class Value(TypedDict):
-    """An element of a tensor."""
-
-    dtype: str
-    """float32, int32, bool, …"""
-    bits: str
-    """Its bits, as hex."""
-    value: str
-    """What they mean."""
-
-
-@documented
-class Difference(TypedDict):
-    """Where a result first differs from what this machine computes."""
-
-    call: int | None
-    """The number of the executed call that wrote the tensor; null for one that was given."""
-    name: str
-    """The tensor's name."""
-    element: int
-    """The element in row-major order."""
-    index: list[Size]
-    """The same as a place in the tensor's shape."""
-    claimed: Value
-    """What the executor says."""
-    computed: Value
-    """What this machine computes."""
-    elements: int
-    """How many elements of all results differ."""
 
 
 @documented
@@ -143,7 +102,7 @@ class Challenging(TypedDict):
     """The outputs root that the executor revealed; told by `agrees` and `differs`."""
     computed: NotRequired[Name]
     """The one that this machine computes; told by `agrees` and `differs`."""
-    difference: NotRequired[Difference | None]
+    difference: NotRequired[Annotated[dict[str, Any], Json(Difference)] | None]
     """The first difference; null where there is none, or where the executor's bytes are at no gateway."""
     bond: NotRequired[Wei]
     """Wei that a challenger puts down; told by `differs` and `opened`."""

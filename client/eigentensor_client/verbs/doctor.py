@@ -46,8 +46,6 @@ def show_findings(screen: Screen, findings: "Sequence[Finding]") -> None:
     rows = [[f.state.value, f.what, f.name, f.says] for f in findings]
     fixes = [f"fix for {f.what} {f.name}: {f.fix}" for f in findings if f.fix and f.state is not State.OK]
     admitted = [f.name for f in findings if f.what == "device" and f.state is State.OK]
-    listed: list[schemas.Finding] = [
-        {"what": f.what, "name": f.name, "state": f.state.value, "says": f.says, "fix": f.fix} for f in findings
-    ]
+    listed = [finding.to_json() for finding in findings]
     fields: schemas.Doctor = {"schema": "eigentensor.doctor/1", "admitted": admitted, "findings": listed}
     screen.result(fields["schema"], fields, table(("", "what", "name", "found"), rows), *fixes)

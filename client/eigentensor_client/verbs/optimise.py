@@ -174,9 +174,7 @@ def _fields(plan: "Plan", device: str, tolerance: float, files: Sequence[Path]) 
 
 
 def _whole(of: "Whole") -> "schemas.OptimisedProgram":
-    calls: list[schemas.OptimisedCall] = [
-        {"body": c.body, "seconds": c.seconds, "measured": c.measured} for c in of.cost.calls
-    ]
+    calls = [call.to_json() for call in of.cost.calls]
     return {"uuid": of.made.uuid, "seconds": of.cost.seconds, "max_relative_error": of.error, "calls": calls}
 
 

@@ -1,6 +1,5 @@
 """`eigentensor program`: program files."""
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -170,5 +169,5 @@ def program_facts(program: "Program") -> "schemas.Program":
         "max_repeat": program.max_repeat,
         "variables": {v.name: {"minimum": v.minimum, "maximum": v.maximum} for v in program.variables},
         "tensors": tensors,
-        "cost": cast("schemas.Cost", asdict(costs(program))),
+        "cost": costs(program).to_json(),
     }

@@ -54,7 +54,7 @@ def show_tuning(screen: Screen, device: str, lines: list["Line"], known: int, da
     fields: schemas.Tuning = {
         "schema": "eigentensor.tuning/1",
         "device": device,
-        "bodies": [_fields(line) for line in lines],
+        "bodies": [line.to_json() for line in lines],
         "heuristic_seconds": before,
         "best_seconds": after,
         "database": str(database),
@@ -64,16 +64,10 @@ def show_tuning(screen: Screen, device: str, lines: list["Line"], known: int, da
     screen.result(fields["schema"], fields, _table(lines), _summary(lines), count)
 
 
-def _fields(line: "Line") -> "schemas.TunedBody":
-    return {
-        "body": line.body, "calls": line.calls, "shape": line.shape, "heuristic_seconds": line.heuristic,
-        "best_seconds": line.best, "schedule": line.schedule, "tried": line.tried, "possible": line.possible,
-    }  # fmt: skip
-
-
 def _totals(lines: list["Line"]) -> tuple[float, float]:
     """Seconds of all calls, with the heuristic's schedules and with the best."""
-    return sum(line.calls * line.heuristic for line in lines), sum(line.calls * line.best for line in lines)
+    before = sum(line.calls * line.heuristic_seconds for line in lines)
+    return before, sum(line.calls * line.best_seconds for line in lines)
 
 
 def _table(lines: list["Line"]) -> Any:
@@ -82,7 +76,7 @@ def _table(lines: list["Line"]) -> Any:
 
 
 def _row(line: "Line") -> list[str]:
-    times = [f"{seconds * 1e6:,.1f} µs" for seconds in (line.heuristic, line.best)]
+    times = [f"{seconds * 1e6:,.1f} µs" for seconds in (line.heuristic_seconds, line.best_seconds)]
     tried = f"{line.tried} of {line.possible}"
     return [str(line.body), str(line.calls), line.shape, *times, f"{line.ratio:.2f}", tried, line.schedule]
 

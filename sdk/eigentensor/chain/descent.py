@@ -1,43 +1,46 @@
 """How far down a game is: which part of a result is disputed, as numbers and as words. Pure."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from eigentensor.dispute.entries import reduction_types
 from eigentensor.dispute.position import FINAL, Phase, Position
 from eigentensor.merkle import LEAF, NOTHING
 from eigentensor.numerics.dtypes import DType
+from eigentensor.wire import Object
 
 #: Parts of a result, from the whole down to a step of a reduction.
 PARTS = ("calls", "call", "leaves", "leaf", "element", "reduction", "expression", "steps")
 _SHOWN = (Phase.BORDERS, Phase.SPAN, Phase.VERDICT)
 
 
-class Part(NamedTuple):
-    """Numbers `first` to `last` of a part, out of `of` where that is known; `elements` are those in these leaves."""
+@dataclass(frozen=True, slots=True)
+class Part(Object):
+    """A part of a result that is disputed."""
 
-    part: str
+    part: Literal["calls", "call", "leaves", "leaf", "element", "reduction", "expression", "steps"]
+    """What the numbers count."""
     first: int
+    """The first one."""
     last: int
+    """The last one."""
     of: int | None = None
-    elements: tuple[int, int] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The part as a JSON object."""
-        return self._asdict() | {"elements": list(self.elements) if self.elements else None}
+    """How many there are, where that is known."""
+    elements: tuple[int, ...] | None = None
+    """The first and the last element of these leaves; null for other parts."""
 
 
 def descended(positions: Iterable[Position]) -> list[Part]:
     """The way down that a game's positions took, in order: a part appears once for each time that it got narrower."""
-    way: list[Part] = []
+    first: dict[tuple[str, int, int], Part] = {}
     for position in positions:
         for part in parts(position):
-            if all(part[:3] != known[:3] for known in way):
-                way.append(part)
-    way.sort(key=lambda part: PARTS.index(part.part))
+            first.setdefault((part.part, part.first, part.last), part)
+    way = sorted(first.values(), key=lambda part: PARTS.index(part.part))
     whole = {"call": "calls", "steps": "steps"}  # a position keeps how many there are only while all are disputed
     many = {name: next((part.last + 1 for part in way if part.part == all_), None) for name, all_ in whole.items()}
-    return [part._replace(of=many.get(part.part, part.of)) for part in way]
+    return [replace(part, of=many.get(part.part, part.of)) for part in way]
 
 
 def parts(position: Position) -> list[Part]:

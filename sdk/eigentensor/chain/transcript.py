@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from eth_abi.abi import decode
+from typing_extensions import TypedDict
 
 from eigentensor import economics
 from eigentensor.chain.descent import about, descended
@@ -20,6 +21,7 @@ from eigentensor.economics import Parameters
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.numerics.floats import widen
 from eigentensor.task.events import Accepted, Challenged, Ended, Event, Moved, Opened
+from eigentensor.texts import documented
 
 SCHEMA = "eigentensor.challenge/1"
 #: The events of a task in order, each with its sender and the gas of its transaction, where they are known.
@@ -32,6 +34,18 @@ _NAMES = {
     "element": "pick_reduction", "borders": "claim_borders", "span": "pick_span", "verdict": "verdict",
 }  # fmt: skip
 _BRANCHES = {("call", "trace"): "pick_node", ("call", "outputs"): "ask_outputs"}
+
+
+@documented
+class Value(TypedDict):
+    """An element of a tensor."""
+
+    dtype: str
+    """float32, int32, bool, …"""
+    bits: str
+    """Its bits, as hex."""
+    value: str
+    """What they mean: the shortest decimal that stands for no other value of its type."""
 
 
 def transcript(number: int, happened: Happened, *, state: str, block: int, parameters: Parameters) -> dict[str, Any]:
@@ -73,8 +87,8 @@ def transcript(number: int, happened: Happened, *, state: str, block: int, param
     }
 
 
-def typed(dtype: DType, pattern: int) -> dict[str, str]:
-    """A value with its bits: the shortest decimal that stands for no other value of its type."""
+def typed(dtype: DType, pattern: int) -> Value:
+    """A value with its bits."""
     stored = np.array([pattern], f"u{dtype.size}").view(STORAGE[dtype])
     value = (widen(dtype, stored) if dtype is DType.BFLOAT16 else stored)[0]
     return {"dtype": dtype.name.lower(), "value": str(value).lower(), "bits": f"0x{pattern:0{2 * dtype.size}x}"}

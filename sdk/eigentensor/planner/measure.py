@@ -26,6 +26,7 @@ from eigentensor.runtime.build.model import LEAST, Model, fit
 from eigentensor.runtime.build.names import structure
 from eigentensor.runtime.compiled import CompiledGraph
 from eigentensor.runtime.tuning.measure import Arena, alone
+from eigentensor.wire import Object
 
 ROUNDS = 5  #: in which a body is timed
 MODELLED = 160  #: measured bodies, at most, that a model across structures is fitted to
@@ -33,12 +34,15 @@ LEAST_BYTES = 1 << 12  #: less is moved in the same time
 
 
 @dataclass(frozen=True, slots=True)
-class CallCost:
-    """Seconds of a call, and whether they were measured."""
+class CallCost(Object):
+    """A call of a program that was planned."""
 
     body: int
+    """Which of the program's bodies it executes."""
     seconds: float
+    """How long it takes."""
     measured: bool
+    """Whether that was measured; else it is estimated."""
 
 
 @dataclass(frozen=True, slots=True)

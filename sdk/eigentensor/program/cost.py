@@ -10,6 +10,7 @@ from eigentensor.program.bounds import prove
 from eigentensor.program.model import Body, Instruction, Parameter, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.structure import cone, extents_of, reductions
+from eigentensor.wire import Object, Size
 
 LEAF = 1024
 #: How many times a player computes an element from the start, to know its accumulators at 64 borders.
@@ -46,18 +47,27 @@ class BodyCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one iteration. Bytes of buffers are counted once each, results of calls included."""
+class Cost(Object):
+    """What one iteration takes. Bytes of buffers are counted once each."""
 
     calls: int
+    """Kernel calls."""
     evaluations: int
-    input_bytes: int
-    weight_bytes: int
-    state_bytes: int
-    result_bytes: int
-    all_bytes: int
-    largest_witness: int
+    """Evaluated operations: the work."""
+    input_bytes: Size
+    """Bytes of the inputs."""
+    weight_bytes: Size
+    """Bytes of the weights."""
+    state_bytes: Size
+    """Bytes of the states."""
+    result_bytes: Size
+    """Bytes of outputs and new states."""
+    all_bytes: Size
+    """Bytes of all buffers, what calls write for others included."""
+    largest_witness: Size
+    """Bytes of the longest step that a referee could have to see."""
     largest_gas: int
+    """The gas of the dearest step that a referee could have to compute."""
 
 
 @dataclass(frozen=True, slots=True)

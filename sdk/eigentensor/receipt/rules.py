@@ -31,6 +31,7 @@ from eigentensor.task import (
     StakeSlashed,
     Unlocked,
 )
+from eigentensor.wire import Object
 
 _WINDOWS = {Accepted: "accept", Committed: "commit", Seeded: "seed", Answered: "answer", Challenged: "challenge"}
 _INDICES = 16  # of answers, for each verifier
@@ -38,15 +39,15 @@ _AFTER_THE_END = (Settled, Unlocked, BondReturned, Slashed, StakeSlashed, Noted,
 
 
 @dataclass(frozen=True, slots=True)
-class Proved:
-    """One line of what a receipt proves. `by` is "signature", "hash" or "formula"; "chain" is what a chain must say.
-
-    `left` is what the line leaves to the chain; the chain that has the receipt's events has that, too.
-    """
+class Proved(Object):
+    """Something that a receipt proves."""
 
     by: str
+    """What proves it: signature, hash or formula; chain is what a chain must say."""
     what: str
+    """What it says, in words."""
     left: str = ""
+    """What it leaves to be asked of the chain, which has it if it has the receipt's events; empty: nothing is left."""
 
 
 def check_rules(receipt: Receipt) -> Iterator[Proved]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 import psutil
 
@@ -27,6 +28,7 @@ from eigentensor.runtime.cpu import llvm, toolchain
 from eigentensor.runtime.devices import MAKERS, of
 from eigentensor.runtime.gpu import nvrtc
 from eigentensor.runtime.sandbox import bubblewrap
+from eigentensor.wire import Object, word
 
 GIB = 1 << 30
 CACHE = "Set XDG_CACHE_HOME to a folder of yours."
@@ -41,14 +43,19 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What was looked at, what was found, and what to do where it is not as it should be."""
+class Finding(Object):
+    """Something that was looked at."""
 
     what: str
+    """Its kind: device, program, …"""
     name: str
-    state: State
+    """Which one."""
+    state: Annotated[State, word("ok", "refused", "absent")]
+    """Whether it can be used."""
     says: str
+    """What was found, in words."""
     fix: str = ""
+    """What to do; empty where there is nothing to do."""
 
 
 def examine(devices: Collection[str] = ()) -> Iterator[Finding]:

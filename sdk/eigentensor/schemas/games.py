@@ -1,10 +1,12 @@
 """Games about results, as `eigentensor.chain.transcript` tells them. aggregator/README.md says what moves publish."""
 
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from eigentensor.chain.descent import Part
 from eigentensor.texts import Address, Block, Hash, Name, Wei, documented
+from eigentensor.wire import Json
 
 Side = Literal["executor", "challenger"]
 
@@ -17,22 +19,6 @@ class Clocks(TypedDict):
     """Those of the executor."""
     challenger: int
     """Those of the challenger."""
-
-
-@documented
-class Part(TypedDict):
-    """A part of a result that is disputed."""
-
-    part: Literal["calls", "call", "leaves", "leaf", "element", "reduction", "expression", "steps"]
-    """What the numbers count."""
-    first: int
-    """The first one."""
-    last: int
-    """The last one."""
-    of: int | None
-    """How many there are, where that is known."""
-    elements: list[int] | None
-    """The first and the last element of these leaves; null for other parts."""
 
 
 @documented
@@ -57,7 +43,7 @@ class Move(TypedDict):
     """What is to be done after it; null after the last move."""
     clocks: Clocks | None
     """What both have left after it; null after the last move."""
-    path: list[Part] | None
+    path: list[Annotated[dict[str, Any], Json(Part)]] | None
     """What is disputed after it, from the calls down; null after the last move."""
     position: dict[str, Any] | None
     """The position after it, by the names of IDisputeGame.sol; null after the last move."""
@@ -117,7 +103,7 @@ class Challenge(TypedDict):
     """What both have left."""
     about: str
     """What is disputed, in words."""
-    path: list[Part]
+    path: list[Annotated[dict[str, Any], Json(Part)]]
     """What is disputed, from the calls down; a part comes again when it gets narrower."""
     position: dict[str, Any]
     """What the contract keeps as a hash, by the names of IDisputeGame.sol; numbers are decimal strings."""

@@ -13,9 +13,15 @@ from eigentensor.wire import Object
 
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
-    "eigentensor.task.objects",
-    "eigentensor.task.order",
+    *(f"eigentensor.chain.{name}" for name in ("descent", "transcript")),
+    "eigentensor.planner.measure",
+    "eigentensor.program.cost",
+    "eigentensor.receipt.rules",
+    "eigentensor.runtime.doctor",
+    "eigentensor.runtime.tuning.tuner",
+    *(f"eigentensor.task.{name}" for name in ("objects", "order")),
     *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results", "sessions")),
+    "eigentensor_client.looking",
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",

@@ -14,6 +14,7 @@ from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.build.database import Database, Time
 from eigentensor.runtime.build.decide import S
 from eigentensor.runtime.tuning.measure import Arena, Contender
+from eigentensor.wire import Object
 
 GROUP = 8  #: schedules that are compiled and then race together
 FIRST = 3  #: rounds in which every body is timed before any is tuned
@@ -23,25 +24,30 @@ Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """What is known of a body of a program: seconds of one of its calls, and the schedule that is best.
-
-    `tried` of `possible` schedules were measured.
-    """
+class Line(Object):
+    """What is known of a body of a program."""
 
     body: int
+    """Counts the bodies."""
     calls: int
+    """How many of the program's calls execute it."""
     shape: str
-    heuristic: float
-    best: float
+    """The shape of what it writes."""
+    heuristic_seconds: float
+    """A call with the schedule that is taken unmeasured."""
+    best_seconds: float
+    """A call with the best schedule that was measured."""
     schedule: str
+    """That schedule, in words."""
     tried: int
+    """How many schedules were measured."""
     possible: int
+    """How many there are."""
 
     @property
     def ratio(self) -> float:
         """How many times as fast as the heuristic's the best schedule is."""
-        return self.heuristic / self.best
+        return self.heuristic_seconds / self.best_seconds
 
 
 class Tuner(Generic[S]):
@@ -64,7 +70,7 @@ class Tuner(Generic[S]):
                 arena = Arena(body, self.toolchain, self.cache)
                 arena.race([], rounds=FIRST)
                 self._record(arena, [])
-        left = {line.body: line.calls * line.heuristic for line in self.lines()}
+        left = {line.body: line.calls * line.heuristic_seconds for line in self.lines()}
         for number in sorted(left, key=lambda n: -left[n]):
             now = time.monotonic()
             if now >= end:
@@ -87,7 +93,7 @@ class Tuner(Generic[S]):
             possible = len(self.toolchain.candidates(body))
             times = usual.seconds, best.seconds, best.schedule
             lines.append(Line(number, self.calls[number], shape(body), *times, len(known), possible))
-        return sorted(lines, key=lambda line: -line.calls * line.heuristic)
+        return sorted(lines, key=lambda line: -line.calls * line.heuristic_seconds)
 
     def _known(self, body: Body) -> dict[str, Time]:
         times = self.database.times(self.toolchain.platform, body)
