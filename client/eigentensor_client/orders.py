@@ -237,6 +237,7 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
     lately = [one["lately"] for one in members if one.get("lately")]
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
     exec_ = exec_of(p, terms)
+    held = escrow(p, terms)
     return Plan(
         program=merkle.program_root(encoded).hex(),
         calls=cost.calls * work.repeat,
@@ -251,7 +252,7 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
         verifiers=terms.verifiers,
         check_fee=fee,
         value_at_risk=terms.value_at_risk,
-        escrow=escrow(p, terms),
+        escrow=held,
         detection=economics.detection(terms.check_rate, terms.verifiers, p.sybils),
         stake=economics.stake(p, terms.max_price, terms.value_at_risk, terms.check_rate, terms.verifiers),
         collateral=economics.collateral(p, terms.max_price, terms.verifiers, fee),
@@ -265,6 +266,7 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
         operators=None if operators is None else len(members),
         lowest_paid=min((int(paid["lowest_price"]) for paid in lately), default=None),
         highest_paid=max((int(paid["highest_price"]) for paid in lately), default=None),
+        affordable=balance + tokens >= held,
     )
 
 

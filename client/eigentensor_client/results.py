@@ -2,59 +2,87 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from eigentensor.errors import NotYet
 from eigentensor.receipt import Receipt
 from eigentensor.task import NONE, Life, Order, State, TaskEvent, words
+from eigentensor.wire import BOOLEAN, DECIMAL, INTEGER, OPTIONAL, Name, Object, Size, Wei, or_null
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
 
+#: What is null where a service executes a task itself: wei and rates, numbers.
+Paid = Annotated[int, or_null(DECIMAL)]
+Number = Annotated[int, or_null(INTEGER)]
+
+
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What an order would cost. Amounts are wei of the market's token, rates WAD, times blocks, sizes bytes.
+class Plan(Object, schema="eigentensor.plan/1"):
+    """`eigentensor.plan/1`: what a task would cost, before anything is sent. Amounts are wei and rates WAD (10¹⁸ is 1),
+    both as decimal strings; times are blocks, sizes bytes. Where a service executes itself (`local`), what is about
+    money is null."""
 
-    `detection` is the probability that somebody else than the executor re-executes the task; `stake` is locked until
-    the task cannot be convicted any more, and lost with a conviction, as is `collateral`. `lowest_paid` and
-    `highest_paid` are of the tasks, whatever those were, that members accepted last: None where there is none, or the
-    gateway does not answer.
-    """
-
-    program: str
+    program: Name
+    """The program root."""
     calls: int
+    """Kernel calls in all repetitions."""
     evaluations: int
-    upload: int
-    memory: int
-    results: int
+    """Evaluated operations in all repetitions: the work."""
+    upload: Size
+    """Bytes of the program and all that is bound to it."""
+    memory: Size
+    """Bytes that an execution takes."""
+    results: Size
+    """Bytes of outputs and new states."""
     repeat: int
-    min_price: int
-    max_price: int
-    check_rate: int
-    verifiers: int
-    check_fee: int
-    value_at_risk: int
-    escrow: int
-    detection: int
-    stake: int
-    collateral: int
-    penalty: int
-    exec: int
-    accept_within: int
-    result_within: int
-    final_after: int
-    balance: int
-    tokens: int
+    """How many times the program is executed."""
+    min_price: Paid
+    """Wei offered at first."""
+    max_price: Paid
+    """Wei offered at most."""
+    check_rate: Paid
+    """How probably others re-execute it."""
+    verifiers: Number
+    """How many re-execute a task that is drawn."""
+    check_fee: Paid
+    """Wei for each of them, paid only then."""
+    value_at_risk: Paid
+    """Wei that a wrong result could gain its executor beyond the price."""
+    escrow: Paid
+    """Wei that can be spent at most: held until the end."""
+    detection: Paid
+    """How probably somebody else than the executor re-executes it."""
+    stake: Paid
+    """What a conviction takes of the executor's stake, in wei."""
+    collateral: Paid
+    """Wei that the executor puts down."""
+    penalty: Paid
+    """Wei that it loses if it gives no result."""
+    exec: Number
+    """Blocks that the executor has for its commit."""
+    accept_within: Number
+    """Blocks in which it can be accepted."""
+    result_within: Number
+    """Blocks from the acceptance to the result, at most."""
+    final_after: Number
+    """Blocks from the result to the end."""
+    balance: Paid
+    """Wei of the payer in the market."""
+    tokens: Paid
+    """Wei of the payer's tokens in its wallet."""
     operators: int | None
-    lowest_paid: int | None
-    highest_paid: int | None
-
-    @property
-    def affordable(self) -> bool:
-        """Whether balance and tokens cover the escrow."""
-        return self.balance + self.tokens >= self.escrow
+    """Members that could accept it; null if the gateway does not answer."""
+    lowest_paid: Wei | None
+    """The lowest price in wei for which they accepted tasks lately, whatever those were; null if there is none."""
+    highest_paid: Wei | None
+    """The highest one."""
+    affordable: Annotated[bool, or_null(BOOLEAN)]
+    """Whether the payer has the escrow."""
+    local: Annotated[Literal[True] | None, OPTIONAL] = None
+    """A service executes it itself: nothing is paid, nobody checks."""
 
 
 @dataclass(frozen=True, slots=True)

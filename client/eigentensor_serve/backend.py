@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Backend(Protocol):
     def is_quick(self, ask: Ask) -> bool:
         """Whether it would be executed while it is asked for, in milliseconds, and waits for nobody and no disk."""
 
-    def quote(self, ask: Ask) -> schemas.Plan:
+    def quote(self, ask: Ask) -> dict[str, Any]:
         """What it would cost; nothing is sent."""
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:

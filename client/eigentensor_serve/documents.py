@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from eigentensor.task.objects import Plan, Result, Task
+from eigentensor.task.objects import Result, Task
 from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, response
+from eigentensor_client.results import Plan
 from eigentensor_serve.bodies import AppQuery, Body, parameters
 from eigentensor_serve.schemas import Accepted
 

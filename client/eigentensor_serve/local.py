@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -96,7 +96,7 @@ class LocalBackend:
         has_files = bool(ask.program.new_states) or isinstance(ask.states, str)  # to read, or to write and wait for
         return is_free and not has_files and self._executor.is_quick(ask)
 
-    def quote(self, ask: Ask) -> schemas.Plan:
+    def quote(self, ask: Ask) -> dict[str, Any]:
         """As `Backend.quote`."""
         self._check(ask)
         return plan_of(ask)
@@ -266,11 +266,11 @@ def _missing(what: str) -> BlobNotFound:
     return BlobNotFound(f"{what} on this machine", fix="Give it: PUT /v1/blobs/{its uuid}.")
 
 
-def plan_of(ask: Ask) -> schemas.Plan:
+def plan_of(ask: Ask) -> dict[str, Any]:
     """Nobody is paid, so nothing is said of prices."""
-    unpaid = dict.fromkeys((*Plan.__dataclass_fields__, "affordable"))
+    unpaid = dict.fromkeys(Plan.__dataclass_fields__)
     size = _size(ask.uuid, ask.program, ask.repeat)
-    return cast(schemas.Plan, {"schema": "eigentensor.plan/1", **unpaid, **size, "local": True})
+    return {"schema": Plan.SCHEMA, **unpaid, **size, "local": True}
 
 
 def explanation_of(now: schemas.Task) -> schemas.Explanation:

@@ -3,7 +3,7 @@
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -73,10 +73,9 @@ class PaidBackend:
         """As `Backend.is_quick`."""
         return False
 
-    def quote(self, ask: Ask) -> schemas.Plan:
+    def quote(self, ask: Ask) -> dict[str, Any]:
         """As `Backend.quote`."""
-        plan = self._client.plan(self._work(ask), self._terms(ask))
-        return self._show.plan(plan)
+        return self._client.plan(self._work(ask), self._terms(ask)).to_json()
 
     def ask(self, ask: Ask, caller: str, key: str | None) -> Job:
         """As `Backend.ask`."""

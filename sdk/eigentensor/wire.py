@@ -7,7 +7,7 @@ asked by those who want that: importing this does not import it.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 _DIGITS = 78  # of the widest number that a contract knows
 
@@ -59,6 +59,11 @@ def word(*words: str, read: Callable[[Any], Any] = str) -> Wire:
     return Wire({"type": "string"} | ({"enum": list(words)} if words else {}), str, read)
 
 
+def or_null(wire: Wire) -> Wire:
+    """A value that stands in JSON as `wire` says; where nothing is known of it in Python, dicts have null."""
+    return Wire({"anyOf": [wire.schema, {"type": "null"}]}, wire.write, wire.read)
+
+
 def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 
@@ -66,7 +71,12 @@ def _hex(value: bytes) -> str:
 DECIMAL = text(r"^[0-9]+$", read=number)
 HASH = text(r"^0x[0-9a-f]{64}$", _hex, unhex)
 DATA = text(r"^0x[0-9a-f]*$", _hex, unhex)
+BOOLEAN = Wire({"type": "boolean"}, bool, bool)
+INTEGER = Wire({"type": "integer"}, int, number)
 NATURAL = Wire({"type": "integer", "minimum": 0}, int, number)
+
+#: Of a member that is left out where it is None.
+OPTIONAL: Final = "optional"
 
 Wei = Annotated[int, DECIMAL]
 Rate = Annotated[int, DECIMAL]  # in WAD: 10¹⁸ is 1
@@ -96,6 +106,7 @@ class Object:
         """The object, its members in their order."""
         kind: Any = type(self)
         members = {name: write(getattr(self, name)) for name, write in _writers(kind)}
+        members = {n: value for n, value in members.items() if value is not None or n not in _optional(kind)}
         return members if self.SCHEMA is None else {"schema": self.SCHEMA, **members}
 
     @classmethod
@@ -103,16 +114,15 @@ class Object:
         schema: dict[str, Any] = handler(core)
         members = handler.resolve_ref_schema(schema)
         if cls.SCHEMA is not None:
-            word = {
-                "const": cls.SCHEMA,
-                "description": "Says what this object is.",
-                "title": "Schema",
-                "type": "string",
-            }
-            members["properties"] = {"schema": word, **members["properties"]}
-        for member in members["properties"].values():
+            first = {"const": cls.SCHEMA, "description": "Says what this object is.", "type": "string"}
+            members["properties"] = {"schema": first, **members["properties"]}
+        kind: Any = cls
+        optional = _optional(kind)
+        for name, member in members["properties"].items():
             member.pop("default", None)
-        members["required"] = list(members["properties"])
+            if name in optional:  # left out, and never null
+                member |= member.pop("anyOf")[0]
+        members["required"] = [name for name in members["properties"] if name not in optional]
         return schema
 
 
@@ -129,6 +139,11 @@ def _writers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 @cache
 def _readers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     return tuple((name, _reader(hint)) for name, hint in hints(kind).items())
+
+
+@cache
+def _optional(kind: Any) -> frozenset[str]:
+    return frozenset(name for name, hint in hints(kind).items() if OPTIONAL in getattr(hint, "__metadata__", ()))
 
 
 @cache

@@ -123,4 +123,4 @@ def show_plan(
     with paying(network, json=json) as (screen, client, show):
         work = read_work(execution, client.gateway)
         priced = client.plan(work, read_terms(client.network, offer))
-        screen.result("eigentensor.plan/1", show.plan(priced), *show.plan_lines(priced, work.cast))
+        screen.result("eigentensor.plan/1", priced.to_json(), *show.plan_lines(priced, work.cast))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -138,12 +137,6 @@ class Show:
         helps = helped(task, response, self._deployment.parameters, self.amount)
         return cast("schemas.Explanation", helps | {"now": self.task(task)})
 
-    def plan(self, plan: Plan) -> "schemas.Plan":
-        """What an order would cost."""
-        wei = {name: value for name, value in asdict(plan).items() if name in _AS_TEXT and value is not None}
-        fields = asdict(plan) | {name: str(value) for name, value in wei.items()}
-        return cast("schemas.Plan", {"schema": "eigentensor.plan/1", **fields, "affordable": plan.affordable})
-
     def _supply(self, plan: Plan) -> str:
         if plan.operators is None:
             return "unknown: the gateway does not answer"
@@ -197,12 +190,6 @@ def write_result(
         receipts.write(receipt, result.receipt)
         lines.append(facts([["receipt", str(receipt)]]))
     return lines
-
-
-_AS_TEXT = {
-    "min_price", "max_price", "check_rate", "check_fee", "value_at_risk", "escrow", "detection", "stake",
-    "collateral", "penalty", "balance", "tokens", "lowest_paid", "highest_paid",
-}  # fmt: skip
 
 
 def _rounded(rate: int) -> str:

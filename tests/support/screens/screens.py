@@ -69,7 +69,7 @@ NETWORKS = [
 
 def _plan(screen: Screen) -> None:
     found = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
-    screen.result("eigentensor.plan/1", SHOW.plan(found), *SHOW.plan_lines(found))
+    screen.result("eigentensor.plan/1", found.to_json(), *SHOW.plan_lines(found))
 
 
 def _task(task: Any) -> Callable[[Screen], None]:
