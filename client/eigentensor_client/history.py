@@ -7,13 +7,14 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from eth_utils.address import is_address
 
 from eigentensor import merkle
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy, TaskError
 from eigentensor.task import NONE, Domain, Order, order_uuid
+from eigentensor.wire import Name, Object
 from eigentensor_client.orders import Roots, Terms
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Void:
-    """A task that counts no more: as which step, beginning with 0, and why."""
+class Void(Object):
+    """A task that counts no more."""
 
-    task: str
+    task: Name
+    """The task's uuid."""
     step: int
+    """As which step it was ordered, beginning with 0."""
     why: str
+    """Why it does not count, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +146,18 @@ class History:
             "program": self.program.hex(),
             "weights": self.weights.hex(),
             "states": self.states.hex(),
-            "terms": cast("schemas.AppTerms", self.terms.to_json()),
+            "terms": self.terms.to_json(),
             "steps": [
                 {"outputs": s.outputs.hex(), "states": s.states.hex(), "final": s.final, **self._task_fields(s.asked)}
                 for s in self.steps
             ],
             "under_way": None if asked is None else self._task_fields(asked),
-            "void": [{"task": void.task, "step": void.step, "why": void.why} for void in self.void],
+            "void": [void.to_json() for void in self.void],
         }
 
     def _task_fields(self, asked: Asked) -> "schemas.SessionTask":
-        variables = dict(asked.variables)
-        return {
-            "task": self.task(asked.order),
-            "variables": variables,
-            "order": asked.order.to_json(),
-        }
+        variables, order = dict(asked.variables), asked.order.to_json()
+        return {"task": self.task(asked.order), "variables": variables, "order": order}
 
     @classmethod
     def from_json(cls, values: Any) -> Self:

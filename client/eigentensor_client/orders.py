@@ -1,7 +1,7 @@
 """From what the client wants to what it signs, and what that would cost: pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from eigentensor.program import Program
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import costs
 from eigentensor.task.order import NONE, Order
+from eigentensor.wire import Object, Rate, Root, Wei, read
 from eigentensor_client.offers import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, LOCAL_PRICE, STAGES, Offer
 from eigentensor_client.results import Plan, Tensors
 
@@ -40,42 +41,36 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the client offers: wei of the market's token, blocks, WAD.
+class Terms(Object):
+    """What the client offers: amounts in wei, rates in WAD (10¹⁸ is 1), times in blocks."""
 
-    The price rises from `min_price` to `max_price` within `ramp` blocks after the post. With probability `check_rate`
-    the task is re-executed by `verifiers` others, `check_fee` each (None: the least that the market allows), paid only
-    then. `value_at_risk` is what a wrong result could gain its executor beyond the price: it locks more stake for it.
-    `exec` blocks are for the execution (None: as many as usual, or as the market allows), `accept_within` for the
-    acceptance, and a few more for what waits behind others.
-    """
-
-    max_price: int
-    min_price: int | None = None
+    max_price: Wei
+    """Wei at most."""
+    min_price: Wei | None = None
+    """Wei at first; null: `max_price`."""
     ramp: int = 0
-    check_rate: int = CHECK_RATE
+    """Blocks in which the price rises."""
+    check_rate: Rate = CHECK_RATE
+    """How probably others re-execute it."""
     verifiers: int = 1
-    check_fee: int | None = None
-    value_at_risk: int = 0
+    """How many re-execute a task that is drawn."""
+    check_fee: Wei | None = None
+    """Wei for each of them; null: the least that the market allows."""
+    value_at_risk: Wei = 0
+    """Wei that a wrong result could gain its executor beyond the price."""
     exec: int | None = None
+    """Blocks that the executor has for its commit; null: as many as usual, or as the market allows."""
     accept_within: int = ACCEPT_WITHIN
-    operators: bytes = NONE
-
-    def to_json(self) -> dict[str, Any]:
-        """Amounts in wei and rates as decimal strings."""
-        values = asdict(self) | {"operators": self.operators.hex()}
-        return {n: str(v) if n in _AMOUNTS and v is not None else v for n, v in values.items()}
+    """Blocks in which it can be accepted, and a few more for what waits behind others."""
+    operators: Root = NONE
+    """The root of the operators that may accept it; zeros: all."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
         if set(values) != {field.name for field in fields(cls)}:
             raise ValueError("the terms are incomplete")
-        amounts = {name: None if values[name] is None else int(values[name]) for name in _AMOUNTS}
-        return cls(**{**values, **amounts, "operators": bytes.fromhex(values["operators"])})
-
-
-_AMOUNTS = ("max_price", "min_price", "check_rate", "check_fee", "value_at_risk")
+        return cls(**read(cls, values))
 
 
 @dataclass(frozen=True, slots=True)

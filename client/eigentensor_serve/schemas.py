@@ -1,11 +1,12 @@
 """What `eigentensor serve` and the verbs about it alone tell, beside the objects of `eigentensor.schemas`."""
 
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from eigentensor.texts import Address, Name, Size, Wei, documented
-from eigentensor_client.schemas.sessions import AppTerms
+from eigentensor.wire import Json
+from eigentensor_client.orders import Terms
 
 
 @documented
@@ -50,6 +51,10 @@ class AppMarket(TypedDict):
     """The chain, as EIP-155 counts."""
     market: Address
     """The contract TaskMarket."""
+
+
+class AppTerms(Terms):
+    """What an app offers for a task: amounts in wei, rates in WAD (10¹⁸ is 1), times in blocks."""
 
 
 @documented
@@ -108,7 +113,7 @@ class App(TypedDict):
     """How it speaks text; null for an app of tensors."""
     market: AppMarket | None
     """Where its tasks are posted; null where this machine executes it."""
-    terms: AppTerms | None
+    terms: Annotated[dict[str, Any], Json(AppTerms)] | None
     """What it offers for a task; null where this machine executes it."""
     stage: str
     """What an answer waits for: result, checked or final."""

@@ -5,7 +5,7 @@ asked by those who want that: importing this does not import it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
@@ -111,6 +111,8 @@ class Object:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        from pydantic import TypeAdapter  # which is there already: it asks
+
         schema: dict[str, Any] = handler(core)
         members = handler.resolve_ref_schema(schema)
         if cls.SCHEMA is not None:
@@ -122,6 +124,9 @@ class Object:
             member.pop("default", None)
             if name in optional:  # left out, and never null
                 member |= member.pop("anyOf")[0]
+        for base in filter(is_dataclass, cls.__bases__):  # pydantic reads the text of the class alone
+            for name, member in TypeAdapter(base).json_schema()["properties"].items():
+                members["properties"][name] |= {"description": member["description"]}
         members["required"] = [name for name in members["properties"] if name not in optional]
         return schema
 
@@ -172,6 +177,9 @@ def _writer(hint: Any) -> Callable[[Any], Any]:
 def _reader(hint: Any) -> Callable[[Any], Any]:
     if (wire := _wire(hint)) is not None:
         return wire.read
+    if type(None) in get_args(hint):
+        present = _reader(get_args(hint)[0])
+        return lambda value: None if value is None else present(value)
     if get_origin(hint) is tuple:
         one = _reader(get_args(hint)[0])
         return lambda values: tuple(one(value) for value in values)

@@ -1,37 +1,14 @@
 """Sessions: tasks that go on from each other's states."""
 
-from typing import Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from eigentensor.task.objects import OrderJson, Task, Tensor
-from eigentensor.texts import Address, Name, Rate, Wei, documented
-
-
-@documented
-class AppTerms(TypedDict):
-    """What an app offers for a task: amounts in wei, rates in WAD (10¹⁸ is 1), times in blocks."""
-
-    max_price: Wei
-    """Wei at most."""
-    min_price: Wei | None
-    """Wei at first; null: `max_price`."""
-    ramp: int
-    """Blocks in which the price rises."""
-    check_rate: Rate
-    """How probably others re-execute it."""
-    verifiers: int
-    """How many re-execute a task that is drawn."""
-    check_fee: Wei | None
-    """Wei for each of them; null: the least that the market allows."""
-    value_at_risk: Wei
-    """Wei that a wrong result could gain its executor beyond the price."""
-    exec: int | None
-    """Blocks that the executor has for its commit; null: as many as usual, or as the market allows."""
-    accept_within: int
-    """Blocks in which it can be accepted."""
-    operators: Name
-    """The root of the operators that may accept it; zeros: all."""
+from eigentensor.texts import Address, Name, documented
+from eigentensor.wire import Json
+from eigentensor_client.history import Void
+from eigentensor_client.orders import Terms
 
 
 @documented
@@ -65,18 +42,6 @@ class SessionStep(TypedDict):
 
 
 @documented
-class VoidStep(TypedDict):
-    """A task that counts no more."""
-
-    task: Name
-    """The task's uuid."""
-    step: int
-    """As which step it was ordered, beginning with 0."""
-    why: str
-    """Why it does not count, in words."""
-
-
-@documented
 class Session(TypedDict):
     """`eigentensor.session/1`: one account's session with one program on one market, as its file has it."""
 
@@ -94,13 +59,13 @@ class Session(TypedDict):
     """The bindings root of its weights; zeros where it has none."""
     states: Name
     """The bindings root of the states before the first step."""
-    terms: AppTerms
+    terms: Annotated[dict[str, Any], Json(Terms)]
     """What is offered for a step."""
     steps: list[SessionStep]
     """What was done, in order."""
     under_way: SessionTask | None
     """The step that has no result yet."""
-    void: list[VoidStep]
+    void: list[Annotated[dict[str, Any], Json(Void)]]
     """What counts no more."""
 
 
