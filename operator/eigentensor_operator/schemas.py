@@ -1,6 +1,6 @@
-"""The JSON objects that `eigentensor operator` prints, by the word in their member `schema`.
+"""The JSON objects that `eigentensor operator` prints beside its report, by the word in their member `schema`.
 
-Importing them imports pydantic: those who make them import them where types are checked.
+Those who make them import them where types are checked: `--help` stays quick.
 """
 
 from typing import Annotated, Any, Literal

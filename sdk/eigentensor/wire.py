@@ -60,7 +60,7 @@ def word(*words: str, read: Callable[[Any], Any] = str) -> Wire:
 
 
 def or_null(wire: Wire) -> Wire:
-    """A value that stands in JSON as `wire` says; where nothing is known of it in Python, dicts have null."""
+    """A value that stands in JSON as `wire` says; objects that are made as dicts may have null instead."""
     return Wire({"anyOf": [wire.schema, {"type": "null"}]}, wire.write, wire.read)
 
 
