@@ -7,18 +7,18 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from typing import Annotated, Any, BinaryIO, Final, Literal, Self
 
 from eth_utils.address import is_address
+from typing_extensions import TypedDict
 
 from eigentensor import merkle
 from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy, TaskError
 from eigentensor.task import NONE, Domain, Order, order_uuid
-from eigentensor.wire import Name, Object
+from eigentensor.task.objects import OrderJson
+from eigentensor.texts import Address, documented
+from eigentensor.wire import Json, Name, Object
 from eigentensor_client.orders import Roots, Terms
-
-if TYPE_CHECKING:
-    from eigentensor_client.schemas import sessions as schemas
 
 SCHEMA: Final = "eigentensor.session/1"
 
@@ -61,6 +61,64 @@ class Void(Object):
     """As which step it was ordered, beginning with 0."""
     why: str
     """Why it does not count, in words."""
+
+
+@documented
+class SessionTask(TypedDict):
+    """An order for a step. It may have been sent, or not yet."""
+
+    task: Name
+    """The task's uuid."""
+    variables: dict[str, int]
+    """The values of the program's variables."""
+    order: OrderJson
+    """What was signed."""
+
+
+@documented
+class SessionStep(TypedDict):
+    """A step with a result."""
+
+    task: Name
+    """The task's uuid."""
+    variables: dict[str, int]
+    """The values of the program's variables."""
+    order: OrderJson
+    """What was signed."""
+    outputs: Name
+    """The bindings root of its outputs."""
+    states: Name
+    """The bindings root of its new states, with which the next step begins."""
+    final: bool
+    """Whether its executor was paid: it stands for good."""
+
+
+@documented
+class Session(TypedDict):
+    """`eigentensor.session/1`: one account's session with one program on one market, as its file has it."""
+
+    schema: Literal["eigentensor.session/1"]
+    """Says what this object is."""
+    chain_id: int
+    """The chain, as EIP-155 counts."""
+    market: Address
+    """The contract TaskMarket."""
+    client: Address
+    """Who pays."""
+    program: Name
+    """The program root."""
+    weights: Name
+    """The bindings root of its weights; zeros where it has none."""
+    states: Name
+    """The bindings root of the states before the first step."""
+    terms: Annotated[dict[str, Any], Json(Terms)]
+    """What is offered for a step."""
+    steps: list[SessionStep]
+    """What was done, in order."""
+    under_way: SessionTask | None
+    """The step that has no result yet."""
+    void: list[Annotated[dict[str, Any], Json(Void)]]
+    """What counts no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +193,7 @@ class History:
 
     # ---- Its file ----
 
-    def to_json(self) -> "schemas.Session":
+    def to_json(self) -> Session:
         """`eigentensor.session/1`: roots as hex, amounts in wei as decimal strings."""
         asked = self.under_way
         return {
@@ -155,7 +213,7 @@ class History:
             "void": [void.to_json() for void in self.void],
         }
 
-    def _task_fields(self, asked: Asked) -> "schemas.SessionTask":
+    def _task_fields(self, asked: Asked) -> SessionTask:
         variables, order = dict(asked.variables), asked.order.to_json()
         return {"task": self.task(asked.order), "variables": variables, "order": order}
 

@@ -9,43 +9,15 @@ import numpy as np
 
 from eigentensor import rechecked
 from eigentensor.bound import Bound
-from eigentensor.chain.transcript import Value, typed
+from eigentensor.chain.transcript import typed
 from eigentensor.dispute import refuse
 from eigentensor.errors import EigenTensorError, LimitError, NotDisputable
 from eigentensor.program import Program, Result
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
 from eigentensor.store import GatewayClient
-from eigentensor.wire import Object, Size
+from eigentensor_client.schemas.results import Difference
 from eigentensor_client.transfer import Report, download, silent
-
-
-@dataclass(frozen=True, slots=True)
-class Difference(Object):
-    """Where a result first differs from what this machine computes."""
-
-    call: int | None
-    """The number of the executed call that wrote the tensor; null for one that was given."""
-    name: str
-    """The tensor's name."""
-    element: int
-    """The element in row-major order."""
-    index: tuple[Size, ...]
-    """The same as a place in the tensor's shape."""
-    claimed: Value
-    """What the executor says."""
-    computed: Value
-    """What this machine computes."""
-    elements: int
-    """How many elements of all results differ."""
-
-    @property
-    def words(self) -> str:
-        """The element, and both values with their bits, in words."""
-        place = f"{self.name}[{', '.join(map(str, self.index))}]"
-        by = "" if self.call is None else f", which executed call {self.call} wrote"
-        values = (f"{value['value']} ({value['bits']})" for value in (self.claimed, self.computed))
-        return "{}{}: {} is claimed, {} was computed here".format(place, by, *values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Results held to what was promised: receipts, challenges, and what they bring."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from eigentensor.chain.transcript import Value
 from eigentensor.receipt.rules import Proved
-from eigentensor.texts import Address, Block, Hash, Name, Wei, documented
-from eigentensor.wire import Json
-from eigentensor_client.looking import Difference
+from eigentensor.texts import Address, Block, Hash, Name, Size, Wei, documented
+from eigentensor.wire import Json, Object
 
 
 @documented
@@ -86,6 +87,34 @@ class ReceiptCheck(ReceiptFacts):
     """How the task stands on the chain; null without `--chain`."""
     executed: Executed | None
     """What came of a second execution; null without `--deep`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Object):
+    """Where a result first differs from what this machine computes."""
+
+    call: int | None
+    """The number of the executed call that wrote the tensor; null for one that was given."""
+    name: str
+    """The tensor's name."""
+    element: int
+    """The element in row-major order."""
+    index: tuple[Size, ...]
+    """The same as a place in the tensor's shape."""
+    claimed: Value
+    """What the executor says."""
+    computed: Value
+    """What this machine computes."""
+    elements: int
+    """How many elements of all results differ."""
+
+    @property
+    def words(self) -> str:
+        """The element, and both values with their bits, in words."""
+        place = f"{self.name}[{', '.join(map(str, self.index))}]"
+        by = "" if self.call is None else f", which executed call {self.call} wrote"
+        values = (f"{value['value']} ({value['bits']})" for value in (self.claimed, self.computed))
+        return "{}{}: {} is claimed, {} was computed here".format(place, by, *values)
 
 
 @documented

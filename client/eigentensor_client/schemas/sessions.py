@@ -1,72 +1,11 @@
 """Sessions: tasks that go on from each other's states."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from eigentensor.task.objects import OrderJson, Task, Tensor
-from eigentensor.texts import Address, Name, documented
-from eigentensor.wire import Json
-from eigentensor_client.history import Void
-from eigentensor_client.orders import Terms
-
-
-@documented
-class SessionTask(TypedDict):
-    """An order for a step. It may have been sent, or not yet."""
-
-    task: Name
-    """The task's uuid."""
-    variables: dict[str, int]
-    """The values of the program's variables."""
-    order: OrderJson
-    """What was signed."""
-
-
-@documented
-class SessionStep(TypedDict):
-    """A step with a result."""
-
-    task: Name
-    """The task's uuid."""
-    variables: dict[str, int]
-    """The values of the program's variables."""
-    order: OrderJson
-    """What was signed."""
-    outputs: Name
-    """The bindings root of its outputs."""
-    states: Name
-    """The bindings root of its new states, with which the next step begins."""
-    final: bool
-    """Whether its executor was paid: it stands for good."""
-
-
-@documented
-class Session(TypedDict):
-    """`eigentensor.session/1`: one account's session with one program on one market, as its file has it."""
-
-    schema: Literal["eigentensor.session/1"]
-    """Says what this object is."""
-    chain_id: int
-    """The chain, as EIP-155 counts."""
-    market: Address
-    """The contract TaskMarket."""
-    client: Address
-    """Who pays."""
-    program: Name
-    """The program root."""
-    weights: Name
-    """The bindings root of its weights; zeros where it has none."""
-    states: Name
-    """The bindings root of the states before the first step."""
-    terms: Annotated[dict[str, Any], Json(Terms)]
-    """What is offered for a step."""
-    steps: list[SessionStep]
-    """What was done, in order."""
-    under_way: SessionTask | None
-    """The step that has no result yet."""
-    void: list[Annotated[dict[str, Any], Json(Void)]]
-    """What counts no more."""
+from eigentensor.task.objects import Task, Tensor
+from eigentensor.texts import Name, documented
 
 
 @documented

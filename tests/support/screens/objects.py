@@ -21,7 +21,7 @@ MODULES = (
     "eigentensor.runtime.tuning.tuner",
     *(f"eigentensor.task.{name}" for name in ("objects", "order")),
     *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results", "sessions")),
-    *(f"eigentensor_client.{name}" for name in ("history", "looking", "orders", "results")),
+    *(f"eigentensor_client.{name}" for name in ("history", "orders", "results")),
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
