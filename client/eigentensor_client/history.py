@@ -17,7 +17,7 @@ from eigentensor.errors import BlobNotFound, ConfigError, SessionBusy, TaskError
 from eigentensor.task import NONE, Domain, Order, order_uuid
 from eigentensor.task.objects import OrderJson
 from eigentensor.texts import Address, documented
-from eigentensor.wire import Json, Name, Object
+from eigentensor.wire import Json, Name, Object, read
 from eigentensor_client.orders import Roots, Terms
 
 SCHEMA: Final = "eigentensor.session/1"
@@ -224,7 +224,7 @@ class History:
             if values["schema"] != SCHEMA:
                 raise ValueError(f"it is of kind {values['schema']}, not {SCHEMA}")
             asked = values["under_way"]
-            read = cls(
+            history = cls(
                 domain=_domain(values["chain_id"], values["market"]),
                 client=str(values["client"]),
                 program=_root(values["program"]),
@@ -236,21 +236,21 @@ class History:
                     for s in values["steps"]
                 ),
                 under_way=None if asked is None else _asked(asked),
-                void=tuple(Void(str(v["task"]), int(v["step"]), str(v["why"])) for v in values["void"]),
+                void=tuple(Void(**read(Void, void)) for void in values["void"]),
             )
-            for number, step in enumerate(read.steps):
-                read._check(step.order, read.states_before(number))
-            if read.under_way is not None:
-                read._check(read.under_way.order, read.next_states)
+            for number, step in enumerate(history.steps):
+                history._check(step.order, history.states_before(number))
+            if history.under_way is not None:
+                history._check(history.under_way.order, history.next_states)
             listed = [*values["steps"], *([] if asked is None else [asked])]
-            orders = [*(s.order for s in read.steps), *([read.under_way.order] if read.under_way else [])]
-            if [t["task"] for t in listed] != [read.task(order) for order in orders]:
+            orders = [*(s.order for s in history.steps), *([history.under_way.order] if history.under_way else [])]
+            if [t["task"] for t in listed] != [history.task(order) for order in orders]:
                 raise ValueError("a task is not that of its order")
         except (AttributeError, KeyError, TypeError, ValueError, struct.error, TaskError) as error:
             raise ConfigError(
                 f"this is not the file of a session: {error}", fix="Take another, or start anew."
             ) from None
-        return read
+        return history
 
     def _check(self, order: Order, states: bytes) -> None:
         """Raises ValueError for an order that does not go on from these states."""

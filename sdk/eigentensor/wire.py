@@ -35,13 +35,23 @@ class Json:
         return handler.generate_schema(self.kind)
 
 
-def number(value: Any) -> Any:
-    """An integer, or one as decimal text; anything else is left to who checks it. Raises ValueError for other text."""
-    if not isinstance(value, str):
+def number(value: Any) -> int:
+    """An integer, or one as decimal text. Raises ValueError for other text, TypeError for anything else."""
+    if type(value) is int:
         return value
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a number")
     if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
         raise ValueError(f"{value!r} is not a decimal number")
     return int(value)
+
+
+def natural(value: Any) -> int:
+    """As `number`, and not below zero: ValueError."""
+    result = number(value)
+    if result < 0:
+        raise ValueError(f"{result} is below zero")
+    return result
 
 
 def unhex(value: Any) -> bytes:
@@ -61,19 +71,23 @@ def word(*words: str, read: Callable[[Any], Any] = str) -> Wire:
 
 def or_null(wire: Wire) -> Wire:
     """A value that stands in JSON as `wire` says; objects that are made as dicts may have null instead."""
-    return Wire({"anyOf": [wire.schema, {"type": "null"}]}, wire.write, wire.read)
+
+    def reader(value: Any) -> Any:
+        return None if value is None else wire.read(value)
+
+    return Wire({"anyOf": [wire.schema, {"type": "null"}]}, wire.write, reader)
 
 
 def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 
 
-DECIMAL = text(r"^[0-9]+$", read=number)
+DECIMAL = text(r"^[0-9]+$", read=natural)
 HASH = text(r"^0x[0-9a-f]{64}$", _hex, unhex)
 DATA = text(r"^0x[0-9a-f]*$", _hex, unhex)
 BOOLEAN = Wire({"type": "boolean"}, bool, bool)
 INTEGER = Wire({"type": "integer"}, int, number)
-NATURAL = Wire({"type": "integer", "minimum": 0}, int, number)
+NATURAL = Wire({"type": "integer", "minimum": 0}, int, natural)
 
 #: Of a member that is left out where it is None.
 OPTIONAL: Final = "optional"

@@ -99,6 +99,14 @@ def test_a_history_survives_its_file(history: History, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.session"]
 
 
+@pytest.mark.parametrize("amount, why", [({}, "not a number"), (True, "not a number"), (-1, "below zero")])
+def test_terms_whose_amounts_are_none_are_refused(amount: Any, why: str) -> None:
+    values = after(1).to_json()
+    values["terms"]["max_price"] = amount
+    with pytest.raises(ConfigError, match=why):
+        History.from_json(values)
+
+
 @given(st.integers(0, 1 << 32))
 def test_a_changed_file_is_refused_or_a_whole_session_still(seed: int) -> None:
     """Something in it is exchanged, or left out."""
