@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from eigentensor import economics, rechecked
-from eigentensor.bound import Bound, fetch_bound
+from eigentensor import economics
 from eigentensor.chain import GameView, Reader, Stage, transcript
 from eigentensor.errors import (
     ChainError,
@@ -20,6 +19,8 @@ from eigentensor.errors import (
     NotYet,
 )
 from eigentensor.player import Player
+from eigentensor.reexecution import confined
+from eigentensor.reexecution.inputs import BoundProgram, fetch_bound
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import available
@@ -160,7 +161,7 @@ class Challenger:
         """
         clock = economics.clock(self._parameters, self.task.order.exec)
         limits = self._limits(max(60.0, clock * self.chain.node.block_seconds()))
-        retrace = rechecked.retracing(limits, unsafe=self._unsafe)
+        retrace = confined.retracing(limits, unsafe=self._unsafe)
         public = partial(download, self.client.gateway)
         player = Player(self.chain, self.client.address, self._load, retrace, public=public)
         state, trouble = read_game(self.chain, game, self._sent), ""
@@ -181,14 +182,14 @@ class Challenger:
         return state
 
     @cached_property
-    def _bound(self) -> Bound:
+    def _bound(self) -> BoundProgram:
         return fetch_bound(self.client.gateway, self.task.order)
 
-    def _load(self, task: bytes, order: Order) -> Bound:
+    def _load(self, task: bytes, order: Order) -> BoundProgram:
         return self._bound
 
     def _limits(self, seconds: float) -> Limits:
-        return rechecked.limits(self._memory, seconds)
+        return confined.limits(self._memory, seconds)
 
 
 def read_game(chain: Reader, number: int, known: Sent) -> dict[str, Any]:

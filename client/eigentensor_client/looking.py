@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eigentensor import rechecked
-from eigentensor.bound import Bound
 from eigentensor.chain.transcript import typed
 from eigentensor.dispute import refuse
 from eigentensor.errors import EigenTensorError, LimitError, NotDisputable
 from eigentensor.program import Program, Result
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
+from eigentensor.reexecution import confined
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.store import GatewayClient
 from eigentensor_client.schemas.results import Difference
 from eigentensor_client.transfer import Report, download, silent
@@ -38,15 +38,17 @@ class Means:
     unsafe: bool = False
 
 
-def look_again(bound: Bound, claimed: bytes, gateway: GatewayClient, means: Means, report: Report = silent) -> Look:
+def look_again(
+    bound: BoundProgram, claimed: bytes, gateway: GatewayClient, means: Means, report: Report = silent
+) -> Look:
     """Executes what an order names, twice if it gives another result, and rechecks samples with the reference.
 
     Raises NotDisputable, LimitError, what executing raises, WrongBits if this device cannot be trusted.
     """
     _check_size(bound, means.memory)
     report("executing it again")
-    limits = rechecked.limits(means.memory, means.seconds)
-    root, results = rechecked.repeated(bound, claimed, limits, unsafe=means.unsafe)
+    limits = confined.limits(means.memory, means.seconds)
+    root, results = confined.repeated(bound, claimed, limits, unsafe=means.unsafe)
     if root == claimed:
         return Look(True, root)
     report("comparing it with the executor's")
@@ -56,7 +58,7 @@ def look_again(bound: Bound, claimed: bytes, gateway: GatewayClient, means: Mean
     return Look(False, root)
 
 
-def _check_size(bound: Bound, memory: int) -> None:
+def _check_size(bound: BoundProgram, memory: int) -> None:
     if (why := refuse(bound.program, bound.repeat)) is not None:
         raise NotDisputable(why)
     needed = needs_of(bound.program, bound.repeat).memory

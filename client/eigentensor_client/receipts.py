@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from eigentensor import receipt
-from eigentensor.bound import fetch_roots
 from eigentensor.chain import Reader
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
 from eigentensor.receipt.facts import agrees, end_of, lost_by
+from eigentensor.reexecution.inputs import fetch_roots
 from eigentensor.store import GatewayClient
 from eigentensor.task import State
 from eigentensor.task.words import checked

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 from eigentensor import merkle
-from eigentensor.bound import fetch_kind, fetch_results, fetch_roots
 from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.binding import Results, bind
 from eigentensor.program.codec import encode
+from eigentensor.reexecution.inputs import fetch_kind, fetch_results, fetch_roots
 from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.gateway import Progress

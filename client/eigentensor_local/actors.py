@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from eigentensor import merkle
-from eigentensor.bound import Bound
 from eigentensor.chain import Admission, Chain, Mined
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.task import Order
 from eigentensor.tracing import Execution, Retrace, outputs_of
 from eigentensor_client.cli import main
@@ -71,7 +71,7 @@ def lie_as_operator() -> None:
     device: Any = Device
     execute, retrace = device.execute, device.retrace
 
-    def execute_wrongly(self: Any, bound: Bound, seconds: float, seed: bytes) -> Results:
+    def execute_wrongly(self: Any, bound: BoundProgram, seconds: float, seed: bytes) -> Results:
         return lied(bound.program, execute(self, bound, seconds, seed))
 
     device.execute = execute_wrongly

@@ -4,11 +4,11 @@ name."""
 from collections import OrderedDict
 from typing import Any
 
-from eigentensor.bound import load_role
 from eigentensor.program import Role
 from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
 from eigentensor.program.cost import Cost, Needs, costs
+from eigentensor.reexecution.inputs import load_role
 from eigentensor.store import LocalStore
 from eigentensor_client.results import Tensors
 from eigentensor_serve.backend import Ask
@@ -55,11 +55,11 @@ class Executor:
         if not self._is_confined(ask, caller):
             results: Results = self._runner(ask).run(tensors, ask.variables, ask.repeat)
             return results
-        from eigentensor import rechecked
+        from eigentensor.reexecution import confined
         from eigentensor.runtime.sandbox.execution import run_sandboxed
 
         tensors = tensors | self._weights(ask)
-        limits = rechecked.limits(self._settings.max_memory, self._settings.patience)
+        limits = confined.limits(self._settings.max_memory, self._settings.patience)
         return run_sandboxed(
             encode(ask.program), tensors, ask.variables, ask.repeat, limits, device=self._settings.device
         )

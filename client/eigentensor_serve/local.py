@@ -11,11 +11,11 @@ from typing import Any
 import structlog
 
 from eigentensor import merkle
-from eigentensor.bound import load_role
 from eigentensor.errors import BlobNotFound, EigenTensorError, LimitError, NotYet, ServiceBusy, TaskCancelled, TaskError
 from eigentensor.program import Kind, Program, Role
 from eigentensor.program.codec import decode, encode
 from eigentensor.program.cost import costs
+from eigentensor.reexecution.inputs import load_role
 from eigentensor.scratch import scratch
 from eigentensor.store import LocalStore, describe, save_safetensors
 from eigentensor.task import NONE

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import structlog
 
-from eigentensor.bound import fetch_roots
 from eigentensor.errors import BlobNotFound, EigenTensorError, NotYet, Reverted, TaskError, TermsRefused
 from eigentensor.program import Program
+from eigentensor.reexecution.inputs import fetch_roots
 from eigentensor.store import parse_name
 from eigentensor.task import Closed, Order, State, order_uuid
 from eigentensor.task import objects as schemas

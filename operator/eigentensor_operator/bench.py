@@ -11,12 +11,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigentensor.bound import Bound
 from eigentensor.errors import StoreError
 from eigentensor.graph import GraphBuilder
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.program import Role
 from eigentensor.program.cost import Needs, needs_of
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.scratch import scratch
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor_operator.device import Device
@@ -101,7 +101,7 @@ def _time(device: Device, title: str, graph: GraphProgram, folder: Path, startup
         if arrays:
             files.append(folder / f"{title}-{part}.safetensors")
             save_safetensors(files[-1], arrays)
-    bound = Bound(program, tuple(files), {**tensors, **graph.weights}, {}, 1)
+    bound = BoundProgram(program, tuple(files), {**tensors, **graph.weights}, {}, 1)
     device.compile(program, LIMIT)
     once = [_run(device, bound) for _ in range(RUNS)]
     startup = median(once) if startup is None else startup
@@ -112,7 +112,7 @@ def _time(device: Device, title: str, graph: GraphProgram, folder: Path, startup
     return Timing(title, needs_of(program, 1), median(once), repeat, more)
 
 
-def _run(device: Device, bound: Bound) -> float:
+def _run(device: Device, bound: BoundProgram) -> float:
     begun = time.perf_counter()
     device.execute(bound, LIMIT, secrets.token_bytes(32))
     return time.perf_counter() - begun

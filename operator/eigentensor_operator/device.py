@@ -3,11 +3,12 @@
 import fcntl
 from dataclasses import dataclass
 
-from eigentensor import rechecked, timed
-from eigentensor.bound import Bound, Tensors
+from eigentensor import timed
 from eigentensor.cache import default_folder
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
+from eigentensor.reexecution import confined
+from eigentensor.reexecution.inputs import BoundProgram, Tensors
 from eigentensor.runtime import selftest
 from eigentensor.runtime.sandbox.execution import compile_sandboxed, run_sandboxed
 from eigentensor.tracing import Retrace
@@ -28,29 +29,29 @@ class Device:
         """Compiles what the cache lacks of a program. Raises ExecutionError, LimitError after so many seconds."""
         compile_sandboxed(program, seconds, device=self.name, unsafe=self.unsafe)
 
-    def execute(self, bound: Bound, seconds: float, seed: bytes) -> Results:
+    def execute(self, bound: BoundProgram, seconds: float, seed: bytes) -> Results:
         """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
 
         Raises ExecutionError when the program fails or exceeds its limits, WrongBits when the device does not compute
         what the reference computes.
         """
-        return rechecked.execute(
-            bound, rechecked.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
+        return confined.execute(
+            bound, confined.limits(self.memory, seconds), seed, device=self.name, unsafe=self.unsafe
         )
 
     def computing(self, program: Program, seconds: float) -> float:
         """Seconds that the calls of an iteration are expected to take, by a sample of the kernels. Raises
         ExecutionError, LimitError if the sample takes longer than `seconds`."""
-        within = rechecked.limits(self.memory, seconds)
+        within = confined.limits(self.memory, seconds)
         return timed.computing(program, timed.sandboxed(within, device=self.name, unsafe=self.unsafe))
 
     def retrace(self, policy: Policy) -> Retrace:
         """What traces a program for a game; it may take as long as a clock could run. It raises ExecutionError."""
         seconds = (policy.parameters.max_exec + policy.parameters.clock) * policy.block_seconds
-        return rechecked.retracing(rechecked.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
+        return confined.retracing(confined.limits(self.memory, seconds), device=self.name, unsafe=self.unsafe)
 
     def _run(self, program: Program, tensors: Tensors) -> Results:
-        limits = rechecked.limits(self.memory, SELFTEST)
+        limits = confined.limits(self.memory, SELFTEST)
         return run_sandboxed(encode(program), tensors, limits=limits, device=self.name, unsafe=self.unsafe)
 
     def check(self) -> None:

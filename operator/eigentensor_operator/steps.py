@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from eigentensor import economics
-from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import Admission, Chain, Decline, Mined, Opening
 from eigentensor.dispute import Position, refuse
 from eigentensor.errors import (
@@ -31,6 +30,7 @@ from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import needs_of
+from eigentensor.reexecution.inputs import BoundProgram, fetch_bound, fetch_program, fetch_results
 from eigentensor.store import GatewayClient
 from eigentensor.task import NONE, Order, State, commitment
 from eigentensor_operator import policy as rules
@@ -59,7 +59,7 @@ class Steps:
         self._shelf = shelf
         self._policy = policy
         self._drain_file = drain_file
-        self._bound: OrderedDict[bytes, Bound] = OrderedDict()
+        self._bound: OrderedDict[bytes, BoundProgram] = OrderedDict()
         self._tried: OrderedDict[bytes, Results] = OrderedDict()
         self._loading = threading.Lock()
         public = partial(fetch_results, gateway)
@@ -151,7 +151,7 @@ class Steps:
                 return failed(late)
         return Done(case.uuid, Step.PREPARE)
 
-    def _try(self, case: Case, bound: Bound) -> None:
+    def _try(self, case: Case, bound: BoundProgram) -> None:
         """Executes what is cheap, for good; of the rest everything that it reads and writes gets its shape."""
         assert case.needs is not None
         policy, program = self._policy, bound.program
@@ -177,7 +177,7 @@ class Steps:
         seconds = self._device.computing(program, order.exec * policy.block_seconds) * order.repeat
         return rules.refuse_timed(policy, order, case.needs, seconds)
 
-    def _load(self, task: bytes, order: Order) -> Bound:
+    def _load(self, task: bytes, order: Order) -> BoundProgram:
         """What the order names; from the local store, once it was fetched."""
         with self._loading:
             if task in self._bound:

@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from itertools import count
 from threading import Condition, Lock, Thread
 
-from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Mined
 from eigentensor.dispute import (
     Keep,
@@ -30,6 +29,7 @@ from eigentensor.errors import DisputeError
 from eigentensor.merkle import NOTHING
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.task import Order
 from eigentensor.tracing import Claim, Execution, Flat, Retrace, retrace
 
@@ -40,7 +40,7 @@ WAIT = 5.0
 #: Results that are remembered, or waited for.
 SHOWN = 4
 #: What an order names, by its task.
-Load = Callable[[bytes, Order], Bound]
+Load = Callable[[bytes, Order], BoundProgram]
 #: The results that have an outputs root, if the executor gave them out.
 Public = Callable[[Program, bytes], Results]
 

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from differential.test_in_place import chain
-from eigentensor import rechecked, reference
-from eigentensor.bound import Bound
+from eigentensor import reference
 from eigentensor.cache import Cache
 from eigentensor.errors import LimitError
 from eigentensor.program import encode
 from eigentensor.program.binding import Results
 from eigentensor.program.cost import costs
 from eigentensor.program.model import Kind, Program, Result
+from eigentensor.reexecution import confined
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import CompiledGraph, execute
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
@@ -30,7 +31,7 @@ from support.programs.captured import graphs
 from support.programs.long_program import WIDTH
 from support.programs.worked_examples import session
 
-LIMITS = rechecked.limits(1 << 30, 60)
+LIMITS = confined.limits(1 << 30, 60)
 
 
 def by(way: Callable[[Program], Any]) -> Execute:
@@ -136,18 +137,18 @@ def test_what_is_written_into_a_result_is_what_later_calls_read() -> None:
 
 @pytest.mark.parametrize("seed", [*(s for s in range(30) if generate(s).repeat > 1)][:2])
 def test_a_child_in_the_sandbox_gives_the_account_of_the_reference(seed: int) -> None:
-    agree(generate(seed), rechecked.retracing(LIMITS))
+    agree(generate(seed), confined.retracing(LIMITS))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["CPU:LLVM", "CL"])
 def test_so_it_does_on_other_devices_for_the_processor(device: str) -> None:
-    agree(session(), rechecked.retracing(LIMITS, device=device))
+    agree(session(), confined.retracing(LIMITS, device=device))
 
 
 def test_a_child_without_the_helper_gives_the_same_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eigentensor.runtime.sandbox.execution._hashing", lambda cache: b"")
-    agree(session(), rechecked.retracing(LIMITS))
+    agree(session(), confined.retracing(LIMITS))
 
 
 def test_only_what_is_kept_comes_back() -> None:
@@ -161,12 +162,12 @@ def test_a_thousand_calls_over_a_gigabyte_are_retraced_in_little_memory() -> Non
     program, *given = given_of(long_program.example())
     assert len(program.calls) == 1000 and costs(program).all_bytes > 10**9
     little = Limits(memory=64 << 20)  # of addresses, beyond the interpreter's
-    found = rechecked.retracing(little)(program, *given, keep={998, 999})
+    found = confined.retracing(little)(program, *given, keep={998, 999})
     right = retrace(program, *given, keep={998, 999}, execute=execute)
     assert found.calls == right.calls
     assert all(found.kept[number].tobytes() == right.kept[number].tobytes() for number in (998, 999))
     with pytest.raises(LimitError):  # all results of calls at once are too many
-        rechecked.retracing(little)(outputs_of_all(program), *given)
+        confined.retracing(little)(outputs_of_all(program), *given)
 
 
 def outputs_of_all(program: Program) -> Program:
@@ -177,8 +178,8 @@ def outputs_of_all(program: Program) -> Program:
 def test_results_of_an_execution_in_the_sandbox_are_rechecked_without_changing_them(tmp_path: Path) -> None:
     program, *given = given_of(session())
     save_safetensors(tmp_path / "tensors", given[0])
-    bound = Bound(program, (tmp_path / "tensors",), *given)  # type: ignore[arg-type]
-    assert raw(rechecked.execute(bound, LIMITS, b"seed")) == raw(reference.execute(program, *given))
+    bound = BoundProgram(program, (tmp_path / "tensors",), *given)  # type: ignore[arg-type]
+    assert raw(confined.execute(bound, LIMITS, b"seed")) == raw(reference.execute(program, *given))
 
 
 def raw(results: Results) -> list[dict[str, bytes]]:

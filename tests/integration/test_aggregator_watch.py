@@ -17,13 +17,13 @@ import pytest
 import stamina
 
 from eigentensor import economics, merkle, reference
-from eigentensor.bound import Bound
 from eigentensor.chain import Chain, Network, Opening, anvil_account
 from eigentensor.dispute import refuse
 from eigentensor.errors import ExecutionError
 from eigentensor.player import Player
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.reference import Values
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
@@ -201,7 +201,7 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     publish(blobs_url, blobs)
     url, _ = serve(settings.model_copy(update={"watch": Watch(share=1, block_seconds=2, gateway=blobs_url)}))
     eventually(lambda: client.games.open(task) == (1,))
-    load = lambda _, order: Bound(case.example.program, (), case.example.tensors, case.example.variables, 1)  # noqa: E731
+    load = lambda _, order: BoundProgram(case.example.program, (), case.example.tensors, case.example.variables, 1)  # noqa: E731
     liar = Player(operator, operator.address, load, partial(retrace, execute=lying))
 
     def over() -> bool:

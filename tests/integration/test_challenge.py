@@ -19,13 +19,13 @@ import pytest
 from tinygrad import Tensor
 
 from eigentensor import economics, merkle, reference
-from eigentensor.bound import Bound
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.chain import Chain, Network, Opening, anvil_account, save_account
 from eigentensor.errors import ChainError, InsufficientFunds
 from eigentensor.player import Player
 from eigentensor.program import Role, encode
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.task import Order, State, commitment, order_uuid
 from eigentensor.tracing import retrace
@@ -98,8 +98,8 @@ class Market:
             shelf.keep(self.task, self.program, results)
             shelf.upload(self.task, gateway)
 
-    def load(self, _: bytes, __: Order) -> Bound:
-        return Bound(self.program, (), self.tensors, {}, 1)
+    def load(self, _: bytes, __: Order) -> BoundProgram:
+        return BoundProgram(self.program, (), self.tensors, {}, 1)
 
     @contextmanager
     def played(self, player: Player, *, patient: bool = True) -> Iterator[None]:

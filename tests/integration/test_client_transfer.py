@@ -9,11 +9,11 @@ import pytest
 from tinygrad import Tensor
 
 from eigentensor import merkle, reference
-from eigentensor.bound import Bound
 from eigentensor.capture import GraphProgram, capture
 from eigentensor.errors import BindingError, BlobCorrupt, WrongResult
 from eigentensor.program import Role
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.store.parts import encode_results
 from eigentensor_client.looking import Means, look_again
@@ -52,7 +52,7 @@ def test_a_result_is_looked_at_again_whatever_a_gateway_says_of_it(
     tmp_path: Path, graph: GraphProgram, told: str
 ) -> None:
     right, lie = reference.execute(graph.program, {"x": X}), b"\7" * 32
-    looked = Bound(graph.program, (saved(tmp_path / "inputs", {"x": X}),), {"x": X}, {}, 1)
+    looked = BoundProgram(graph.program, (saved(tmp_path / "inputs", {"x": X}),), {"x": X}, {}, 1)
     with hostile() as said, GatewayClient(said.url, LocalStore(tmp_path / "store"), attempts=1) as gateway:
         said.raw, said.file = ANSWERS.get(told, b""), FILES.get(told)
         look = look_again(looked, lie, gateway, Means(1 << 30, 60, unsafe=True))

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from eigentensor import reference
-from eigentensor.bound import fetch_results
 from eigentensor.chain import Chain
 from eigentensor.dispute import Phase, Reason, Side, deadline_of
 from eigentensor.errors import BlobNotFound, DisputeError, WrongResult
 from eigentensor.player import MEMORY, WAIT, Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
+from eigentensor.reexecution.inputs import fetch_results
 from eigentensor.reference import Values
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import GameEnded, State

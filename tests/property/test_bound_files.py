@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigentensor import merkle, reference
-from eigentensor.bound import fetch_bound, fetch_results
 from eigentensor.errors import BindingError
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Kind, Role, encode
+from eigentensor.reexecution.inputs import fetch_bound, fetch_results
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.parts import encode_results, encode_variables
 from eigentensor.store.tensors import TAGS

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigentensor import merkle
-from eigentensor.bound import fetch_bound, fetch_results
 from eigentensor.errors import EigenTensorError, GatewayError
+from eigentensor.reexecution.inputs import fetch_bound, fetch_results
 from eigentensor.store import GatewayClient, LocalStore
 from support.generated.programs import generate
 from support.hostile.gateway import ANSWERS, FILES, Hostile, answer, hostile, tensor_file

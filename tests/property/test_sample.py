@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigentensor import sample
-from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
+from eigentensor.reexecution import sample
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.tracing import retrace
 from support.generated.programs import generate
 
 
-def bound(seed: int) -> Bound:
+def bound(seed: int) -> BoundProgram:
     example = generate(seed)
-    return Bound(example.program, (), example.tensors, example.variables, example.repeat)
+    return BoundProgram(example.program, (), example.tensors, example.variables, example.repeat)
 
 
-def executed(b: Bound, chosen: sample.Sample) -> dict[int, np.ndarray]:
+def executed(b: BoundProgram, chosen: sample.Sample) -> dict[int, np.ndarray]:
     """The results of the executed calls that the sample keeps."""
     return dict(retrace(b.program, b.tensors, b.variables, b.repeat, keep=chosen.keep).kept)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from eigentensor import merkle, reference
-from eigentensor.bound import fetch_bound, fetch_program
 from eigentensor.errors import BindingError, StoreError
 from eigentensor.program import DType, Program, Role, encode
 from eigentensor.program.cost import needs_of
+from eigentensor.reexecution.inputs import fetch_bound, fetch_program
 from eigentensor.store import GatewayClient, LocalStore, load_safetensors, save_safetensors
 from eigentensor.store.parts import decode_results, encode_variables
 from eigentensor.task import Order

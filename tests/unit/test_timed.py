@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from eigentensor import rechecked, timed
+from eigentensor import timed
 from eigentensor.program import Program, validity
 from eigentensor.program.cost import body_cost, needs_of, work
+from eigentensor.reexecution import confined
 from eigentensor.runtime import execute
 from eigentensor.timed import BODIES, ITERATIONS, LEAST, WORK, computing, samples
 from eigentensor_operator.bench import PROGRAMS
@@ -72,7 +73,7 @@ def test_a_slow_kernel_is_seen_whatever_it_counts_for() -> None:
 
 def test_samples_are_executed_as_tasks_are() -> None:
     program = next(p for p in (generate(seed).program for seed in range(100)) if samples(p))
-    assert computing(program, timed.sandboxed(rechecked.limits(1 << 30, 60.0))) >= 0
+    assert computing(program, timed.sandboxed(confined.limits(1 << 30, 60.0))) >= 0
 
 
 def test_what_would_be_late_if_it_were_slower_is_timed_and_refused_if_it_is() -> None:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from eigentensor import rechecked
-from eigentensor.bound import Bound, fetch_bound, fetch_program, fetch_results
 from eigentensor.chain import Chain, Mined
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
@@ -18,6 +16,8 @@ from eigentensor.errors import (
 from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.cost import needs_of
+from eigentensor.reexecution import confined
+from eigentensor.reexecution.inputs import BoundProgram, fetch_bound, fetch_program, fetch_results
 from eigentensor.store import GatewayClient
 from eigentensor.task import Life, Order
 from eigentensor.tracing import Retrace
@@ -90,8 +90,8 @@ class Hands:
         program = fetch_program(self._gateway, order)
         if (why := self._beyond(program, order)) is not None:
             return Look(Verdict.UNABLE, why)
-        claimed, limits = life.outputs_root or b"", rechecked.limits(self._bounds.memory, seconds)
-        root, _ = rechecked.repeated(fetch_bound(self._gateway, order), claimed, limits, unsafe=self._bounds.unsafe)
+        claimed, limits = life.outputs_root or b"", confined.limits(self._bounds.memory, seconds)
+        root, _ = confined.repeated(fetch_bound(self._gateway, order), claimed, limits, unsafe=self._bounds.unsafe)
         return Look(Verdict.AGREES if root == claimed else Verdict.DIFFERS, root.hex())
 
     def _playing(self, chain: Chain) -> Player:
@@ -102,9 +102,9 @@ class Hands:
         """What traces a program for a game: it may take as long as the game's clock could run at all."""
         parameters = chain.deployment.parameters
         seconds = (parameters.max_exec + parameters.clock) * self._bounds.block_seconds
-        return rechecked.retracing(rechecked.limits(self._bounds.memory, seconds), unsafe=self._bounds.unsafe)
+        return confined.retracing(confined.limits(self._bounds.memory, seconds), unsafe=self._bounds.unsafe)
 
-    def _load(self, _: bytes, order: Order) -> Bound:
+    def _load(self, _: bytes, order: Order) -> BoundProgram:
         return fetch_bound(self._gateway, order)
 
     def _beyond(self, program: Program, order: Order) -> str | None:

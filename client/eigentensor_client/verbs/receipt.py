@@ -94,7 +94,7 @@ def check(
 def _execute(
     receipt: "Receipt", gateway: "GatewayClient", bar: Bar, memory: int, seconds: float, *, unsafe: bool
 ) -> "Look":
-    from eigentensor.bound import fetch_bound
+    from eigentensor.reexecution.inputs import fetch_bound
     from eigentensor_client.looking import Means, look_again
 
     claimed = receipt.life.outputs_root

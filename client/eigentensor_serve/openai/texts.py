@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from starlette.concurrency import run_in_threadpool
 
-from eigentensor.bound import load_role
 from eigentensor.errors import NotYet
 from eigentensor.program import Program, Role
+from eigentensor.reexecution.inputs import load_role
 from eigentensor.runtime import CompiledGraph
 from eigentensor_client.writing import Step
 from eigentensor_serve import asking

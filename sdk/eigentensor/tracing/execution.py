@@ -40,7 +40,7 @@ class Execute(Protocol):
 
 
 class Retrace(Protocol):
-    """`retrace`, or whatever makes the same account: `rechecked.retracing` does in a sandbox."""
+    """`retrace`, or whatever makes the same account: `reexecution.confined.retracing` does in a sandbox."""
 
     def __call__(
         self,

@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from eigentensor.bound import Bound
 from eigentensor.chain import anvil_account
 from eigentensor.dispute import Keep, Knowledge, Move, Position, Published, Side, next_move
 from eigentensor.numerics.dtypes import DType
@@ -23,6 +22,7 @@ from eigentensor.program.assemble import assemble
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, reduction, to_body
 from eigentensor.program.model import Buffer, Kind, Role
 from eigentensor.program.ops import Op
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.reference import Values
 from eigentensor.runtime import execute
 from eigentensor.task import Challenged, Order
@@ -146,8 +146,8 @@ def seconds(table: Table, model: models.Model) -> None:
         again = clock.timed(f"{side.name.lower()}: execution and trace", partial(retrace, execute=way))
         return Player(chains[side], chains[side].address, load, again)
 
-    def load(task: bytes, order: Order) -> Bound:
-        return Bound(graph.program, (), tensors, {}, 1)
+    def load(task: bytes, order: Order) -> BoundProgram:
+        return BoundProgram(graph.program, (), tensors, {}, 1)
 
     players = {Side.EXECUTOR: player(Side.EXECUTOR, wrong), Side.CHALLENGER: player(Side.CHALLENGER, execute)}
     start = time.perf_counter()

@@ -12,9 +12,10 @@ from typing import Any
 
 from tinygrad import Tensor
 
-from eigentensor import merkle, sample
-from eigentensor.bound import Bound
+from eigentensor import merkle
 from eigentensor.program import Program, Results
+from eigentensor.reexecution import sample
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import CompiledGraph
 from eigentensor.task import commitment
 from eigentensor.task.order import Domain
@@ -49,7 +50,7 @@ def measure(model: Model) -> tuple[int, list[float]]:
     program, weights, inputs = graph.program, dict(graph.weights), dict(model.inputs)
     plain = CompiledGraph(program, weights)
     chosen = sample.choose(program, 1, SOME)
-    bound = Bound(program, (), weights | inputs, {}, 1)
+    bound = BoundProgram(program, (), weights | inputs, {}, 1)
     results = plain.run(inputs)
 
     def commit() -> None:

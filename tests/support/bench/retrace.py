@@ -13,7 +13,7 @@ from statistics import median
 
 from eigentensor.program import encode
 from eigentensor.program.cost import costs
-from eigentensor.rechecked import limits
+from eigentensor.reexecution.confined import limits
 from eigentensor.runtime.sandbox.execution import observe_sandboxed, run_sandboxed
 from support.bench.pairs import say
 from support.programs.long_program import example

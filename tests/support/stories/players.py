@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from eigentensor import reference
-from eigentensor.bound import Bound
 from eigentensor.chain import Chain, GameView, Mined
 from eigentensor.dispute import Side
 from eigentensor.player import Player
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import execute
 from eigentensor.task import Challenged, Order, order_uuid
 from eigentensor.tracing import Execution, Retrace, retrace
@@ -75,10 +75,10 @@ class Dispute:
     def chain(self, side: Side) -> Chain:
         return (self.table.operator, self.table.challenger)[side]
 
-    def load(self, task: bytes, order: Order) -> Bound:
+    def load(self, task: bytes, order: Order) -> BoundProgram:
         assert (task, order) == (self.task, self.order)
         example = self.example
-        return Bound(example.program, (), example.tensors, example.variables, example.repeat)
+        return BoundProgram(example.program, (), example.tensors, example.variables, example.repeat)
 
     @property
     def game(self) -> GameView:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from eigentensor.bound import Bound, fetch_bound
 from eigentensor.chain import Chain, Network, Opening, anvil_account
 from eigentensor.dispute import Outcome, Side
 from eigentensor.program.binding import Results, collect
+from eigentensor.reexecution.inputs import BoundProgram, fetch_bound
 from eigentensor.reference import execute
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, commitment, order_uuid
@@ -75,7 +75,7 @@ class Market:
     def uuid(self, order: Order) -> bytes:
         return order_uuid(order, self.network.deployment.domain)
 
-    def bound(self, order: Order, operator: int) -> Bound:
+    def bound(self, order: Order, operator: int) -> BoundProgram:
         """What the order names, from the gateway: an operator has nothing else."""
         with self._gateway(operator) as gateway:
             return fetch_bound(gateway, order)
@@ -89,7 +89,9 @@ class Market:
         chain.market.reveal(order, Opening(task, outputs_root, SALT))
         self.executors.append(chain.address)
 
-    def upload(self, order: Order, operator: int, bound: Bound, results: Results, *, states: bool = True) -> bytes:
+    def upload(
+        self, order: Order, operator: int, bound: BoundProgram, results: Results, *, states: bool = True
+    ) -> bytes:
         """Gives the gateway a result, with or without the new states; returns the outputs root."""
         with TemporaryDirectory() as folder, self._gateway(operator) as gateway:
             shelf = Shelf(Path(folder))
@@ -172,7 +174,7 @@ def lying(random: Random, iteration: int | None = None, operator: int = 0) -> Pa
     return act
 
 
-def _liar(true: Execution, bound: Bound, random: Random, numbers: range) -> Liar:
+def _liar(true: Execution, bound: BoundProgram, random: Random, numbers: range) -> Liar:
     number = random.choice([n for n in numbers if true.kept[n].size])
     tensor = true.kept[number]
     fault = Fault(number, random.randrange(tensor.size), random.randrange(8 * tensor.itemsize))

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from eigentensor import reference
-from eigentensor.bound import Bound
 from eigentensor.errors import WrongBits
 from eigentensor.numerics.dtypes import STORAGE
 from eigentensor.program import Program, Role
 from eigentensor.program.binding import bind, iteration_values
 from eigentensor.program.cost import body_cost
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.reference import Values
 
 CALLS = 4
@@ -60,7 +60,7 @@ def choose(program: Program, repeat: int, seed: bytes) -> Sample:
     return Sample(tuple(chosen), tuple(first + buffer for buffer in sorted(buffers)))
 
 
-def recheck(bound: Bound, sample: Sample, kept: Mapping[int, Values], seed: bytes) -> None:
+def recheck(bound: BoundProgram, sample: Sample, kept: Mapping[int, Values], seed: bytes) -> None:
     """Raises WrongBits for the first element of the sample that the reference computes otherwise.
 
     `kept` are the results of the executed calls `keep`: in each chosen call up to ELEMENTS elements are computed again.

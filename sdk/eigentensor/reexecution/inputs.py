@@ -25,7 +25,7 @@ Tensors = Mapping[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundProgram:
     """A program and all that an order binds to it, verified against the order's roots."""
 
     program: Program
@@ -46,7 +46,7 @@ def fetch_program(gateway: GatewayClient, order: Order) -> Program:
     return program
 
 
-def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
+def fetch_bound(gateway: GatewayClient, order: Order) -> BoundProgram:
     """Everything that the order names, checked to fit the program. Raises StoreError, ProgramError, BindingError."""
     program = fetch_program(gateway, order)
     tensors: dict[str, np.ndarray[Any, Any]] = {}
@@ -62,7 +62,7 @@ def fetch_bound(gateway: GatewayClient, order: Order) -> Bound:
     if order.variables not in (NONE, merkle.variables_root({})):
         variables = decode_variables(gateway.fetch(order.variables).read_bytes())
     bind(program, tensors, variables, order.repeat)
-    return Bound(program, tuple(files), tensors, variables, order.repeat)
+    return BoundProgram(program, tuple(files), tensors, variables, order.repeat)
 
 
 def load_role(path: Path, program: Program, role: Role) -> dict[str, np.ndarray[Any, Any]]:

@@ -6,11 +6,12 @@ import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from eigentensor import merkle, sample
-from eigentensor.bound import Bound
+from eigentensor import merkle
 from eigentensor.errors import WrongBits
 from eigentensor.program import Program, encode
 from eigentensor.program.binding import Results
+from eigentensor.reexecution import sample
+from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed, run_sandboxed
 from eigentensor.tracing import Execution, Retrace
 
@@ -23,7 +24,7 @@ def limits(memory: int, seconds: float) -> Limits:
     return Limits(memory + OVERHEAD, seconds, math.ceil(seconds * threads), threads)
 
 
-def execute(bound: Bound, within: Limits, seed: bytes, *, device: str = "CPU", unsafe: bool = False) -> Results:
+def execute(bound: BoundProgram, within: Limits, seed: bytes, *, device: str = "CPU", unsafe: bool = False) -> Results:
     """The program's results, of which a random sample, chosen by `seed`, was recomputed with the reference.
 
     Raises ExecutionError when the program fails or exceeds its limits, WrongBits when the device does not compute what
@@ -36,7 +37,7 @@ def execute(bound: Bound, within: Limits, seed: bytes, *, device: str = "CPU", u
     return observed.results
 
 
-def repeated(bound: Bound, claimed: bytes, within: Limits, *, unsafe: bool = False) -> tuple[bytes, Results]:
+def repeated(bound: BoundProgram, claimed: bytes, within: Limits, *, unsafe: bool = False) -> tuple[bytes, Results]:
     """The outputs root and the results of what somebody claims to have executed; twice, if they are not the `claimed`.
 
     Whoever contradicts stakes a bond on its device: it must give the same again. Raises what `execute` raises,
