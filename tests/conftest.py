@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx
 import pytest
 import structlog
 from starlette.responses import JSONResponse
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from eigentensor_client import cli
 from eigentensor_client.screen import Screen
@@ -18,7 +19,7 @@ from eigentensor_operator import options
 from support.screens.objects import hold
 
 
-class Together(LoadFileScheduling):
+class Together(LoadFileScheduling):  # type: ignore[misc]
     """Distributes files over workers, and tests of the local network to one of them: it is started once."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -44,7 +45,7 @@ def _logs_go_nowhere_that_is_closed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _what_is_told_is_what_it_says_it_is() -> Iterator[None]:
+def _answers_are_what_they_say_they_are() -> Iterator[None]:
     """Every JSON answer of a service in this process, all that its verbs would print, errors and parts included."""
     render, result = JSONResponse.render, Screen.result
 
@@ -52,12 +53,13 @@ def _what_is_told_is_what_it_says_it_is() -> Iterator[None]:
         hold(content)
         return render(response, content)
 
+    @wraps(result)
     def printed(screen: Screen, schema: str, fields: Mapping[str, Any], *lines: Any) -> None:
         dumped({"schema": schema, **fields})
         result(screen, schema, fields, *lines)
 
-    def dumped(told: Any) -> str:
-        text = json.dumps(told)
+    def dumped(value: Any) -> str:
+        text = json.dumps(value)
         hold(json.loads(text))
         return text
 

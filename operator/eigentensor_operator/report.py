@@ -51,6 +51,7 @@ class OperatorTask(Object):
 
     @classmethod
     def of(cls, line: Line) -> Self:
+        """The line of a journal, as owners see it."""
         state = line.state.name.lower()
         return cls(line.task.hex(), line.role, state, line.bond, line.games, line.uploaded, line.dropped)
 

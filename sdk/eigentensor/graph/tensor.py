@@ -37,8 +37,13 @@ def _both(op: Op) -> tuple[Callable[["Tensor", Operand], "Tensor"], Callable[["T
     return _operator(function), _reflected(function)
 
 
-def _function(called: str) -> Callable[["Tensor"], "Tensor"]:
-    return lambda self: Tensor(of.function(called, self.node))
+def _function(name: str) -> Callable[["Tensor"], "Tensor"]:
+    def function(self: "Tensor") -> "Tensor":
+        return Tensor(of.function(name, self.node))
+
+    function.__name__, function.__qualname__ = name, f"Tensor.{name}"
+    function.__doc__ = f"{name} of each element, a float, as exact as the table of functions in sdk/README.md says."
+    return function
 
 
 class Tensor:
@@ -253,8 +258,8 @@ class Tensor:
 
     def _place(self, best: "Tensor", axis: int | None, keepdims: bool) -> "Tensor":
         if axis is None:
-            found = self.reshape(-1)._place(best.reshape(1), 0, False)
-            return found.reshape((1,) * self.ndim) if keepdims else found
+            place = self.reshape(-1)._place(best.reshape(1), 0, False)
+            return place.reshape((1,) * self.ndim) if keepdims else place
         axis = moves.axis_of(axis, self.ndim)
         is_best = (self == best) | (self != self) if self.dtype.is_float else self == best
         extent = self.shape[axis]
@@ -324,8 +329,8 @@ def _spread(values: tuple[Any, ...]) -> Sequence[int]:
 
 def node_of(value: Operand) -> Node:
     """The node of an operand; arrays and numbers stand in the program."""
-    found = unwrapped(value)
-    return found if isinstance(found, Node) else literal(found)
+    operand = unwrapped(value)
+    return operand if isinstance(operand, Node) else literal(operand)
 
 
 def matmul(a: Operand, b: Operand) -> Tensor:
