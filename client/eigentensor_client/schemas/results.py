@@ -1,4 +1,4 @@
-"""Results held to what was promised: receipts, challenges, and what they bring."""
+"""Results: those of a session's steps, and results held to what was promised: receipts, challenges, what they bring."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from eigentensor.chain.transcript import Value
 from eigentensor.receipt.rules import Proved
+from eigentensor.task.objects import Task, Tensor
 from eigentensor.texts import Address, Block, Hash, Name, Size, Wei, documented
 from eigentensor.wire import Json, Object
 
@@ -197,3 +198,39 @@ class Claim(TypedDict):
     """Wei that the account has in the market."""
     withdrawn: Wei
     """Wei that were taken out into the wallet just now."""
+
+
+@documented
+class StepResult(TypedDict):
+    """`eigentensor.step/1`: a step's result, and beside it the members of `eigentensor.result/1`."""
+
+    schema: Literal["eigentensor.step/1"]
+    """Says what this object is."""
+    step: int
+    """Counts the steps from 0."""
+    states: Name
+    """The bindings root of the new states, with which the next step begins."""
+    task: Task
+    """The task as it stands."""
+    outputs_root: Name | None
+    """The root of outputs and new states, which the executor revealed."""
+    states_root: Name
+    """The same as `states`."""
+    outputs: dict[str, Tensor]
+    """The outputs by their names in the program."""
+    tensor: NotRequired[Tensor]
+    """The only output, where there is one and it is named `output`."""
+
+
+@documented
+class StepStates(TypedDict):
+    """`eigentensor.states/1`: states that were written to a file."""
+
+    schema: Literal["eigentensor.states/1"]
+    """Says what this object is."""
+    step: int
+    """The step that begins with them."""
+    states: Name
+    """Their bindings root."""
+    file: str
+    """The safetensors file that has them."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from eigentensor_client.history import History
     from eigentensor_client.results import TaskResult
-    from eigentensor_client.schemas import sessions as schemas
+    from eigentensor_client.schemas import results as schemas
     from eigentensor_client.session import Session
 
 app = typer.Typer(
@@ -128,7 +128,7 @@ def states(
     with _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
             write_tensors(output, session.states(bar), session.program, Kind.STATE)
-        fields: schemas.States = {
+        fields: schemas.StepStates = {
             "schema": "eigentensor.states/1",
             "step": session.step,
             "states": session.history.next_states.hex(),
@@ -167,7 +167,7 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
     shown = Show(session.client.network)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
     lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
-    fields: schemas.Step = {
+    fields: schemas.StepResult = {
         **shown.result(result),
         "schema": "eigentensor.step/1",
         "step": step,

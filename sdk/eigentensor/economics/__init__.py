@@ -1,11 +1,14 @@
 """What a task costs and what it puts at stake.
 
-`terms` is what contracts compute, to the wei, `timing` what their windows leave to operators; both are offered here.
+`terms` is what contracts compute, to the wei, and what their windows leave to operators; it is offered here.
 What that makes of everybody's wish to cheat is `eigentensor_economics`.
 """
 
 from eigentensor.economics.terms import (
     GAMES,
+    LEAST_EXEC,
+    LEAST_RESERVE,
+    RESERVE,
     WAD,
     Parameters,
     bond,
@@ -19,8 +22,10 @@ from eigentensor.economics.terms import (
     escrow,
     is_drawn,
     lifetime,
+    outage,
     penalty,
     price,
+    reserve,
     reveal_window,
     reward,
     seat_deposit,
@@ -28,7 +33,6 @@ from eigentensor.economics.terms import (
     seed_block,
     stake,
 )
-from eigentensor.economics.timing import LEAST_EXEC, LEAST_RESERVE, RESERVE, outage, reserve
 
 __all__ = [
     "GAMES", "LEAST_EXEC", "LEAST_RESERVE", "RESERVE", "WAD", "Parameters", "bond", "bond_share", "challenge_window",

@@ -1,4 +1,5 @@
-"""What a task costs and how long it lives; contracts/src/libraries/Terms.sol by the same names.
+"""What a task costs and how long it lives; contracts/src/libraries/Terms.sol by the same names. Beside them, what
+a market's windows leave its operators: blocks for transactions, and how long one may be away.
 
 Amounts are wei of the market's token, times are blocks, rates are WAD. Everything is an exact integer.
 """
@@ -16,6 +17,12 @@ GAMES = 8
 #: Gas of one party's messages (tables in contracts/README.md): an executor's accept; its commit and reveal; a
 #: verifier's answer, reveal and settle; the longest game with 2^14 calls, as its challenger and as its executor.
 GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 149_000, 137_618, 309_124, 864_028, 893_633
+#: Blocks of `exec` without which nobody can execute in time: one to see the acceptance, one for the commit.
+LEAST_RESERVE = 2
+#: Blocks of `exec` that operators keep for their transactions where the market has as many to spare.
+RESERVE = 3
+#: The shortest `exec` in which an operator can do anything: a block to execute, and those for transactions.
+LEAST_EXEC = LEAST_RESERVE + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +170,16 @@ def lifetime(p: Parameters, exec_: int) -> int:
     """END − accept: blocks from the acceptance to the end of everything that can happen to the task."""
     until_revealed = exec_ + p.lag + p.grid + reveal_window(p, exec_)
     return until_revealed + challenge_window(p, exec_) + 2 * clock(p, exec_) + p.margin
+
+
+def reserve(p: Parameters) -> int:
+    """What operators keep of `exec` for transactions unless they say otherwise: one block is left to execute, if any
+    can be."""
+    return max(LEAST_RESERVE, min(RESERVE, p.max_exec - 1))
+
+
+def outage(p: Parameters) -> int:
+    """The shortest time, in blocks, in which an operator that is away may be convicted: it cannot reveal a drawn task,
+    or a game's or a demand's clock runs out that had not run before. Being away for less convicts nobody."""
+    to_reveal = reveal_window(p, p.max_exec) - check_window(p, p.max_exec)
+    return min(to_reveal, clock(p, 1))
