@@ -70,10 +70,10 @@ async def _outcome(task: asyncio.Task[Received]) -> tuple[Received | None, Eigen
 
 def _place(header: str, length: str) -> tuple[int, int, int]:
     """First and last byte, and size of the blob, that a Content-Range header names; `length` is the announced one."""
-    found = _CONTENT_RANGE.fullmatch(header.strip())
-    first, last, size = map(int, found.groups()) if found else (0, 0, 0)
+    match = _CONTENT_RANGE.fullmatch(header.strip())
+    first, last, size = map(int, match.groups()) if match else (0, 0, 0)
     announced = int(length) if length.isdecimal() else last - first + 1
-    if found is None or not first <= last < size or announced != last - first + 1:
+    if match is None or not first <= last < size or announced != last - first + 1:
         raise _misfit(header, announced)
     return first, last, size
 

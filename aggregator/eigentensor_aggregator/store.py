@@ -50,10 +50,10 @@ class Known:
     def of(self, tasks: Iterable[str]) -> dict[str, Life]:
         """Those that are known."""
         with self._lock:
-            found = {task: life for task in tasks if (life := self._tasks.get(task)) is not None}
-            for task in found:
+            lives = {task: life for task in tasks if (life := self._tasks.get(task)) is not None}
+            for task in lives:
                 self._tasks.move_to_end(task)
-        return found
+        return lives
 
     def keep(self, lives: Mapping[str, Life], version: int) -> None:
         """Keeps what was read while `version` was the present one; forgets those asked for longest ago."""
@@ -202,8 +202,8 @@ class Store:
 
     def lives(self, session: Session, tasks: Sequence[str]) -> list[Life]:
         """The tasks in the order of their names here."""
-        found = self._lives(session, tasks)
-        return [life for task in tasks if (life := found[task]) is not None]
+        lives = self._lives(session, tasks)
+        return [life for task in tasks if (life := lives[task]) is not None]
 
     def _lives(self, session: Session, tasks: Sequence[str]) -> Mapping[str, Life | None]:
         known = self._known.of(tasks)

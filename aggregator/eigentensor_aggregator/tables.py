@@ -103,7 +103,7 @@ class LookRow(SQLModel, table=True):
     claim: str = Field(primary_key=True)
     verdict: str = Field(description="agrees, differs, or unable")
     words: str = Field(description="the outputs root that it should be, or why it is not known")
-    said: str = Field(default="", description="what was said of it last")
+    report: str = Field(default="", sa_column_kwargs={"name": "said"}, description="what was said of it last")
     over: bool = Field(default=False, description="whether nothing can come of it any more")
 
 

@@ -108,8 +108,8 @@ class Declared:
 
     def get(self, blob: str) -> Pieces | None:
         """The list of a blob, if it is still kept."""
-        found = self._lists.get(blob)
-        return found[0] if found else None
+        entry = self._lists.get(blob)
+        return entry[0] if entry else None
 
     def drop(self, blob: str) -> None:
         """Forgets the list, if there is one."""

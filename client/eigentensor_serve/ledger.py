@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Numbered from 1 within its task; `said` is the task as it stood then."""
+    """Numbered from 1 within its task; `response` is the task as it stood then."""
 
     number: int
     response: Task

@@ -63,23 +63,23 @@ class Guard:
             return
         started = time.perf_counter()
 
-        async def told(message: Message) -> None:
+        async def send_wrapper(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._metrics.requests.labels(f"{message['status'] // 100}xx").inc()
                 self._metrics.seconds.observe(time.perf_counter() - started)
             await send(message)
 
         if scope["path"] in OPEN:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_wrapper)
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, receive, told)
+            await refusal(scope, receive, send_wrapper)
             return
         name = counted(scope)
         self._open[name] = self._open.get(name, 0) + 1
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_wrapper)
         finally:
             self._open[name] -= 1
             if not self._open[name]:

@@ -44,10 +44,10 @@ def train(steps: int = STEPS) -> None:
     pairs = byte_pairs.trained(text, SMALL.vocabulary)
     tokens = np.array([END, *pairs.encode(text), END], np.int32)
 
-    def tell(step: int, loss: float) -> None:
+    def progress(step: int, loss: float) -> None:
         print(f"step {step:4}  loss {loss:.3f}", file=sys.stderr)
 
-    weights = taught(drawn(SMALL), BATCH, tokens, steps, tell)
+    weights = taught(drawn(SMALL), BATCH, tokens, steps, progress)
     save_file({"merges": np.array(pairs.merges, np.int32), **weights}, FILE)
     TOKENIZER.write_bytes(pairs.to_bytes())
     MODEL.write_text(json.dumps({"schema": "eigentensor.model/1", "kind": "chat", "tokenizer": str(TOKENIZER)}) + "\n")
@@ -76,8 +76,8 @@ def program() -> GraphProgram:
 
 def graph() -> Graph:
     """What `eigentensor optimise client/examples/language_model.py --tolerance 1e-4 --max-repeat 192` plans."""
-    found = written_graph(drawn(SMALL))
-    return replace(found, data={**found.data, **learnt()[0]})
+    untrained = written_graph(drawn(SMALL))
+    return replace(untrained, data={**untrained.data, **learnt()[0]})
 
 
 def here(graph: GraphProgram) -> Executor:
@@ -123,13 +123,13 @@ def main() -> None:
     writer.add_argument("--least", type=float, default=0.0, help="how likely at least, beside the likeliest [0]")
     writer.add_argument("--seed", type=int, default=0)
     writer.add_argument("--paid", action="store_true", help="as tasks on the network `local`, each checked")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        if given.verb == "train":
-            train(given.steps)
+        if arguments.verb == "train":
+            train(arguments.steps)
         else:
-            sampling = Sampling(given.temperature, given.least, given.seed)
-            write(given.prompts, given.tokens, sampling, pay=given.paid)
+            sampling = Sampling(arguments.temperature, arguments.least, arguments.seed)
+            write(arguments.prompts, arguments.tokens, sampling, pay=arguments.paid)
     except EigenTensorError as error:
         report(error, as_json=False)
         sys.exit(exit_code(type(error)))

@@ -30,17 +30,17 @@ def test_the_verb_writes_a_program_its_weights_and_a_picture(
     Path("net.py").write_text(GRAPH)
     with pytest.raises(SystemExit, match="0"):
         main(["optimise", "net.py", "--paths", "3", "--picture", "net.svg", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "eigentensor.optimised/1"
-    assert told["files"] == ["net.program", "net.weights.safetensors", "net.svg"]
-    assert told["chosen"]["max_relative_error"] <= told["tolerance"] == 1e-5
-    (block,) = told["blocks"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["schema"] == "eigentensor.optimised/2"
+    assert report["files"] == ["net.program", "net.weights.safetensors", "net.svg"]
+    assert report["chosen"]["max_relative_error"] <= report["tolerance"] == 1e-5
+    (block,) = report["blocks"]
     assert [path["verdict"] for path in block["paths"]].count("chosen") == 1
     program = decode(Path("net.program").read_bytes())
     x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
     weights = load_safetensors(Path("net.weights.safetensors"))
-    found = reference.execute(program, {"x": x, **weights}).outputs["output"]
-    np.testing.assert_allclose(found, np.tanh(x @ weights["w"]), rtol=1e-4, atol=1e-6)
+    output = reference.execute(program, {"x": x, **weights}).outputs["output"]
+    np.testing.assert_allclose(output, np.tanh(x @ weights["w"]), rtol=1e-4, atol=1e-6)
 
 
 COUNTING = """
@@ -64,11 +64,11 @@ def test_the_verb_plans_what_was_captured_with_states_and_variables_for_many_ite
     Path("sums.py").write_text(COUNTING)
     with pytest.raises(SystemExit, match="0"):
         main(["optimise", "sums.py", "--paths", "2", "--max-repeat", "4", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["files"] == ["sums.program", "sums.states.safetensors"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["files"] == ["sums.program", "sums.states.safetensors"]
     program = decode(Path("sums.program").read_bytes())
-    given = {"x": np.full(3, 0.5, np.float32), **load_safetensors(Path("sums.states.safetensors"))}
-    results = reference.execute(program, given, {"position": 0}, 4)
+    tensors = {"x": np.full(3, 0.5, np.float32), **load_safetensors(Path("sums.states.safetensors"))}
+    results = reference.execute(program, tensors, {"position": 0}, 4)
     np.testing.assert_allclose(results.outputs["output"], 4 * np.exp(1.5), rtol=1e-5)
 
 

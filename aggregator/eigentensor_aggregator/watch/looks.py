@@ -36,7 +36,7 @@ class Looks:
         is_new = col(LookRow.task).is_(None)
         unseen = and_(col(TaskRow.state) == State.REVEALED.name.lower(), is_new)
         wrong = and_(col(LookRow.verdict) == Verdict.DIFFERS.value, col(LookRow.over).is_(False))
-        looked = or_(wrong, col(LookRow.said) == "")
+        looked = or_(wrong, col(LookRow.report) == "")
         query = select(TaskRow.task, is_new).join(LookRow, at_claim, isouter=True).where(or_(unseen, looked))
         played = select(GameRow.task).where(col(GameRow.challenger) == address, col(GameRow.state) != "ended")
         with self._store.session() as session:
@@ -64,6 +64,6 @@ class Looks:
             row = session.get(LookRow, (task.hex(), claim.hex()))
             if row is None:
                 return False
-            news, row.said, row.over = row.said != words, words, over
+            news, row.report, row.over = row.report != words, words, over
             session.add(row)
             return news

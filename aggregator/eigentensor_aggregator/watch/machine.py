@@ -148,7 +148,7 @@ def words(policy: Policy, now: Situation, life: Life) -> str | None:
         case Verdict.UNABLE:
             return f"cannot tell: {look.words}"
     if games := own_games(policy, life):
-        return f"differs: {_told(life, games[-1])}"
+        return f"differs: {_game_words(life, games[-1])}"
     if life.state is not State.REVEALED:
         return f"differs: {'convicted by somebody else' if life.state is State.CONVICTED else 'not challenged in time'}"
     if now.rests.get(_challenge(life)) == NEVER:
@@ -157,7 +157,7 @@ def words(policy: Policy, now: Situation, life: Life) -> str | None:
     return f"differs, and is not challenged: {no}" if no else f"differs: challenging, since it should be {look.words}"
 
 
-def _told(life: Life, game: Game) -> str:
+def _game_words(life: Life, game: Game) -> str:
     if life.state is State.CONVICTED and not game.counted:
         return f"game {game.number} is idle, the executor was convicted in another"
     if game.executor_lost is None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 import typer
@@ -28,10 +27,7 @@ from eigentensor_aggregator.store import Store
 from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.looks import Looks
 from eigentensor_aggregator.watch.machine import Act, Policy, Verdict
-from eigentensor_aggregator.watch.watcher import Report, Watcher
-
-if TYPE_CHECKING:
-    from eigentensor_aggregator.watch import schemas
+from eigentensor_aggregator.watch.watcher import Watcher, WatchReport
 
 #: Seconds that a message may keep its thread waiting; what is not in the chain by then is taken up again.
 DEADLINE = 20.0
@@ -46,7 +42,7 @@ def watching(
     metrics: Metrics,
     chain: Chain | None,
     blobs: Path,
-    report: Callable[[Report], None],
+    report: Callable[[WatchReport], None],
 ) -> Iterator[Watcher]:
     """A watcher over a database that somebody else keeps up to date.
 
@@ -72,10 +68,10 @@ def watching(
             watcher.stop()
 
 
-def logged(report: Report) -> None:
+def logged(report: WatchReport) -> None:
     """Reports as lines of the log."""
     verdict = report.verdict.value if report.verdict else None
-    _log.info("watched", task=report.task.hex(), verdict=verdict, said=report.words, games=list(report.games))
+    _log.info("watched", task=report.task.hex(), verdict=verdict, words=report.words, games=list(report.games))
 
 
 def run(settings: WatchSettings, *, as_json: bool = False) -> None:
@@ -95,7 +91,7 @@ def run(settings: WatchSettings, *, as_json: bool = False) -> None:
 
 
 @contextmanager
-def alone(settings: WatchSettings, network: Network, report: Callable[[Report], None]) -> Iterator[Chain | None]:
+def alone(settings: WatchSettings, network: Network, report: Callable[[WatchReport], None]) -> Iterator[Chain | None]:
     """A watcher with its own database and journal, which runs until the block ends; the account that challenges."""
     reader = Reader(network)
     reader.node.check()
@@ -129,20 +125,12 @@ def _is_reward(address: str, action: Action) -> bool:
     return action.verb in (Verb.SLASH, Verb.PAY) and conviction is not None and conviction.winner == address
 
 
-def printed(as_json: bool) -> Callable[[Report], None]:
-    """On stdout, a line or `eigentensor.watch/1` each."""
+def printed(as_json: bool) -> Callable[[WatchReport], None]:
+    """On stdout, a line or `eigentensor.watch/2` each."""
 
-    def show(report: Report) -> None:
+    def show(report: WatchReport) -> None:
         if as_json:
-            watched: schemas.Watched = {
-                "schema": "eigentensor.watch/1",
-                "block": report.block,
-                "task": report.task.hex(),
-                "verdict": report.verdict.value if report.verdict else None,
-                "said": report.words,
-                "games": list(report.games),
-            }
-            typer.echo(json.dumps(watched))
+            typer.echo(json.dumps(report.to_json()))
         else:
             typer.echo(f"block {report.block}  task {report.task.hex()[:16]}…  {report.words}")
 

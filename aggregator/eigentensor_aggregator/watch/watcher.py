@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import structlog
 
@@ -10,6 +11,7 @@ from eigentensor.chain import Mined
 from eigentensor.errors import EigenTensorError, NotMined
 from eigentensor.task import Life
 from eigentensor.task.due import NEVER
+from eigentensor.wire import Block, Object, Root, word
 from eigentensor_aggregator.metrics import Metrics
 from eigentensor_aggregator.watch import machine
 from eigentensor_aggregator.watch.hands import Hands
@@ -22,14 +24,19 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """How a watched task stands in `block`. `games` are the watcher's own."""
+class WatchReport(Object, schema="eigentensor.watch/2"):
+    """`eigentensor.watch/2`: how a watched task stands."""
 
-    block: int
-    task: bytes
-    verdict: Verdict | None
+    block: Block
+    """The block as of which it stands so."""
+    task: Root
+    """The task's uuid."""
+    verdict: Annotated[Verdict, word(*Verdict)] | None
+    """What came of executing it again; null: it was not executed."""
     words: str
+    """More of that, in words."""
     games: tuple[int, ...] = ()
+    """The watcher's own games about it, by number."""
 
 
 class Watcher:
@@ -37,7 +44,7 @@ class Watcher:
     its own, which ends with the process wherever it is: results are in the database, messages in the journal."""
 
     def __init__(
-        self, policy: Policy, looks: Looks, hands: Hands, metrics: Metrics, report: Callable[[Report], None]
+        self, policy: Policy, looks: Looks, hands: Hands, metrics: Metrics, report: Callable[[WatchReport], None]
     ) -> None:
         self._policy = policy
         self._looks = looks
@@ -134,7 +141,9 @@ class Watcher:
         if do.act is not Act.LOOK:
             self._metrics.messages.labels(do.act, "failed").inc()
         if not self._stopping:
-            self._report(Report(block, life.uuid, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}"))
+            self._report(
+                WatchReport(block, life.uuid, None, f"{do.act} failed, to be tried again: {' '.join(why.split())}")
+            )
         return block + self._pauses[do]
 
     # ---- Reports ----
@@ -155,7 +164,7 @@ class Watcher:
             over = life.state.is_terminal and now.block > life.since + KEEP and not self._waits(life)
             if self._looks.reported(life.uuid, life.outputs_root, words, over=over):
                 games = tuple(game.number for game in machine.own_games(self._policy, life))
-                self._report(Report(now.block, life.uuid, look.verdict, words, games))
+                self._report(WatchReport(now.block, life.uuid, look.verdict, words, games))
 
     def _waits(self, life: Life) -> bool:
         """Whether a bond of ours is still to be taken back."""

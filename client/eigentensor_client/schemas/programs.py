@@ -104,13 +104,13 @@ class OptimisedBlock(TypedDict):
 
 @documented
 class Optimised(TypedDict):
-    """`eigentensor.optimised/1`: the fastest program that is exact enough, and what else there was."""
+    """`eigentensor.optimised/2`: the fastest program that is exact enough, and what else there was."""
 
-    schema: Literal["eigentensor.optimised/1"]
+    schema: Literal["eigentensor.optimised/2"]
     """Says what this object is."""
     chosen: OptimisedProgram
     """What was written."""
-    given: OptimisedProgram
+    original: OptimisedProgram
     """The graph as it is."""
     blocks: list[OptimisedBlock]
     """The parts that were planned."""

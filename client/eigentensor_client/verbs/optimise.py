@@ -83,7 +83,7 @@ def optimise(
 def show_plan(
     screen: Screen, plan: "Plan", device: str, tolerance: float, *, everything: bool = False, files: Sequence[Path] = ()
 ) -> None:
-    """`eigentensor.optimised/1`: what was chosen, what was given, every path of every block, and the files written."""
+    """`eigentensor.optimised/2`: what was chosen, what was given, every path of every block, and the files written."""
     fields = _fields(plan, device, tolerance, files)
     lines = (line for number, part in enumerate(plan.parts, 1) for line in _lines(part, number, everything))
     written = (f"{path}  {path.stat().st_size:,} bytes" for path in files)
@@ -158,9 +158,9 @@ def _summary(plan: "Plan") -> Iterator[str]:
 
 def _fields(plan: "Plan", device: str, tolerance: float, files: Sequence[Path]) -> "schemas.Optimised":
     return {
-        "schema": "eigentensor.optimised/1",
+        "schema": "eigentensor.optimised/2",
         "chosen": _whole(plan.chosen),
-        "given": _whole(plan.original),
+        "original": _whole(plan.original),
         "blocks": [
             {"places": len(part.block.places), "paths": [_path(c, part) for c in part.search.candidates]}
             for part in plan.parts

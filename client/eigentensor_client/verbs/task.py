@@ -108,7 +108,7 @@ def follow(
 
 
 def _print_events(screen: Screen, show: "Show", task: "TaskView", printed: int) -> int:
-    """Prints the events behind the first `said`; how many there are. A reorganisation can have taken some back."""
+    """Prints the events behind the first `printed`; how many there are. A reorganisation can have taken some back."""
     from eigentensor.task import view
 
     for event in task.events[printed:]:

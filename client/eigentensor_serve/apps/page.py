@@ -34,8 +34,8 @@ async function ask(url, options) {
   if (token) headers.Authorization = "Bearer " + token;
   try {
     const response = await fetch(url, {headers, ...options});
-    const told = [...response.headers].filter(([name]) => name.startsWith("eigentensor-"));
-    const lines = [response.status, ...told.map((pair) => pair.join(": ")), ""];
+    const fields = [...response.headers].filter(([name]) => name.startsWith("eigentensor-"));
+    const lines = [response.status, ...fields.map((pair) => pair.join(": ")), ""];
     answer.textContent = [...lines, (await response.text()).slice(0, 20000)].join("\\n");
   } catch (error) {
     answer.textContent = String(error);

@@ -48,7 +48,7 @@ class OpenAIErrors:
             return
         held: list[Message] = []
 
-        async def told(message: Message) -> None:
+        async def send_wrapper(message: Message) -> None:
             if message["type"] == "http.response.start" and _is_problem(message):
                 held.append(message)
             elif not held:
@@ -58,7 +58,7 @@ class OpenAIErrors:
                 if not message.get("more_body", False):
                     await _send_error(held, send)
 
-        await self._app(scope, receive, told)
+        await self._app(scope, receive, send_wrapper)
 
 
 def _is_problem(message: Message) -> bool:

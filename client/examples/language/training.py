@@ -50,9 +50,10 @@ def lesson(decoder: Decoder, batch: Batch, text: np.ndarray) -> GraphProgram:
 
 
 def taught(
-    decoder: Decoder, batch: Batch, text: np.ndarray, steps: int, tell: Callable[[int, float], None]
+    decoder: Decoder, batch: Batch, text: np.ndarray, steps: int, progress: Callable[[int, float], None]
 ) -> Mapping[str, np.ndarray]:
-    """The decoder's parameters after so many steps: the same bits everywhere. `tell` is told step and loss at times."""
+    """The decoder's parameters after so many steps: the same bits everywhere. `progress` is told step and loss at
+    times."""
     graph = lesson(decoder, batch, text)
     compiled, states = CompiledGraph(graph.program, graph.weights), graph.states
     inputs = {"text": text, "seed": np.zeros(2, np.uint32)}
@@ -60,5 +61,5 @@ def taught(
         repeat = min(ROUND, steps - first)
         results = compiled.run({**inputs, **states}, {"step": first}, repeat)
         states = results.states
-        tell(first + repeat, float(results.outputs["output"]))
+        progress(first + repeat, float(results.outputs["output"]))
     return {name: array for name, array in states.items() if name.startswith("decoder.")}

@@ -41,5 +41,5 @@ with Context(TRAINING=1):
     for _ in range(60):
         learn(Tensor(np.random.default_rng(_).integers(0, 1500, 64, dtype=np.int32)))
 
-found = read.remote(images[1500:1600].contiguous())
-print(f"{(found == labels[1500:1600]).sum().item()} of 100 right")
+predictions = read.remote(images[1500:1600].contiguous())
+print(f"{(predictions == labels[1500:1600]).sum().item()} of 100 right")

@@ -13,7 +13,7 @@ from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.store.graphs import load_graph
 from eigentensor.store.tensors import load_safetensors
-from eigentensor.task import State
+from eigentensor.task import State, view
 from eigentensor_client.files import existing
 from eigentensor_client.orders import check_terms, read_rate
 from eigentensor_client.sources import of_python
@@ -22,7 +22,7 @@ from eigentensor_local.processes import Processes
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.ledger import Budget, Job, Key, Ledger
 from support.programs.worked_examples import layer
-from support.stories.orders import LOCAL, TERMS, seen
+from support.stories.orders import LIFE, LOCAL, TERMS, seen
 
 #: Never raised by their own name: what is caught when all below them are meant.
 BASES = {errors.EigenTensorError, errors.ProgramError}
@@ -40,8 +40,8 @@ def _in_folder(use: Callable[[Path], object]) -> None:
         use(Path(folder))
 
 
-def _ends(state: State, stage: str = "final", **changes: object) -> None:
-    error = failure(seen(state=state, executor="0xE", price=5, **changes), stage, str)
+def _ends(state: State, stage: str = "final") -> None:
+    error = failure(seen(state=state, executor="0xE", price=5), stage, str)
     assert error is not None
     raise error
 
@@ -51,7 +51,7 @@ def _asked(folder: Path, limit: int, *fingerprints: str) -> None:
     try:
         for number, fingerprint in enumerate(fingerprints):
             job = Job(f"{number:064}", Key("me", fingerprint, "key"), None, 0.0, escrow=1)
-            ledger.add(job, {}, (Budget(total=limit), None))
+            ledger.add(job, view.task(LIFE, 101), (Budget(total=limit), None))
     finally:
         ledger.close()
 

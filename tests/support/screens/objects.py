@@ -20,13 +20,13 @@ MODULES = (
     "eigentensor.runtime.doctor",
     "eigentensor.runtime.tuning.tuner",
     *(f"eigentensor.task.{name}" for name in ("objects", "order")),
-    *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results", "sessions")),
+    *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results")),
     *(f"eigentensor_client.{name}" for name in ("history", "orders", "results")),
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
     *(f"eigentensor_operator.{name}" for name in ("policy", "pricing", "report", "schemas")),
-    "eigentensor_aggregator.watch.schemas",
+    "eigentensor_aggregator.watch.watcher",
 )
 
 #: Members that say what an object is: ours, and those of OpenAI's.
@@ -45,13 +45,13 @@ def _is_object(kind: Any) -> bool:
 
 def types() -> dict[str, Any]:
     """The type of each object by its word."""
-    found: dict[str, Any] = {}
+    by_word: dict[str, Any] = {}
     for kind in defined().values():
-        said = [get_args(hint)[0] for name, hint in get_type_hints(kind).items() if name in WORDS]
-        for word in said or filter(None, [getattr(kind, "SCHEMA", None)]):
-            assert word not in found or word == "list", f"{word} is defined twice"
-            found[word] = found[word] | kind if word in found else kind
-    return found
+        words = [get_args(hint)[0] for name, hint in get_type_hints(kind).items() if name in WORDS]
+        for word in words or filter(None, [getattr(kind, "SCHEMA", None)]):
+            assert word not in by_word or word == "list", f"{word} is defined twice"
+            by_word[word] = by_word[word] | kind if word in by_word else kind
+    return by_word
 
 
 def strict(schema: Any) -> Any:
@@ -73,16 +73,16 @@ def validator(kind: Any) -> Any:
     return jsonschema_rs.Draft202012Validator(strict(TypeAdapter(kind).json_schema()))
 
 
-def hold(told: Any) -> None:
+def hold(value: Any) -> None:
     """Raises AssertionError for an object that is not what it says it is, or says it is what no type defines. What
     does not say it is anything may be anything."""
-    if isinstance(told, dict) and WORDS & told.keys():
-        word = told.get("schema") or told["object"]
+    if isinstance(value, dict) and WORDS & value.keys():
+        word = value.get("schema") or value["object"]
         assert word in validators(), f"no type defines {word}"
-        wrong = wrong_in(validators()[word], told)
+        wrong = wrong_in(validators()[word], value)
         assert not wrong, f"{word}: {'; '.join(wrong)[:2000]}"
 
 
-def wrong_in(validator: Any, told: Any) -> list[str]:
+def wrong_in(validator: Any, value: Any) -> list[str]:
     """What a validator finds, each with its place."""
-    return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in validator.iter_errors(told)]
+    return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in validator.iter_errors(value)]

@@ -23,13 +23,13 @@ def commands(readme: Path, section: str = "") -> list[list[str]]:
 
 def blocks(readme: Path) -> list[tuple[str, str, str]]:
     """Section, language and text of each block, in order."""
-    found, section = [], ""
+    code_blocks, section = [], ""
     for title, language, text in re.findall(r"^#+ ([^\n]*)$|^```(\w*)\n(.*?)^```$", readme.read_text(), re.M | re.S):
         if title:
             section = title
         else:
-            found.append((section, language, text))
-    return found
+            code_blocks.append((section, language, text))
+    return code_blocks
 
 
 def mentioned(readme: Path) -> set[str]:

@@ -15,12 +15,12 @@ from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
-from eigentensor.runtime.doctor import State as Found
+from eigentensor.runtime.doctor import State as FindingState
 from eigentensor.runtime.tuning.tuner import Line
 from eigentensor.task import view
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
-from eigentensor_aggregator.watch.watcher import Report
+from eigentensor_aggregator.watch.watcher import WatchReport
 from eigentensor_client import games, receipts
 from eigentensor_client.claims import Claimed
 from eigentensor_client.cli import report
@@ -28,6 +28,7 @@ from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
+from eigentensor_client.schemas.networks import ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
 from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
 from eigentensor_client.verbs.show import Show
@@ -50,7 +51,7 @@ FOLDER = Path(__file__).parents[2] / "screens"
 WIDTHS = (80, 120)
 SHOW = Show(v.NETWORK)
 RESULT = TaskResult(v.FINAL, v.ROOT, {"scores": np.zeros((99, 10), np.float32)})
-WALLET = {
+WALLET: Wallet = {
     "schema": "eigentensor.wallet/1",
     "address": v.CLIENT, "key": "client.json ($EIGENTENSOR_KEYSTORE)", "coins": str(3 * WAD // 2),
     "tokens": str(100 * WAD), "balance": str(WAD // 4), "held": "0",
@@ -61,15 +62,15 @@ CHOSEN = {
     "gateway_url": v.NETWORK.gateway_url, "block": 240, "operators": 3, "key": "anvil's published key 1",
     "deployment": v.DEPLOYMENT.to_json(),
 }  # fmt: skip
-NETWORKS = [
+NETWORKS: list[ListedNetwork] = [
     {"name": "local", "file": "local.json", "rpc_url": v.NETWORK.rpc_url, "chain_id": 31337, "answers": True},
     {"name": "old", "file": "old.json", "wrong": "old.json does not describe a network"},
 ]
 
 
 def _plan(screen: Screen) -> None:
-    found = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
-    screen.result("eigentensor.plan/1", found.to_json(), *SHOW.plan_lines(found))
+    planned = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
+    screen.result("eigentensor.plan/1", planned.to_json(), *SHOW.plan_lines(planned))
 
 
 def _task(task: Any) -> Callable[[Screen], None]:
@@ -105,9 +106,9 @@ def _game(screen: Screen) -> None:
 
 def _doctor(screen: Screen) -> None:
     findings = [
-        Finding("program", "clang", Found.OK, "version 19"),
-        Finding("device", "CPU", Found.OK, "computes as the reference does"),
-        Finding("device", "CL", Found.ABSENT, "no platform answers", "Install a driver of OpenCL."),
+        Finding("program", "clang", FindingState.OK, "version 19"),
+        Finding("device", "CPU", FindingState.OK, "computes as the reference does"),
+        Finding("device", "CL", FindingState.ABSENT, "no platform answers", "Install a driver of OpenCL."),
     ]
     doctor.show_findings(screen, findings)
 
@@ -126,24 +127,24 @@ def _simulate(screen: Screen) -> None:
 
 def _terms(screen: Screen) -> None:
     x = reports.situation_of("mainnet", "10", World())
-    found = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
-    economics.show_terms(screen, 1.0, found, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
+    tuned = tuning.tune(x, 1.0, exec_=300, lock=tuning.Lock(), rates=[0.05, 0.2, 1.0])
+    economics.show_terms(screen, 1.0, tuned, tuning.windows(x.parameters, 300, 1_800, 100_800), 1_800)
 
 
 def _claims(screen: Screen) -> None:
-    told = [Claimed(parts.REFUND, parts.MINED), Claimed(parts.SLASH, waits="block 230"), Claimed(parts.SLASH)]
-    challenge.show_claims(screen, v.CHALLENGER, told, WAD // 4, SHOW.amount, withdrawn=False)
+    claims = [Claimed(parts.REFUND, parts.MINED), Claimed(parts.SLASH, waits="block 230"), Claimed(parts.SLASH)]
+    challenge.show_claims(screen, v.CHALLENGER, claims, WAD // 4, SHOW.amount, withdrawn=False)
 
 
 def _watch(screen: Screen) -> None:
     show = printed(screen.as_json)
-    show(Report(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
-    show(Report(141, v.UUID[::-1], None, "not looked at: too many operations"))
+    show(WatchReport(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
+    show(WatchReport(141, v.UUID[::-1], None, "not looked at: too many operations"))
 
 
 def _operator_bench(screen: Screen) -> None:
-    told = parts.PRICES.to_json(speed(parts.PRICES.measured), written=False)
-    show_part(told, parts.PRICES.lines(), as_json=screen.as_json)
+    part = parts.PRICES.to_json(speed(parts.PRICES.measured), written=False)
+    show_part(part, parts.PRICES.lines(), as_json=screen.as_json)
 
 
 def _operator_status(screen: Screen) -> None:
@@ -157,8 +158,8 @@ def _operator_up(screen: Screen) -> None:
 
 def _devnet(screen: Screen) -> None:
     parties = [("operator-1", v.ALICE), ("operator-2", v.BOB)]
-    said = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0)
-    screen.result("eigentensor.devnet/1", *said)
+    output = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0)
+    screen.result("eigentensor.devnet/1", *output)
 
 
 def _payoffs(screen: Screen) -> None:
@@ -173,8 +174,8 @@ def _receipt_check(screen: Screen) -> None:
 
 
 def _app(screen: Screen) -> None:
-    told = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
-    screen.result("eigentensor.app/1", told.to_json(), facts([*deploy.rows_of(told), *deploy.urls_of(told)]))
+    app = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
+    screen.result("eigentensor.app/1", app.to_json(), facts([*deploy.rows_of(app), *deploy.urls_of(app)]))
 
 
 def _error(screen: Screen) -> None:
@@ -228,8 +229,8 @@ def drawn(name: str) -> str:
     """What people see in terminals of both widths without colour, and what programs read."""
     texts = [f"── {width} columns\n{_printed(name, width)}" for width in WIDTHS]
     objects = [json.loads(line) for line in _printed(name, None).splitlines() if line.startswith("{")]
-    told = "\n".join(json.dumps(one, indent=1, ensure_ascii=False) for one in objects)
-    return "\n".join((*texts, f"── --json\n{told}\n"))
+    json_text = "\n".join(json.dumps(one, indent=1, ensure_ascii=False) for one in objects)
+    return "\n".join((*texts, f"── --json\n{json_text}\n"))
 
 
 def _printed(name: str, width: int | None) -> str:
