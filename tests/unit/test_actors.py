@@ -18,14 +18,14 @@ def bits(arrays: dict[str, Any]) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_lie_is_one_bit_and_one_call_of_a_consistent_account(seed: int) -> None:
     example = generate(seed)
-    given = (example.program, example.tensors, example.variables, example.repeat)
-    true, told = retrace(*given), lying(retrace)(*given)
-    assert told.outputs == outputs_of(example.program, told.calls) != true.outputs
-    assert sum(a != b for a, b in zip(true.calls, told.calls, strict=True)) == 1
+    arguments = (example.program, example.tensors, example.variables, example.repeat)
+    true, claimed = retrace(*arguments), lying(retrace)(*arguments)
+    assert claimed.outputs == outputs_of(example.program, claimed.calls) != true.outputs
+    assert sum(a != b for a, b in zip(true.calls, claimed.calls, strict=True)) == 1
 
-    results = reference.execute(*given)
+    results = reference.execute(*arguments)
     wrong = lied(example.program, results)
-    assert merkle.results_root(example.program, wrong) == told.outputs
+    assert merkle.results_root(example.program, wrong) == claimed.outputs
     pairs = ((results.outputs, wrong.outputs), (results.states, wrong.states))
     flipped = [np.bitwise_count(bits(a) ^ bits(b)).sum() for a, b in pairs]
     assert 1 <= sum(flipped) <= len(example.program.results)

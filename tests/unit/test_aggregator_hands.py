@@ -17,7 +17,7 @@ from eigentensor_aggregator.watch.hands import Bounds, Hands
 from eigentensor_aggregator.watch.machine import Look, Verdict
 from support.hostile.gateway import ANSWERS, FILES, hostile
 from support.programs.worked_examples import layer
-from support.stories.aggregator import accepted, committed, posted, revealed, told
+from support.stories.aggregator import accepted, committed, life_of, posted, revealed
 
 EXAMPLE = layer()
 BOUNDS = Bounds(operations=10**6, memory=1 << 20, block_seconds=60)
@@ -43,13 +43,13 @@ def result(store: LocalStore, tmp_path: Path) -> Results:
     def make(**terms: Any) -> Life:
         program = encode(EXAMPLE.program)
         store.put(program)
-        roots = {}
+        roots: dict[str, bytes] = {}
         for role, word in ((Role.INPUT, "inputs"), (Role.WEIGHT, "weights")):
             tensors = {name: EXAMPLE.tensors[name] for name in EXAMPLE.program.named(role)}
             save_safetensors(tmp_path / word, tensors)
             roots[word] = bytes.fromhex(store.names(store.put(tmp_path / word)).computed or "")
-        order = posted(program=merkle.program_root(program), **roots, **terms)
-        return told(order, accepted(), committed(), revealed(root=TRUE))
+        order = posted(program=merkle.program_root(program), inputs=roots["inputs"], weights=roots["weights"], **terms)
+        return life_of(order, accepted(), committed(), revealed(root=TRUE))
 
     return make
 
@@ -63,12 +63,12 @@ def test_what_the_order_got_wrong_is_never_looked_at_again(hands: Hands, result:
     assert look.verdict is Verdict.UNABLE and "iterations" in look.words
 
 
-@pytest.mark.parametrize("told", [*ANSWERS, *FILES])
-def test_nothing_that_a_gateway_says_is_a_verdict(store: LocalStore, result: Results, told: str) -> None:
+@pytest.mark.parametrize("answer", [*ANSWERS, *FILES])
+def test_nothing_that_a_gateway_says_is_a_verdict(store: LocalStore, result: Results, answer: str) -> None:
     life = result()
     store.discard(life.order.inputs)
     with hostile() as gateway, GatewayClient(gateway.url, store, attempts=1) as client:
-        gateway.raw, gateway.file = ANSWERS.get(told, b""), FILES.get(told)
+        gateway.raw, gateway.file = ANSWERS.get(answer, b""), FILES.get(answer)
         with pytest.raises(StoreError):
             Hands(client, BOUNDS, None).look(life, 10)
 
@@ -86,6 +86,6 @@ def test_a_device_that_computes_wrong_bits_looks_again_later(
     hands: Hands, result: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = reference.elements
-    monkeypatch.setattr(reference, "elements", lambda *given: np.nextafter(truth(*given), np.float32(9)))
+    monkeypatch.setattr(reference, "elements", lambda *arguments: np.nextafter(truth(*arguments), np.float32(9)))
     with pytest.raises(WrongBits):
         hands.look(result(), 10)

@@ -38,15 +38,15 @@ from support.stories.aggregator import (
     committed,
     convicted,
     ended,
+    life_of,
     moved,
     opened_answer,
     posted,
     revealed,
-    told,
 )
 
 POLICY = Policy(PARAMETERS, CHALLENGER, b"k" * 32, WAD, 100)
-RESULT = told(*REVEALED_TASK)
+RESULT = life_of(*REVEALED_TASK)
 LOOK, CHALLENGE = Do(Act.LOOK, TASK, ROOT), Do(Act.CHALLENGE, TASK, ROOT)
 AGREES = Look(Verdict.AGREES, ROOT.hex())
 DIFFERS = Look(Verdict.DIFFERS, WRONG.hex())
@@ -75,7 +75,7 @@ def test_a_result_is_looked_at_once_and_only_while_it_can_be_challenged() -> Non
     assert decide(POLICY, seen(RESULT, block=WINDOW)) == []
     assert decide(POLICY, seen(RESULT, rests={LOOK: NEVER})) == []
     assert decide(POLICY, seen(RESULT, look=AGREES)) == []
-    assert decide(POLICY, seen(told(posted(), accepted(), committed()))) == []
+    assert decide(POLICY, seen(life_of(posted(), accepted(), committed()))) == []
 
 
 def test_a_share_is_chosen_by_a_secret_and_always_the_same() -> None:
@@ -88,7 +88,7 @@ def test_a_share_is_chosen_by_a_secret_and_always_the_same() -> None:
 
 
 def test_results_are_looked_at_one_after_the_other_the_one_whose_window_closes_first_before() -> None:
-    late = told(posted(task=WRONG), accepted(task=WRONG), committed(task=WRONG), revealed(35, WRONG))
+    late = life_of(posted(task=WRONG), accepted(task=WRONG), committed(task=WRONG), revealed(35, WRONG))
     assert decide(POLICY, seen(late, RESULT)) == [LOOK]
     assert decide(POLICY, seen(late, RESULT, rests={LOOK: NEVER})) == []
     assert decide(POLICY, seen(late, RESULT, rests={LOOK: 50})) == [Do(Act.LOOK, WRONG, ROOT)]
@@ -105,20 +105,20 @@ def test_what_differs_is_challenged_once_within_the_window() -> None:
     assert decide(POLICY, seen(RESULT, look=DIFFERS)) == [CHALLENGE]
     assert decide(POLICY, seen(RESULT, look=DIFFERS, rests={CHALLENGE: NEVER})) == []
     assert decide(POLICY, seen(RESULT, look=DIFFERS, block=WINDOW)) == []
-    game = told(*REVEALED_TASK, *challenged(41))
+    game = life_of(*REVEALED_TASK, *challenged(41))
     assert decide(POLICY, seen(game, look=DIFFERS)) == []
     assert words(game, look=DIFFERS) == "differs: challenged as game 1"
-    lost = told(*REVEALED_TASK, *challenged(41), *ended(50, executor_lost=False))
+    lost = life_of(*REVEALED_TASK, *challenged(41), *ended(50, executor_lost=False))
     assert decide(POLICY, seen(lost, look=DIFFERS, block=51)) == []
     assert words(lost, look=DIFFERS) == "differs: game 1 is lost, and its bond"
 
 
 def test_games_of_others_stop_nobody() -> None:
-    others = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER))
+    others = life_of(*REVEALED_TASK, *challenged(35, challenger=VERIFIER))
     assert decide(POLICY, seen(others, look=DIFFERS)) == [CHALLENGE]
-    lost = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=False))
+    lost = life_of(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=False))
     assert decide(POLICY, seen(lost, look=DIFFERS)) == [CHALLENGE]
-    over = told(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=True), convicted())
+    over = life_of(*REVEALED_TASK, *challenged(35, challenger=VERIFIER), *ended(executor_lost=True), convicted())
     assert decide(POLICY, seen(over, look=DIFFERS)) == []
     assert words(over, look=DIFFERS) == "differs: convicted by somebody else"
 
@@ -126,7 +126,7 @@ def test_games_of_others_stop_nobody() -> None:
 def test_the_game_of_an_own_answer_as_a_verifier_is_the_operators() -> None:
     answers = [posted(), accepted(), committed(), answered(operator=CHALLENGER), revealed()]
     game = challenged(31, transaction=b"a" * 32)
-    life = told(*answers, opened_answer(31, root=WRONG), *game, moved(33, Phase.CALL))
+    life = life_of(*answers, opened_answer(31, root=WRONG), *game, moved(33, Phase.CALL))
     assert decide(POLICY, seen(life, look=DIFFERS)) == [CHALLENGE]
 
 
@@ -140,13 +140,13 @@ def test_the_game_of_an_own_answer_as_a_verifier_is_the_operators() -> None:
 )
 def test_a_challenge_that_cannot_be_afforded_is_refused_in_words(policy: Policy, funds: int, why: str) -> None:
     assert decide(policy, seen(RESULT, funds=funds, look=DIFFERS)) == []
-    told_so = words(RESULT, policy, funds=funds, look=DIFFERS)
-    assert told_so is not None and told_so.startswith("differs, and is not challenged: ") and why in told_so
+    reason = words(RESULT, policy, funds=funds, look=DIFFERS)
+    assert reason is not None and reason.startswith("differs, and is not challenged: ") and why in reason
 
 
 def results(number: int) -> list[Life]:
     tasks = [bytes([i + 1]) * 32 for i in range(number)]
-    return [told(posted(task=t), accepted(task=t), committed(task=t), revealed(task=t)) for t in tasks]
+    return [life_of(posted(task=t), accepted(task=t), committed(task=t), revealed(task=t)) for t in tasks]
 
 
 def test_bonds_stay_within_the_budget_however_many_results_differ() -> None:
@@ -157,38 +157,38 @@ def test_bonds_stay_within_the_budget_however_many_results_differ() -> None:
     assert bound_by(POLICY, now) == BOND and len(decide(POLICY, now)) == 3
     poor = seen(*many, look=DIFFERS, funds=3 * BOND, rests={first: NEVER})
     assert len(decide(POLICY, poor)) == 2 and len(decide(POLICY, seen(*many, look=DIFFERS, funds=2 * BOND))) == 2
-    played = told(*REVEALED_TASK, *challenged(41))
+    played = life_of(*REVEALED_TASK, *challenged(41))
     assert bound_by(POLICY, seen(played, look=DIFFERS)) == BOND
-    over = told(*REVEALED_TASK, *challenged(41), *ended(executor_lost=True), convicted())
+    over = life_of(*REVEALED_TASK, *challenged(41), *ended(executor_lost=True), convicted())
     assert bound_by(POLICY, seen(over, look=DIFFERS)) == 0
 
 
 def test_a_game_is_played_when_it_is_the_challengers_turn_or_the_executors_clock_is_over() -> None:
     play = Do(Act.PLAY, TASK, game=1)
-    theirs = told(*REVEALED_TASK, *challenged(32))
+    theirs = life_of(*REVEALED_TASK, *challenged(32))
     assert decide(POLICY, seen(theirs, look=DIFFERS)) == []
     assert decide(POLICY, seen(theirs, look=DIFFERS, block=110)) == []
     assert decide(POLICY, seen(theirs, look=DIFFERS, block=111)) == [play]
-    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    ours = life_of(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
     assert decide(POLICY, seen(ours, look=DIFFERS)) == [play]
     assert decide(POLICY, seen(ours, look=DIFFERS, rests={play: NEVER})) == []
     assert decide(POLICY, seen(ours, look=DIFFERS, rests={play: 41})) == []
 
 
 def test_a_game_is_played_on_after_a_restart_that_forgot_the_verdict() -> None:
-    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    ours = life_of(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
     assert Do(Act.PLAY, TASK, game=1) in decide(POLICY, seen(ours, look=None))
 
 
 def test_what_has_a_clock_comes_before_everything_else() -> None:
-    ours = told(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
+    ours = life_of(*REVEALED_TASK, *challenged(32), moved(33, Phase.CALL))
     actions = decide(POLICY, seen(*results(2), ours, look=None))
     assert [do.act for do in actions] == [Act.PLAY, Act.LOOK]
 
 
 def test_the_shortest_clock_comes_first_and_with_less_than_a_third_left_it_is_an_alarm() -> None:
     def turn(task: bytes, number: int, block: int) -> Life:
-        life = told(*REVEALED_TASK, *challenged(32, game=number), moved(block, Phase.CALL, game=number))
+        life = life_of(*REVEALED_TASK, *challenged(32, game=number), moved(block, Phase.CALL, game=number))
         return replace(life, uuid=task)
 
     late, early = turn(TASK, 1, 50), turn(WRONG, 2, 33)
@@ -203,18 +203,18 @@ def test_the_shortest_clock_comes_first_and_with_less_than_a_third_left_it_is_an
 
 def test_the_bond_of_a_game_that_anothers_victory_made_idle_is_taken_back_once() -> None:
     games = [*challenged(32), *challenged(33, game=2, challenger=VERIFIER), *ended(game=2, executor_lost=True)]
-    idle = told(*REVEALED_TASK, *games, convicted(40))
+    idle = life_of(*REVEALED_TASK, *games, convicted(40))
     assert decide(POLICY, seen(idle, look=DIFFERS)) == [Do(Act.REFUND, TASK, game=1)]
     assert words(idle, look=DIFFERS) == "differs: game 1 is idle, the executor was convicted in another"
-    back = told(*REVEALED_TASK, *games, convicted(40), BondReturned(at(41), TASK, 1, CHALLENGER, BOND))
+    back = life_of(*REVEALED_TASK, *games, convicted(40), BondReturned(at(41), TASK, 1, CHALLENGER, BOND))
     assert decide(POLICY, seen(back, look=DIFFERS)) == []
 
 
 def test_a_reorganisation_that_takes_the_challenge_away_makes_it_due_again() -> None:
-    before = told(*REVEALED_TASK, *challenged(41))
+    before = life_of(*REVEALED_TASK, *challenged(41))
     assert decide(POLICY, seen(before, look=DIFFERS)) == []
     assert decide(POLICY, seen(RESULT, look=DIFFERS)) == [CHALLENGE]
-    other = told(posted(), accepted(), committed(), revealed(root=WRONG))
+    other = life_of(posted(), accepted(), committed(), revealed(root=WRONG))
     now = Situation(40, 1000, [other], {(TASK, ROOT): DIFFERS}, {})
     assert decide(POLICY, now) == [Do(Act.LOOK, TASK, WRONG)]
 
@@ -225,9 +225,9 @@ def test_every_end_has_its_words() -> None:
         (ended(executor_lost=False, reason=Reason.CLOCK), "differs: game 1 is lost, and its bond"),
     ]
     for happened, expected in ends:
-        life = told(*REVEALED_TASK, *challenged(), *happened)  # type: ignore[arg-type]
+        life = life_of(*REVEALED_TASK, *challenged(), *happened)  # type: ignore[arg-type]
         assert words(life, look=DIFFERS) == expected
-    final = told(*REVEALED_TASK, Closed(at(61), TASK, 9, 0))
+    final = life_of(*REVEALED_TASK, Closed(at(61), TASK, 9, 0))
     assert words(final, look=DIFFERS) == "differs: not challenged in time"
     assert words(RESULT, look=DIFFERS) == f"differs: challenging, since it should be {WRONG.hex()}"
     assert words(RESULT) is None

@@ -126,7 +126,7 @@ def test_an_app_is_read_as_it_was_written(apps: Apps) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"kind": "chat"}, "tokenizer"),
         ({"kind": "poem", "tokenizer": "x"}, "poem"),
@@ -138,12 +138,12 @@ def test_an_app_is_read_as_it_was_written(apps: Apps) -> None:
         ({"kind": "embeddings", "tokenizer": "x", "pooling": "max"}, "pooling is one of"),
     ],
 )
-def test_a_wrong_model_file_says_what_is_wrong(tmp_path: Path, values: dict[str, Any], said: str) -> None:
+def test_a_wrong_model_file_says_what_is_wrong(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         model_from_json(values)
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"schema": "eigentensor.model/1", **values}))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read_model(path)
 
 
@@ -188,8 +188,8 @@ def test_weights_are_named_by_the_uuid_that_the_cache_knows(apps: Apps, tmp_path
     with pytest.raises(BlobNotFound, match="neither at the gateway nor"):
         deploy_local(apps, "added", read_parts(graph.program, "12" * 32, None, None, apps))
     named = deploy_local(apps, "added", read_parts(graph.program, root, None, None, apps))
-    given = deploy_local(apps, "added", read_parts(graph.program, str(tmp_path / "w.safetensors"), None, None, apps))
-    assert (named.weights, given.weights) == (root, root)
+    loaded = deploy_local(apps, "added", read_parts(graph.program, str(tmp_path / "w.safetensors"), None, None, apps))
+    assert (named.weights, loaded.weights) == (root, root)
     cache.discard(root)
     assert root in apps.store
 
@@ -258,7 +258,7 @@ def test_the_verbs_deploy_show_and_forget_an_app(
     monkeypatch.setenv("EIGENTENSOR_SERVE_DATA", str(apps.root.parent))
     (tmp_path / "x.program").write_bytes(graph.to_bytes())
 
-    def said(*words: str, code: int = 0) -> str:
+    def output(*words: str, code: int = 0) -> str:
         with pytest.raises(SystemExit) as ended:
             main(words)
         out, err = capsys.readouterr()
@@ -266,14 +266,14 @@ def test_the_verbs_deploy_show_and_forget_an_app(
         return out if not code else err
 
     deploy = ("deploy", str(tmp_path / "x.program"), "--name", "scaled", "--local")
-    assert json.loads(said(*deploy, "--json"))["version"] == 1
-    assert "version 2" in said(*deploy)
-    assert "nothing is paid" in said(*deploy, "--max-price", "1", code=2)
-    assert "2 of 2" in said("app", "list")
-    assert "version 1 now" in said("app", "rollback", "scaled")
-    assert "1, served, 2" in said("app", "show", "scaled")
-    assert json.loads(said("app", "show", "scaled", "--version", "2", "--json"))["served"] == 1
-    assert "no version 3" in said("app", "rollback", "scaled", "--to", "3", code=4)
-    assert "2 versions" in said("app", "remove", "scaled")
-    assert "there is no app" in said("app", "show", "scaled", code=4)
-    assert said("app", "list") == "nothing is deployed\n"
+    assert json.loads(output(*deploy, "--json"))["version"] == 1
+    assert "version 2" in output(*deploy)
+    assert "nothing is paid" in output(*deploy, "--max-price", "1", code=2)
+    assert "2 of 2" in output("app", "list")
+    assert "version 1 now" in output("app", "rollback", "scaled")
+    assert "1, served, 2" in output("app", "show", "scaled")
+    assert json.loads(output("app", "show", "scaled", "--version", "2", "--json"))["served"] == 1
+    assert "no version 3" in output("app", "rollback", "scaled", "--to", "3", code=4)
+    assert "2 versions" in output("app", "remove", "scaled")
+    assert "there is no app" in output("app", "show", "scaled", code=4)
+    assert output("app", "list") == "nothing is deployed\n"

@@ -159,11 +159,11 @@ def test_attack_32_what_remains_is_that_a_friend_is_paid_for_what_a_watcher_foun
     s: less than without a friend, and more than it gains."""
     x = replace(ORDINARY, diligence=0.0, watch=1.0)
     alone, befriended = LAZY, replace(LAZY, convicts=SelfConviction.CORNERED)
-    found = estimate(x, befriended, tasks=1_000).payoffs
-    assert found["challengers"].value == pytest.approx(-x.cost - GAS_CHALLENGE * x.gas_price)
+    payoffs = estimate(x, befriended, tasks=1_000).payoffs
+    assert payoffs["challengers"].value == pytest.approx(-x.cost - GAS_CHALLENGE * x.gas_price)
     m, e = x.amounts, Expectation(x, 0.0)
     paid = m.K - m.W + BURNED * m.s + x.shortcut * x.cost + e.spent + e.challenge
-    assert found["executor"].value == pytest.approx(-paid)
+    assert payoffs["executor"].value == pytest.approx(-paid)
     assert -paid > estimate(x, alone, tasks=1_000).payoffs["executor"].value
     assert does_not_pay(x, befriended) and does_not_pay(ORDINARY, replace(befriended, owns=True))
     assert break_even_fraud(x, 1.0) == float("inf")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from eigentensor.errors import BindingError
 from eigentensor.program import Buffer, DType, Kind, Program, Role, bind, collect, iteration_values
@@ -55,7 +56,7 @@ def test_lists_and_numbers_are_converted() -> None:
         ({"y": np.zeros(1)}, "unknown y"),
     ],
 )
-def test_what_does_not_fit_is_named_with_what_was_expected(changes: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_is_named_with_what_was_expected(changes: dict[str, ArrayLike], message: str) -> None:
     with pytest.raises(BindingError, match=message):
         bind(LAYER.program, LAYER.tensors | changes)
 

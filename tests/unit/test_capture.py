@@ -3,9 +3,11 @@
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tinygrad import Tensor, TinyJit, UOp, dtypes, nn
 from tinygrad.dtype import DType
 
@@ -61,7 +63,8 @@ def test_an_output_that_is_an_input_or_a_view_or_a_constant_is_written() -> None
     x = context.add_graph_input("x", (3, 4))
     program = context.compile_to_graph(x, x.T, Tensor.eye(3), x[1:, ::2]).program
     outputs = reference.execute(program, {"x": X}).outputs
-    for name, expected in zip(outputs, (X, X.T, np.eye(3), X[1:, ::2]), strict=True):
+    arrays: list[NDArray[Any]] = [X, X.T, np.eye(3), X[1:, ::2]]
+    for name, expected in zip(outputs, arrays, strict=True):
         assert np.array_equal(outputs[name], expected)
 
 

@@ -126,7 +126,7 @@ def test_a_store_into_a_box_keeps_what_lies_outside(
     source = np.arange(np.prod([s.stop - s.start for s in case[1]]), dtype=np.float32)
     inputs = {"x": source, "old": old}
     used = {a.key for a in lowered(kernel).arrays}
-    assert np.array_equal(run([kernel], **{n: v for n, v in inputs.items() if n in used}), expected)
+    assert np.array_equal(run([kernel], None, **{n: v for n, v in inputs.items() if n in used}), expected)
 
 
 def test_a_store_at_a_variable_row_moves_with_it() -> None:
@@ -150,11 +150,11 @@ def test_a_store_that_is_no_box_is_refused() -> None:
 
 @given(st.integers(SHORT, 1 << 22), st.integers(1, 1 << 20))
 def test_spans_are_a_power_of_two_and_short(terms: int, results: int) -> None:
-    found = shape(terms, results)
-    if found is None:
+    partition = shape(terms, results)
+    if partition is None:
         assert terms <= LONG <= results
         return
-    spans, lanes, length = found
+    spans, lanes, length = partition
     assert spans & (spans - 1) == 0
     assert lanes == (1 if results >= LONG else LANES) and length <= (RUN if results >= LONG else TERMS)
     assert spans * (length - 1) * lanes < terms <= spans * length * lanes
@@ -177,11 +177,11 @@ def test_many_long_reductions_are_cut_into_runs_of_terms(extents: tuple[int, ...
     term = load(array("x", x.size), add(scaled(flat(axes), LONG), counter(column)))
     kernel = Kernel(fresh_array(F32, LONG), (column,), reduction(op, axes, term))
     parts, whole = cut(kernel)
-    found = shape(terms, LONG)
-    assert found == Cut(4, 1, -(-terms // 4))
-    assert [axis.extent for axis in parts.axes] == [found.spans, LONG]
+    partition = shape(terms, LONG)
+    assert partition == Cut(4, 1, -(-terms // 4))
+    assert [axis.extent for axis in parts.axes] == [partition.spans, LONG]
     start, step = (np.float32(0), np.add) if op is Op.REDUCE_ADD else (np.float32(1), np.multiply)
-    partial = [in_order(step, start, x[i : i + found.terms]) for i in range(0, terms, found.terms)]
+    partial = [in_order(step, start, x[i : i + partition.terms]) for i in range(0, terms, partition.terms)]
     assert np.array_equal(run([parts, whole], x=x.ravel()), in_order(step, start, partial))
 
 
@@ -251,4 +251,4 @@ def test_a_kernel_with_too_many_loads_is_cut_into_some_that_fit() -> None:
     assert len(kernels) > 2
     assert all(fits(lowered(kernel).body) for kernel in kernels)
     inputs = {f"x{n}": np.full(2, n, np.float32) for n in range(100)}
-    assert np.array_equal(run(kernels, **inputs), [4950, 4950])
+    assert np.array_equal(run(kernels, None, **inputs), [4950, 4950])

@@ -91,9 +91,9 @@ def test_a_store_within_a_function_of_tinygrad_is_one_to_a_state(precompile: boo
     with Context(DEV=device):
         cache = Cache("stored")
 
-        @TinyJit
+        @TinyJit  # type: ignore[untyped-decorator]
         def step(x: Tensor, at: UOp) -> Tensor:
-            @function(precompile=precompile, allow_implicit=True)
+            @function(precompile=precompile, allow_implicit=True)  # type: ignore[untyped-decorator]
             def run(x: Tensor, at: UOp) -> Tensor:
                 return cache(x, at).contiguous()
 
@@ -187,7 +187,8 @@ def test_a_state_that_is_made_on_the_first_call_is_one(kind: str, way: Way, devi
 
 def test_what_a_captured_function_keeps_has_its_value_afterwards() -> None:
     with Context(DEV="CPU"):
-        held, w = [], Tensor([1.0, 2.0, 3.0]).realize()
+        held: list[Tensor] = []
+        w = Tensor([1.0, 2.0, 3.0]).realize()
 
         def function(x: Tensor) -> Tensor:
             held[:] = [(w + 1).realize(), w * 2, (w * 3).contiguous(), x + 1]

@@ -57,8 +57,8 @@ SOLIDITY = {
 
 
 def vector_order() -> Order:
-    given = {name: VECTOR["order"][SOLIDITY.get(name, name)] for name in Order.__slots__}
-    return Order.from_json(given)
+    values = {name: VECTOR["order"][SOLIDITY.get(name, name)] for name in Order.__slots__}
+    return Order.from_json(values)
 
 
 def bytes32(text: str) -> bytes:
@@ -107,7 +107,7 @@ def test_every_field_of_an_order_changes_its_uuid() -> None:
     for name in Order.__slots__:
         value = getattr(order, name)
         if name == "client":
-            changed: object = anvil_account(3).address
+            changed: Any = anvil_account(3).address
         else:
             changed = bytes(31) + b"\1" if isinstance(value, bytes) else value ^ 1
         seen.add(order_uuid(replace(order, **{name: changed}), DOMAIN))
@@ -148,12 +148,12 @@ def test_a_signature_that_is_none_has_no_signer() -> None:
 
 def test_a_decline_is_signed_and_read() -> None:
     decline = Decline(anvil_account(5).address, b"\7" * 32, "price", "2 wei", "1 wei")
-    said = json.loads(json.dumps(decline.sign(DOMAIN, anvil_account(6))))
-    assert Decline.read(said, DOMAIN) == (decline, anvil_account(6).address)
-    assert Decline.read(said | {"needed": "3 wei"}, DOMAIN)[1] != anvil_account(6).address
+    signed = json.loads(json.dumps(decline.sign(DOMAIN, anvil_account(6))))
+    assert Decline.read(signed, DOMAIN) == (decline, anvil_account(6).address)
+    assert Decline.read(signed | {"needed": "3 wei"}, DOMAIN)[1] != anvil_account(6).address
     for change in ({"reason": ""}, {"reason": "x" * 201}, {"needed": "a\nb"}, {"task": "0x00"}, {"signature": "0x"}):
         with pytest.raises(TaskError):
-            Decline.read(said | change, DOMAIN)
+            Decline.read(signed | change, DOMAIN)
     with pytest.raises(TaskError):
         Decline.read({}, DOMAIN)
 
@@ -191,17 +191,17 @@ ZEROS = {"bytes": b"", "string": "", "uint32[]": (), "address": "0x" + "00" * 20
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error["name"])
 def test_every_refusal_has_words_and_says_what_to_do(error: Any) -> None:
     types = [entry["type"] for entry in error["inputs"]]
-    said = reverted(keccak(text=abi_to_signature(error))[:4] + encode(types, [ZEROS.get(kind, 1) for kind in types]))
-    words, name = str(said).rsplit(" ", 1)
-    assert (said.name, name) == (error["name"], f"({error['name']})")
+    refusal = reverted(keccak(text=abi_to_signature(error))[:4] + encode(types, [ZEROS.get(kind, 1) for kind in types]))
+    words, name = str(refusal).rsplit(" ", 1)
+    assert (refusal.name, name) == (error["name"], f"({error['name']})")
     assert " " in words and "{" not in words and words[0].islower() | (words[0] in "0E1"), words
-    assert said.fix
+    assert refusal.fix
 
 
 @given(st.binary(max_size=200))
 def test_a_refusal_that_nobody_knows_has_words_too(data: bytes) -> None:
-    said = reverted(data)
-    assert said.fix and " " in str(said) and len(str(said)) < 2_000
+    refusal = reverted(data)
+    assert refusal.fix and " " in str(refusal) and len(str(refusal)) < 2_000
 
 
 def test_what_a_task_is_and_should_be_is_said_by_name() -> None:
@@ -215,11 +215,13 @@ def test_words_are_of_errors_that_there_are() -> None:
 
 def test_every_event_of_the_contracts_is_known_with_its_fields() -> None:
     events: list[Any] = [e for name in SOURCES for e in abi(name) if e["type"] == "event"]
-    told = {e["name"]: {field["name"] for field in e["inputs"]} for e in events if e["name"] != "EIP712DomainChanged"}
-    assert len(told) == len(events) - 1
-    told["Moved"].add("task")  # its position has it
+    declared = {
+        e["name"]: {field["name"] for field in e["inputs"]} for e in events if e["name"] != "EIP712DomainChanged"
+    }
+    assert len(declared) == len(events) - 1
+    declared["Moved"].add("task")  # its position has it
     known = {name: {_camel(f.name) for f in fields(kind)} - {"place"} for name, kind in KINDS.items()}
-    assert known == told
+    assert known == declared
 
 
 def _camel(name: str) -> str:
@@ -288,7 +290,7 @@ EMPTY_LIST, EMPTY_TREE = (
     bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"),
 )
 #: The first block of Ethereum's main chain, as nodes describe it.
-GENESIS = {
+GENESIS: dict[str, Any] = {
     "hash": bytes.fromhex("d4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3"),
     "parentHash": bytes(32), "sha3Uncles": EMPTY_LIST, "miner": "0x" + "00" * 20,
     "stateRoot": bytes.fromhex("d7f8974fb5ac78d9ac099b9ad5018bedc2ce0a72dad1827a1709da30580f0544"),

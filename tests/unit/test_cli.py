@@ -75,9 +75,9 @@ def test_an_error_says_what_and_how_to_fix_it() -> None:
 
 def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = main_in_process(capsys, "program", "check", "nowhere.program", "--json")
-    said = json.loads(out)
+    error = json.loads(out)
     assert code == 4
-    assert (said["schema"], said["error"], said["exit_code"]) == ("eigentensor.error/1", "BlobNotFound", 4)
+    assert (error["schema"], error["error"], error["exit_code"]) == ("eigentensor.error/1", "BlobNotFound", 4)
 
 
 #: Commands without data of their own: a script, and what serves until it is told to stop.
@@ -85,23 +85,23 @@ WITHOUT_DATA = {"completion", "serve", "operator run", "aggregator run"}
 
 
 def test_every_command_has_help_and_json_and_can_be_quiet() -> None:
-    found = commands()
-    options = {words: {word for p in command.params for word in p.opts} for words, command in found.items()}
-    assert not {words for words, command in found.items() if not command.help}
+    all_commands = commands()
+    options = {words: {word for p in command.params for word in p.opts} for words, command in all_commands.items()}
+    assert not {words for words, command in all_commands.items() if not command.help}
     assert not {words for words, has in options.items() if not {"--quiet", "-q"} <= has}
     assert {words for words, has in options.items() if "--json" not in has} == WITHOUT_DATA
 
 
 def test_every_command_is_in_a_table_of_a_readme_and_every_one_there_exists() -> None:
     """A row's first column names commands: `wallet show, deposit` are two of `wallet`."""
-    told = set[str]()
+    listed = set[str]()
     for page in ("client", "operator", "aggregator"):
         for row in re.findall(r"^\| (`[^|]*) \|", verbs_of(Path(page, "README.md").read_text()), re.M):
             for span in re.findall("`([^`]*)`", row):
                 first, *more = span.split(", ")
                 noun = first.rpartition(" ")[0]
-                told |= {first, *(f"{noun} {name}" for name in more)}
-    assert told == set(commands())
+                listed |= {first, *(f"{noun} {name}" for name in more)}
+    assert listed == set(commands())
 
 
 def verbs_of(page: str) -> str:
@@ -137,9 +137,9 @@ def test_a_new_keystore_is_its_owners_alone_and_opens_with_its_password(
     assert (code, json.loads(out)["error"], keystore.exists()) == (3, "ConfigError", False)
     password.write_text("correct horse battery")
     code, out, _ = main_in_process(capsys, *words)
-    said = json.loads(out)
-    assert (code, said["schema"]) == (0, "eigentensor.keystore/1")
-    assert load_account(keystore, password).address == said["address"]
+    answer = json.loads(out)
+    assert (code, answer["schema"]) == (0, "eigentensor.keystore/1")
+    assert load_account(keystore, password).address == answer["address"]
     assert stat.S_IMODE(keystore.stat().st_mode) == 0o600
 
 
@@ -158,8 +158,8 @@ def test_networks_are_listed_with_what_is_wrong_with_them(
     folder.mkdir(parents=True)
     (folder / "broken.json").write_text("{}")
     code, out, _ = main_in_process(capsys, "network", "list", "--json")
-    [found] = json.loads(out)["networks"]
-    assert (code, found["name"]) == (0, "broken") and "does not describe a network" in found["wrong"]
+    [network] = json.loads(out)["networks"]
+    assert (code, network["name"]) == (0, "broken") and "does not describe a network" in network["wrong"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

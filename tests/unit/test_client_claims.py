@@ -42,54 +42,54 @@ def facts(
     return replace(known, **more)
 
 
-def told(found: Facts, account: str = ME) -> list[tuple[str, int, int]]:
-    return [(claim.message.value, claim.brings, claim.first) for claim in claims(found, account, LOCAL)]
+def claimed(known: Facts, account: str = ME) -> list[tuple[str, int, int]]:
+    return [(claim.message.value, claim.brings, claim.first) for claim in claims(known, account, LOCAL)]
 
 
 def test_an_executor_that_runs_out_of_time_loses_bond_and_reward_to_the_challenger() -> None:
-    assert told(facts(State.REVEALED)) == [("timeout", BOND + REWARD, 280)]
-    assert told(facts(State.REVEALED, Phase.CALL)) == []  # our own clock runs
-    assert told(facts(State.REVEALED), OTHER) == []
+    assert claimed(facts(State.REVEALED)) == [("timeout", BOND + REWARD, 280)]
+    assert claimed(facts(State.REVEALED, Phase.CALL)) == []  # our own clock runs
+    assert claimed(facts(State.REVEALED), OTHER) == []
     over = facts(State.REVEALED).game
     ended = replace(over, ended=Ended(PLACE, UUID, 3, False, Reason.CLOCK))
-    assert told(facts(State.REVEALED, game=ended)) == []
+    assert claimed(facts(State.REVEALED, game=ended)) == []
 
 
 def test_a_crowd_that_convicts_by_the_clock_gets_half_of_its_bonds_and_nothing_of_the_slash() -> None:
     crowd = Conviction(Cause.VERDICT, OTHER, False, crowded=True)
-    assert told(facts(bond=Challenge(ME, 0, False, crowded=True), conviction=crowd)) == [
+    assert claimed(facts(bond=Challenge(ME, 0, False, crowded=True), conviction=crowd)) == [
         ("refund", BOND - BOND // 2, 0)
     ]
-    assert told(facts(bond=Challenge(ME, 0, False), conviction=crowd)) == [("refund", BOND, 0)]
-    assert told(facts(bond=Challenge(ME, 0, False, crowded=True))) == [("refund", BOND, 0)]
-    assert told(facts(bond=Challenge(ME, 0, True, crowded=True), conviction=replace(crowd, winner=ME))) == []
+    assert claimed(facts(bond=Challenge(ME, 0, False), conviction=crowd)) == [("refund", BOND, 0)]
+    assert claimed(facts(bond=Challenge(ME, 0, False, crowded=True))) == [("refund", BOND, 0)]
+    assert claimed(facts(bond=Challenge(ME, 0, True, crowded=True), conviction=replace(crowd, winner=ME))) == []
 
 
 def test_the_bond_of_an_idle_game_comes_back_to_its_challenger_alone() -> None:
-    assert told(facts()) == [("refund", BOND, 0)]
-    assert told(facts(), EXECUTOR) == []
-    assert told(facts(bond=Challenge(ME, 0, True))) == []
+    assert claimed(facts()) == [("refund", BOND, 0)]
+    assert claimed(facts(), EXECUTOR) == []
+    assert claimed(facts(bond=Challenge(ME, 0, True))) == []
 
 
 def test_the_winner_slashes_and_gets_half_unless_verifiers_found_it_too() -> None:
     won = facts(bond=Challenge(ME, 0, True), winner=ME)
-    assert told(won) == [("slash", HALF, 231)]
+    assert claimed(won) == [("slash", HALF, 231)]
     (claim,) = claims(won, ME, LOCAL)
     assert (claim.message, claim.last) == (Message.SLASH, 900)
-    found = {index: Answer(operator, Stage.DIFFERED, b"r" * 32) for index, operator in ((0, OTHER), (4, EXECUTOR))}
-    assert told(replace(won, answers=found)) == []
-    assert told(replace(won, answers=found | {5: Answer(ME, Stage.DIFFERED, b"r" * 32)})) == [
+    answers = {index: Answer(operator, Stage.DIFFERED, b"r" * 32) for index, operator in ((0, OTHER), (4, EXECUTOR))}
+    assert claimed(replace(won, answers=answers)) == []
+    assert claimed(replace(won, answers=answers | {5: Answer(ME, Stage.DIFFERED, b"r" * 32)})) == [
         ("slash", HALF * 2 // 2 // 3, 231)
     ]
-    assert told(replace(won, conviction=replace(won.conviction, slashed=True))) == []
+    assert claimed(replace(won, conviction=replace(won.conviction, slashed=True))) == []
 
 
 def test_what_a_slash_took_is_paid_to_its_beneficiaries_once() -> None:
     slashed = facts(bond=Challenge(ME, 0, True), slash=7, note=Note(UUID, 1001, (ME, OTHER)), payable=777)
-    assert told(slashed) == [("pay", 250, 777)]
+    assert claimed(slashed) == [("pay", 250, 777)]
     assert claims(slashed, ME, LOCAL)[0].number == 7
-    assert told(slashed, EXECUTOR) == []
-    assert told(replace(slashed, note=Note(UUID, 0, ()))) == []
+    assert claimed(slashed, EXECUTOR) == []
+    assert claimed(replace(slashed, note=Note(UUID, 0, ()))) == []
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_an_answer_whose_reveal_opened_the_game_is_settled_after_the_verifiers_t
     rival = 2 if index == 5 else 5
     answers = {index: Answer(ME, stage, b"r" * 32), rival: Answer(OTHER, Stage.DIFFERED, b"r" * 32)}
     known = facts(bond=Challenge(ME, index + 1, False), answers=answers, conviction=Conviction(cause, OTHER, True))
-    assert told(known) == ([] if brings is None else [("settle", brings, 231)])
+    assert claimed(known) == ([] if brings is None else [("settle", brings, 231)])

@@ -45,11 +45,11 @@ def test_the_earliest_call_and_its_first_wrong_element_are_named(example: Exampl
     names = calls(program)
     early, late = min(names), max(names)
     claimed = flipped(flipped(flipped(true, names[late], 0), names[early], 1), names[early], 0)
-    found = first_difference(program, 1, claimed, true)
-    assert found is not None
-    assert (found.call, found.name, found.element, found.elements) == (early, names[early], 0, 3)
-    assert int(found.claimed["bits"], 16) ^ int(found.computed["bits"], 16) == 1
-    assert found.words.startswith(f"{names[early]}[") and f"executed call {early} wrote" in found.words
+    difference = first_difference(program, 1, claimed, true)
+    assert difference is not None
+    assert (difference.call, difference.name, difference.element, difference.elements) == (early, names[early], 0, 3)
+    assert int(difference.claimed["bits"], 16) ^ int(difference.computed["bits"], 16) == 1
+    assert difference.words.startswith(f"{names[early]}[") and f"executed call {early} wrote" in difference.words
     repeated = first_difference(program, 3, claimed, true)
     assert repeated is not None and repeated.call == 2 * len(program.calls) + early
 
@@ -63,5 +63,5 @@ def test_the_place_in_a_tensor_is_an_index_in_its_shape(example: Example) -> Non
     true = reference.execute(example.program, example.tensors, example.variables)
     name, result = next((n, r) for n, r in example.program.outputs.items() if np.prod(r.shape) > 1)
     last = int(np.prod(result.shape)) - 1
-    found = first_difference(example.program, 1, flipped(true, name, last), true)
-    assert found is not None and found.to_json()["index"] == [extent - 1 for extent in result.shape]
+    difference = first_difference(example.program, 1, flipped(true, name, last), true)
+    assert difference is not None and difference.to_json()["index"] == [extent - 1 for extent in result.shape]

@@ -43,8 +43,8 @@ def test_json_is_an_object_for_every_change(capsys: pytest.CaptureFixture[str]) 
     with following(Screen(as_json=True), HERE) as shown:
         for moves, block in ((1, 240), (1, 241), (2, 242)):
             shown.many([game(3, moves, block=block), game(4, 1)])
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["schema"], one["game"], len(one["moves"])) for one in said] == [
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["schema"], one["game"], len(one["moves"])) for one in objects] == [
         ("eigentensor.challenge/1", 3, 1),
         ("eigentensor.challenge/1", 4, 1),
         ("eigentensor.challenge/1", 3, 2),

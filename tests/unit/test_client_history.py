@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -75,8 +75,8 @@ def test_what_is_asked_for_again_is_another_task_for_the_same_work() -> None:
     assert retried.void == (Void(history.task(first), 1, "failed"),)
     assert retried.task(again) != history.task(first)
     assert again.accept_by - again.ramp_start == first.accept_by - first.ramp_start
-    same = {"nonce": first.nonce, "ramp_start": first.ramp_start, "accept_by": first.accept_by}
-    assert replace(again, **same) == first
+    back = replace(again, nonce=first.nonce, ramp_start=first.ramp_start, accept_by=first.accept_by)
+    assert back == first
 
 
 def test_going_back_makes_all_that_followed_void() -> None:
@@ -130,7 +130,8 @@ def test_a_changed_file_is_refused_or_a_whole_session_still(seed: int) -> None:
 @pytest.mark.parametrize("name", ["states", "outputs", "variables", "order", "task"])
 def test_a_step_that_does_not_follow_from_the_one_before_it_is_refused(name: str) -> None:
     values = after(3).to_json()
-    values["steps"][1][name] = values["steps"][0][name]
+    steps = cast(list[dict[str, object]], values["steps"])
+    steps[1][name] = steps[0][name]
     if name == "outputs":
         assert History.from_json(values).steps[1].outputs == bytes(32)  # the chain says whether they were these
         return

@@ -66,20 +66,20 @@ def test_who_waits_for_a_check_asks_for_one_with_certainty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("terms", "says"),
     [
-        ({"check_rate": WAD // 20 - 1}, r"not between 5 % and 100 %"),
-        ({"check_rate": WAD + 1}, r"not between 5 % and 100 %"),
-        ({"verifiers": 0}, "0 verifiers are not between 1 and 4"),
-        ({"verifiers": 5}, "5 verifiers are not between 1 and 4"),
-        ({"check_fee": 1099}, "below the least, 1100 wei"),
-        ({"exec": 61}, "61 blocks for the execution are not between 3 and 60"),
-        ({"min_price": 1001}, "the price begins above its end"),
+        (replace(TERMS, check_rate=WAD // 20 - 1), r"not between 5 % and 100 %"),
+        (replace(TERMS, check_rate=WAD + 1), r"not between 5 % and 100 %"),
+        (replace(TERMS, verifiers=0), "0 verifiers are not between 1 and 4"),
+        (replace(TERMS, verifiers=5), "5 verifiers are not between 1 and 4"),
+        (replace(TERMS, check_fee=1099), "below the least, 1100 wei"),
+        (replace(TERMS, exec=61), "61 blocks for the execution are not between 3 and 60"),
+        (replace(TERMS, min_price=1001), "the price begins above its end"),
     ],
 )
-def test_terms_that_the_market_would_refuse_are_refused_before(changes: dict[str, int], says: str) -> None:
+def test_terms_that_the_market_would_refuse_are_refused_before(terms: Terms, says: str) -> None:
     with pytest.raises(TermsRefused, match=says) as refused:
-        check_terms(LOCAL, replace(TERMS, **changes))
+        check_terms(LOCAL, terms)
     assert refused.value.fix
 
 
@@ -128,8 +128,8 @@ def test_a_plan_says_what_members_were_paid_lately() -> None:
     def operator(low: str, high: str, *, member: bool = True) -> dict[str, Any]:
         return {"member": member, "lately": {"lowest_price": low, "highest_price": high}}
 
-    found = [operator("30", "50"), operator("9", "40"), operator("1", "99", member=False), {"member": True}]
-    seen = plan(WORK, TERMS, LOCAL, balance=0, tokens=0, operators=found)
+    operators = [operator("30", "50"), operator("9", "40"), operator("1", "99", member=False), {"member": True}]
+    seen = plan(WORK, TERMS, LOCAL, balance=0, tokens=0, operators=operators)
     assert (seen.operators, seen.lowest_paid, seen.highest_paid) == (3, 9, 50)
     new = plan(WORK, TERMS, LOCAL, balance=0, tokens=0, operators=[{"member": True, "lately": None}])
     assert (new.operators, new.lowest_paid, new.highest_paid) == (1, None, None)

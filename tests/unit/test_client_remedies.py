@@ -20,9 +20,9 @@ def amount(wei: int) -> str:
 
 
 def helps(reason: str, needed: str | None = None, offered: str | None = None) -> str | None:
-    said: dict[str, Any] = {"reason": reason, "needed": needed, "offered": offered}
-    remedy = remedy_of(said, replace(ORDER, max_price=100), LOCAL, amount)
-    return remedy and remedy.text
+    opinion: dict[str, Any] = {"reason": reason, "needed": needed, "offered": offered}
+    remedy = remedy_of(opinion, replace(ORDER, max_price=100), LOCAL, amount)
+    return None if remedy is None else remedy.text
 
 
 @pytest.mark.parametrize("code", sorted(set(Code) - LATER))
@@ -65,6 +65,6 @@ def test_an_operator_that_says_nonsense_is_borne(needed: str) -> None:
 def test_the_least_of_each_kind_is_what_to_try_and_what_helps_most_comes_first_and_patience_last() -> None:
     cheap, dear = Remedy("price", "cheap", 5), Remedy("price", "dear", 9)
     longer, patience = Remedy("exec", "longer", 7), Remedy("busy", "patience: busy")
-    said = {"a": dear, "b": cheap, "c": longer, "d": patience, "e": longer, "f": patience, "g": patience}
-    assert best(said) == [(longer, ["c", "e"]), (cheap, ["b"]), (patience, ["d", "f", "g"])]
+    remedies = {"a": dear, "b": cheap, "c": longer, "d": patience, "e": longer, "f": patience, "g": patience}
+    assert best(remedies) == [(longer, ["c", "e"]), (cheap, ["b"]), (patience, ["d", "f", "g"])]
     assert best({}) == []

@@ -48,7 +48,7 @@ RESULT = of(
 FINAL = of(RESULT, state=State.FINAL)
 
 
-def said(task: TaskView, stage: str = "final") -> str:
+def explanation(task: TaskView, stage: str = "final") -> str:
     error = failure(task, stage, lambda wei: f"{wei} wei")
     return error.what if error else ""
 
@@ -97,20 +97,20 @@ def test_each_end_without_a_result_has_its_own_error(state: State) -> None:
 def test_a_conviction_says_why_and_where_the_money_went(cause: Cause, why: str) -> None:
     convicted = Conviction(cause, ORDER.client, 2100, 160)
     task = of(RESULT, state=State.CONVICTED, executor="0xE", price=900, conviction=convicted)
-    assert why in said(task)
+    assert why in explanation(task)
     stake = f"{economics.stake(LOCAL, 900, 0, ORDER.check_rate, 1)} wei of its stake"
-    assert f"the whole escrow, 2100 wei, is back; {stake} is going to be slashed" in said(task)
-    assert f"{stake} was slashed" in said(of(task, conviction=replace(convicted, slash=(1, 5001))))
+    assert f"the whole escrow, 2100 wei, is back; {stake} is going to be slashed" in explanation(task)
+    assert f"{stake} was slashed" in explanation(of(task, conviction=replace(convicted, slash=(1, 5001))))
 
 
 def test_who_waits_for_a_check_learns_when_there_will_be_none() -> None:
-    assert not said(RESULT, "checked")
-    assert not said(of(FINAL, answers=AGREES), "checked")
+    assert not explanation(RESULT, "checked")
+    assert not explanation(of(FINAL, answers=AGREES), "checked")
     undrawn, late = of(RESULT, mix=UNDRAWN), FINAL
     for task, why in ((undrawn, "not drawn for a check"), (late, "0 of 1 verifiers confirmed it")):
         assert type(failure(task, "checked", str)) is NotChecked
-        assert why in said(task, "checked")
-        assert not said(task, "final")
+        assert why in explanation(task, "checked")
+        assert not explanation(task, "final")
 
 
 @pytest.mark.parametrize(

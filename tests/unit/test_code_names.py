@@ -58,7 +58,7 @@ def test_another_generator_gives_another_name(body: Body, monkeypatch: pytest.Mo
 
 def test_what_only_finds_code_finds_it_by_the_same_name(body: Body) -> None:
     assert replace(CPU, command=()).key(body) == Toolchain.from_json(CPU.to_json()).key(body) == CPU.key(body)
-    assert replace(GPU, identity="").found(GPU.to_json()).key(body) == GPU.key(body)
+    assert replace(GPU, identity="").from_json(GPU.to_json()).key(body) == GPU.key(body)
 
 
 @pytest.mark.parametrize("flag", ["-O2", "-fwrapv", "-ffp-contract=off", "-fno-slp-vectorize"])

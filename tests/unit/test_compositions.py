@@ -53,8 +53,8 @@ def test_a_function_of_an_expression_is_recognised(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_recognised_function_keeps_its_relative_accuracy_in_the_tails(name: str) -> None:
     graph = capture(lambda x: METHODS[name](x * 1), {"x": TAILS}, {}, fingerprint=False)
-    found = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
-    np.testing.assert_allclose(found, by_float64(name, TAILS), rtol=3e-7, atol=1e-44)
+    output = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
+    np.testing.assert_allclose(output, by_float64(name, TAILS), rtol=3e-7, atol=1e-44)
 
 
 @pytest.mark.parametrize(
@@ -70,17 +70,17 @@ def test_exponentials_less_one_keep_their_relative_accuracy(
     function: Callable[[Tensor], Tensor], scale: float, slope: float
 ) -> None:
     graph = capture(function, {"x": TAILS}, {}, fingerprint=False)
-    found = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
+    output = reference.execute(graph.program, {"x": TAILS}).outputs["output"]
     exact = np.where(TAILS > 0, TAILS, scale * np.expm1(TAILS.astype(np.float64) * slope))
-    np.testing.assert_allclose(found, exact, rtol=4e-7)
+    np.testing.assert_allclose(output, exact, rtol=4e-7)
 
 
 @pytest.mark.parametrize("name", ["tan", "asin", "sinh", "asinh", "atan", "expm1"])
 def test_a_function_keeps_its_relative_accuracy_beside_a_zero_that_was_moved(name: str) -> None:
     x = np.float32(0.1) + TAILS[(TAILS > -0.3) & (TAILS < 0.4)]
     graph = capture(lambda x: METHODS[name](x - 0.1), {"x": x}, {}, fingerprint=False)
-    found = reference.execute(graph.program, {"x": x}).outputs["output"]
-    np.testing.assert_allclose(found, by_float64(name, x - np.float32(0.1)), rtol=3e-7)
+    output = reference.execute(graph.program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(output, by_float64(name, x - np.float32(0.1)), rtol=3e-7)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_function_keeps_its_relative_accuracy_beside_a_zero_that_was_moved(nam
 def test_what_is_almost_such_a_function_stays_itself(function: Callable[[Tensor], Tensor]) -> None:
     x = np.concatenate([X.ravel(), TAILS[2:-2]])
     graph = capture(function, {"x": x}, {}, fingerprint=False)
-    found = reference.execute(graph.program, {"x": x}).outputs["output"]
-    np.testing.assert_allclose(found, function(Tensor(x)).numpy(), rtol=1e-5, atol=2e-6)
+    output = reference.execute(graph.program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(output, function(Tensor(x)).numpy(), rtol=1e-5, atol=2e-6)
 
 
 def test_gradients_go_through_recognised_functions() -> None:
@@ -109,11 +109,11 @@ def test_gradients_go_through_recognised_functions() -> None:
         return y.sum().gradient(x)[0]
 
     x = np.linspace(-6, 6, 48, dtype=np.float32)  # without zero, where tinygrad's erf has no slope
-    found = reference.execute(capture(gradients, {"x": x}, {}).program, {"x": x}).outputs["output"]
+    output = reference.execute(capture(gradients, {"x": x}, {}).program, {"x": x}).outputs["output"]
     h = 1e-4
     names = ("gelu_tanh", "silu", "softplus", "erf", "sigmoid")
     up, down = (sum(EXACT[name](x.astype(np.float64) + d) for name in names) for d in (h, -h))
-    np.testing.assert_allclose(found, (up - down) / (2 * h), atol=5e-6)
+    np.testing.assert_allclose(output, (up - down) / (2 * h), atol=5e-6)
 
 
 def test_binary_cross_entropy_is_captured_and_right() -> None:
@@ -121,9 +121,9 @@ def test_binary_cross_entropy_is_captured_and_right() -> None:
         return x.sigmoid().log() - (1 - x.sigmoid()).log()
 
     x = np.linspace(-60, 8, 69, dtype=np.float32)
-    found = reference.execute(capture(difference, [x]).program, {"x": x}).outputs["output"]
-    np.testing.assert_allclose(found, x, rtol=1e-6, atol=1e-3)  # 1 - sigmoid cancels above zero
-    np.testing.assert_allclose(found[:61], x[:61], rtol=1e-6, atol=1e-6)
+    output = reference.execute(capture(difference, [x]).program, {"x": x}).outputs["output"]
+    np.testing.assert_allclose(output, x, rtol=1e-6, atol=1e-3)  # 1 - sigmoid cancels above zero
+    np.testing.assert_allclose(output[:61], x[:61], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0, 2.0])
@@ -134,9 +134,9 @@ def test_numbers_without_a_neighbour_stay_what_they_are(step: str, number: float
         return (y * number + 1) / (y - number)
 
     x = np.array([-2, -0.5, 0.25, 3], np.float32)
-    found = reference.execute(capture(around, [x], fingerprint=False).program, {"x": x}).outputs["output"]
+    output = reference.execute(capture(around, [x], fingerprint=False).program, {"x": x}).outputs["output"]
     with np.errstate(all="ignore"):
         c = np.float32(number)
         y = getattr(np, step)(x * c + np.float32(1))
         expected = (y * c + 1) / (y - c)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(output, expected, rtol=1e-5)

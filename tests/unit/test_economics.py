@@ -13,7 +13,7 @@ from eigentensor_economics.situation import LOCAL, mainnet
 
 
 def test_parameters_read_solidity_names_and_decimal_text() -> None:
-    values = {
+    values: dict[str, int | str] = {
         "maxExec": 60, "lag": 2, "grid": 1, "record": 50, "check": 10, "reveal": 20, "challenge": 20, "clock": 60,
         "margin": 50, "eta": str(WAD // 4), "gDef": "3000000000000000", "gMiss": 10**15, "unknown": 1,
         "checkFloor": WAD // 20, "phi": WAD, "sybils": WAD // 3, "stakeMargin": str(WAD * 5 // 4), "gChk": 10**15,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eth_utils import keccak
+from eth_utils.crypto import keccak
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests/vectors/eigenlayer"

@@ -77,10 +77,10 @@ def test_an_error_is_provoked(kind: type[EigenTensorError]) -> None:
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_an_error_is_provoked_by_the_test_that_is_named(name: str) -> None:
-    file, test, said = ELSEWHERE[name]
+    file, test, excerpt = ELSEWHERE[name]
     text = (ROOT / "tests" / file).read_text()
-    [found] = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and node.name == test]
-    assert said in (ast.get_source_segment(text, found) or "")
+    [function] = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and node.name == test]
+    assert excerpt in (ast.get_source_segment(text, function) or "")
 
 
 def test_the_tree_in_words_has_every_error_with_its_place() -> None:
@@ -107,7 +107,7 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Below any verb: here by a user's file, which the verb runs."""
-    file, said = tmp_path / "raises.py", {"what": "what went wrong", "why": "", "fix": "what to do"}
+    file, message = tmp_path / "raises.py", {"what": "what went wrong", "why": "", "fix": "what to do"}
     for kind in classes() - BASES:
         file.write_text(
             f"from {kind.__module__} import {kind.__name__} as Kind\n"
@@ -118,23 +118,23 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
         code, out, err = ended(capsys, "program", "capture", str(file), "--json")
         assert (code, str(code) in codes()) == (exit_code(kind), True)
         named = {"schema": "eigentensor.error/1", "error": kind.__name__, "exit_code": exit_code(kind)}
-        assert json.loads(out) == named | said
+        assert json.loads(out) == named | message
         assert err == f"capturing {file}\nerror  what went wrong\n  fix  what to do\n"
 
 
 def test_an_interrupted_command_ends_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "raises.py"
     file.write_text("raise KeyboardInterrupt")
-    said = f"capturing {file}\nnothing was written: the same command begins again\n"
-    assert ended(capsys, "program", "capture", str(file)) == (130, "", said)
+    message = f"capturing {file}\nnothing was written: the same command begins again\n"
+    assert ended(capsys, "program", "capture", str(file)) == (130, "", message)
 
 
 def test_wrong_usage_is_an_error_like_others(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ended(capsys, "plan", "--nonsense", "--json")
-    said = json.loads(out)
-    assert (code, said["schema"], said["error"]) == (2, "eigentensor.error/1", "UsageError")
-    assert said["what"].startswith("No such option: --nonsense")
-    assert err == f"error  {said['what']}\n  fix  `eigentensor plan --help` shows what it takes.\n"
+    error = json.loads(out)
+    assert (code, error["schema"], error["error"]) == (2, "eigentensor.error/1", "UsageError")
+    assert error["what"].startswith("No such option: --nonsense")
+    assert err == f"error  {error['what']}\n  fix  `eigentensor plan --help` shows what it takes.\n"
 
 
 def test_a_topic_of_the_library_has_a_verb_and_the_library_names_none() -> None:

@@ -20,8 +20,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def passed(*numbers: int) -> list[dict[str, Any]]:
-    told = {"graph": "softmax", "end": "judgeFinal", "moves": 5, "gas": 610_000}
-    return [{"number": n, "kinds": ["honest" if is_honest(n) else "accumulator"], **told} for n in numbers]
+    game = {"graph": "softmax", "end": "judgeFinal", "moves": 5, "gas": 610_000}
+    return [{"number": n, "kinds": ["honest" if is_honest(n) else "accumulator"], **game} for n in numbers]
 
 
 def test_a_campaign_goes_on_behind_what_has_been_played(record: Path) -> None:
@@ -60,7 +60,7 @@ def test_any_other_end_is_a_failure_that_names_the_game(number: int, lost: bool 
     case: Any = None  # it has been played
     line = faults._line(Story(number, "softmax", (), case), course, state)
     assert line["failed"] == number
-    assert all(said in line["report"] for said in (course.name, "judgeSpan", state.name))
+    assert all(word in line["report"] for word in (course.name, "judgeSpan", state.name))
 
 
 DIES_AT_2 = """
@@ -68,8 +68,8 @@ import json, os, sys
 for number in range(int(sys.argv[2]), 5):
     if number == 2:
         os.abort()
-    told = {"graph": "softmax", "kinds": ["received"], "end": "verdict", "moves": 7, "gas": 1}
-    print(json.dumps({"number": number, **told}), flush=True)
+    game = {"graph": "softmax", "kinds": ["received"], "end": "verdict", "moves": 7, "gas": 1}
+    print(json.dumps({"number": number, **game}), flush=True)
 """
 
 

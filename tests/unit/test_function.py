@@ -71,7 +71,7 @@ def test_options_that_are_none_are_refused(options: dict[str, Any]) -> None:
 
 def test_a_decorator_without_brackets_says_so() -> None:
     with pytest.raises(BindingError, match="the options of function have names"):
-        et.function(lambda x: x)
+        et.function(lambda x: x)  # type: ignore[call-arg, arg-type]
 
 
 def test_a_function_is_pickled_by_its_name() -> None:
@@ -89,7 +89,7 @@ def test_what_cannot_be_mapped_is_refused_before_anything_is_posted() -> None:
         raise OSError("the file ended")
 
     with pytest.raises(BindingError, match="map over a int"):
-        scores.map(3)
+        scores.map(3)  # type: ignore[arg-type]
     with pytest.raises(BindingError, match=r"map over \[1, 2\] items"):
         scores.map([ROWS], [1, 2])
     with pytest.raises(OSError, match="the file ended"):
@@ -123,9 +123,9 @@ def test_asyncio_computes_here_while_others_run() -> None:
                 await asyncio.sleep(0.001)
 
         beside = asyncio.create_task(tick())
-        found = await asyncio.gather(*(scores.local.aio(ROWS, factor=n) for n in (1, 2)))
+        results = await asyncio.gather(*(scores.local.aio(ROWS, factor=n) for n in (1, 2)))
         beside.cancel()
-        return found
+        return results
 
     one, two = asyncio.run(story())
     assert np.array_equal(one.numpy() * 2, two.numpy()) and next(ticks) > 1

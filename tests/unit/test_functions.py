@@ -132,8 +132,8 @@ def test_the_c_library_finds_the_errors_that_numpy_finds(name: str) -> None:
     right = by_reference(name, x)
     wrong = generator.permutation(right)
     for y in (right, wrong):
-        found = [worst_in_c(library(), name, x[i : i + 1], y[i : i + 1]).units for i in range(x.size)]
-        np.testing.assert_allclose(found, units(y, name, x), rtol=1e-6, atol=1e-6)
+        distances = [worst_in_c(library(), name, x[i : i + 1], y[i : i + 1]).units for i in range(x.size)]
+        np.testing.assert_allclose(distances, units(y, name, x), rtol=1e-6, atol=1e-6)
 
 
 #: The sign bit that a function's result takes over from its operand.

@@ -97,6 +97,6 @@ def test_a_failure_is_kept_small_with_all_that_shows_it_again(tmp_path: Path) ->
 
 
 def test_a_kept_failure_is_tried_again_on_every_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fuzz.kept(generate(3), lambda program: lambda *given: reference.execute(program, *given), tmp_path)
+    fuzz.kept(generate(3), lambda program: lambda *arguments: reference.execute(program, *arguments), tmp_path)
     assert fuzz.again(tmp_path) == 0
     assert "CPU: agrees" in capsys.readouterr().out

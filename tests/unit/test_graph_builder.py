@@ -86,8 +86,10 @@ def evaluated(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> np
     names = "abcin"[: len(arrays)]
     inputs = [builder.input(name, array.shape, array.dtype) for name, array in zip(names, arrays, strict=True)]
     graph = builder.compile(function(*inputs), fingerprint=False)
-    given = {name: array for name, array in zip(names, arrays, strict=True) if name in graph.program.named(Role.INPUT)}
-    return np.asarray(execute(graph.program, given).outputs["output"])
+    tensors = {
+        name: array for name, array in zip(names, arrays, strict=True) if name in graph.program.named(Role.INPUT)
+    }
+    return np.asarray(execute(graph.program, tensors).outputs["output"])
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -106,7 +108,7 @@ def test_an_expression_gives_nearly_what_numpy_gives(name: str) -> None:
 
 def test_functions_are_those_of_mathematics() -> None:
     for name in ("exp", "exp2", "expm1", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sqrt", "floor", "ceil"):
-        ours = evaluated(lambda a, name=name: getattr(abs(a), name)(), A)  # type: ignore[misc]
+        ours = evaluated(lambda a, name=name: getattr(abs(a), name)(), A)
         np.testing.assert_allclose(ours, getattr(np, name)(np.abs(A)), 1e-6)
 
 
@@ -219,9 +221,9 @@ MISTAKES: dict[str, tuple[Callable[[GraphBuilder, Tensor, Tensor], object], str]
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_refused_with_the_line_and_what_to_do(name: str) -> None:
-    function, said = MISTAKES[name]
+    function, message = MISTAKES[name]
     builder = GraphBuilder()
-    with pytest.raises(CaptureError, match=said) as raised:
+    with pytest.raises(CaptureError, match=message) as raised:
         function(builder, builder.input("a", (3, 4)), builder.input("i", (3, 4), DType.INT32))
     assert "test_graph_builder.py:" in raised.value.line
     assert raised.value.fix
@@ -257,9 +259,9 @@ def test_a_method_gives_what_the_function_of_numpy_gives(name: str, values: np.n
     result = ours(builder.input("x", values.shape, values.dtype))
     expected = np.asarray(theirs(values))
     graph = builder.compile(result, fingerprint=False)
-    found = execute(graph.program, {"x": values} if graph.program.named(Role.INPUT) else {}).outputs["output"]
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    assert found.tobytes() == expected.tobytes()
+    output = execute(graph.program, {"x": values} if graph.program.named(Role.INPUT) else {}).outputs["output"]
+    assert (output.shape, output.dtype) == (expected.shape, expected.dtype)
+    assert output.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def example() -> Graph:
     position = builder.variable("position", 0, 3, 1)
     rows = where((arange(4) == position)[:, None], new, cache)
     builder.assign("cache", rows)
-    found = table.take(arange(4) % 3).astype("float32") + np.array([0.5, -0.0], np.float32)
-    return builder.graph({"y": (rows @ found.T).gelu().softmax() ** 1.5, "z": rows.pad([(1, 0), (0, 1)])[::-1]})
+    taken = table.take(arange(4) % 3).astype("float32") + np.array([0.5, -0.0], np.float32)
+    return builder.graph({"y": (rows @ taken.T).gelu().softmax() ** 1.5, "z": rows.pad([(1, 0), (0, 1)])[::-1]})
 
 
 def test_a_graph_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_graph_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_random_graphs_are_valid_and_come_back() -> None:
     for seed in range(100):
         graph, _ = random_graphs.graph(Random(seed))
-        assert not [said for n in walk(*graph.roots) if (said := breach(n))]
+        assert not [fault for n in walk(*graph.roots) if (fault := breach(n))]
         assert decode(encode(graph)).outputs == graph.outputs
 
 

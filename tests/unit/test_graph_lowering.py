@@ -18,7 +18,7 @@ from support.programs.captured import graphs
 F32 = DType.FLOAT32
 
 
-def given(name: str, *shape: int, dtype: DType = F32) -> Node:
+def graph_input(name: str, *shape: int, dtype: DType = F32) -> Node:
     return leaf(Form.INPUT, name, dtype, shape)
 
 
@@ -38,12 +38,12 @@ def same_bits(a: object, b: object) -> bool:
 
 
 def test_a_product_of_matrices_is_the_program_that_capture_makes() -> None:
-    graph = Graph({"output": product(given("a", 9, 20), given("b", 20, 7))})
+    graph = Graph({"output": product(graph_input("a", 9, 20), graph_input("b", 20, 7))})
     assert lower(graph).to_bytes() == graphs()["matmul"].captured().to_bytes()
 
 
 def test_a_softmax_has_the_bits_and_the_calls_of_the_captured_one() -> None:
-    x = given("x", 5, 33)
+    x = graph_input("x", 5, 33)
     power = node(Form.FUNCTION, node(Op.SUB, x, along(node(Op.REDUCE_MAX, x, arg=(1,)), 1, 33)), arg="exp")
     total = node(Op.REDUCE_ADD, power, arg=(1,))
     graph = lower(Graph({"output": node(Op.DIV, power, along(total, 1, 33))}))
@@ -54,15 +54,15 @@ def test_a_softmax_has_the_bits_and_the_calls_of_the_captured_one() -> None:
 
 
 def test_what_follows_a_product_at_its_own_shape_is_in_its_kernel() -> None:
-    a, b, bias = given("a", 4, 6), given("b", 6, 5), given("bias", 5)
+    a, b, bias = graph_input("a", 4, 6), graph_input("b", 6, 5), graph_input("bias", 5)
     linear = node(Op.ADD, product(a, b), along(bias, 0, 4))
     relu = node(Op.MAX, linear, constant(F32, 0, (4, 5)))
     assert len(lower(Graph({"output": relu})).program.calls) == 1
-    assert len(lower(Graph({"output": product(relu, given("c", 5, 3))})).program.calls) == 2
+    assert len(lower(Graph({"output": product(relu, graph_input("c", 5, 3))})).program.calls) == 2
 
 
 def test_a_product_is_accumulated_with_one_rounding_also_where_it_is_an_output_itself() -> None:
-    x = given("x", 3, 7)
+    x = graph_input("x", 3, 7)
     square = node(Op.MUL, x, x)
     total = node(Op.REDUCE_ADD, square, arg=(1,))
     alone, both = lower(Graph({"total": total})), lower(Graph({"square": square, "total": total}))
@@ -74,7 +74,7 @@ def test_a_product_is_accumulated_with_one_rounding_also_where_it_is_an_output_i
 
 
 def test_moves_are_arithmetic_of_indices() -> None:
-    x = given("x", 4, 6)
+    x = graph_input("x", 4, 6)
     moved = node(Form.PAD, node(Form.FLIP, node(Form.PERMUTE, x, arg=(1, 0)), arg=(0,)), arg=((1, 2), (0, 1)))
     moved = node(Form.RESHAPE, node(Form.SHRINK, moved, arg=((0, 8), (1, 5))), arg=(2, 16))
     values = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -85,22 +85,22 @@ def test_moves_are_arithmetic_of_indices() -> None:
 
 
 def test_rows_that_a_table_has_not_are_zeros() -> None:
-    table, rows = given("table", 5, 2), given("rows", 4, dtype=DType.INT32)
+    table, rows = graph_input("table", 5, 2), graph_input("rows", 4, dtype=DType.INT32)
     program = lower(Graph({"found": node(Form.GATHER, table, rows)})).program
     values = np.arange(1, 11, dtype=np.float32).reshape(5, 2)
-    found = execute(program, {"table": values, "rows": np.array([4, -1, 5, 0], np.int32)}).outputs["found"]
-    assert found.tolist() == [[9, 10], [0, 0], [0, 0], [1, 2]]
+    gathered = execute(program, {"table": values, "rows": np.array([4, -1, 5, 0], np.int32)}).outputs["found"]
+    assert gathered.tolist() == [[9, 10], [0, 0], [0, 0], [1, 2]]
 
 
 def test_indices_that_are_computed_from_counters_need_no_guard() -> None:
     windows = node(Op.ADD, counter((4, 3), 0), counter((4, 3), 1))
-    program = lower(Graph({"windows": node(Form.GATHER, given("x", 6), windows)})).program
+    program = lower(Graph({"windows": node(Form.GATHER, graph_input("x", 6), windows)})).program
     assert not any(i.op is Op.CMPLT for body in program.bodies for i in body.instructions)
     assert execute(program, {"x": np.arange(6, dtype=np.float32)}).outputs["windows"].tolist()[3] == [3, 4, 5]
 
 
 def test_a_state_takes_a_variable_number_of_rows() -> None:
-    state, new = leaf(Form.STATE, "rows", F32, (4, 2)), given("new", 2)
+    state, new = leaf(Form.STATE, "rows", F32, (4, 2)), graph_input("new", 2)
     position = node(Form.EXPAND, node(Form.RESHAPE, variable(Variable("position", 0, 3, 1)), arg=(1, 1)), arg=(4, 2))
     here = node(Op.CMPEQ, counter((4, 2), 0), position)
     rows = node(Op.WHERE, here, along(new, 0, 4), state)
@@ -128,7 +128,7 @@ def test_a_sum_of_so_many_elements_is_a_loop_of_that_length_and_never_longer_tha
 
 
 def test_a_long_chain_is_cut_into_kernels() -> None:
-    x = given("x", 3)
+    x = graph_input("x", 3)
     for _ in range(100):
         x = node(Form.FUNCTION, x, arg="tanh")
     calls = len(lower(Graph({"x": x}), fingerprint=False).program.calls)
@@ -136,7 +136,7 @@ def test_a_long_chain_is_cut_into_kernels() -> None:
 
 
 def test_tensors_without_elements_go_through() -> None:
-    empty = given("empty", 0, 3)
+    empty = graph_input("empty", 0, 3)
     graph = lower(Graph({"sum": node(Op.REDUCE_ADD, empty, arg=(0,)), "none": node(Form.FUNCTION, empty, arg="exp")}))
     results = execute(graph.program, {"empty": np.zeros((0, 3), np.float32)}).outputs
     assert results["sum"].tolist() == [0, 0, 0]

@@ -35,9 +35,9 @@ def test_what_comes_back_mixes_with_any_tensor(use: Callable[[Tensor, Tensor], T
         result = TaskResult(TASK, b"", {})
         expected = use(x, y)
         for a, b in ((Received.of(x.uop, result), y), (x, Received.of(y.uop, result))):
-            found = use(a, b)
-            assert found.dtype == expected.dtype and found.shape == expected.shape
-            assert found.uop is expected.uop  # the same graph, so nothing needs to be computed
+            mixed = use(a, b)
+            assert mixed.dtype == expected.dtype and mixed.shape == expected.shape
+            assert mixed.uop is expected.uop  # the same graph, so nothing needs to be computed
         # Python asks the subclass first when two are compared, so the operands are the other way round.
         assert (x == Received.of(y.uop, result)).tolist() == (x == y).tolist() == [False, False, True]
         assert (x < Received.of(y.uop, result)).tolist() == (x < y).tolist() == [False, False, False]

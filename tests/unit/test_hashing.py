@@ -65,15 +65,15 @@ def test_messages_may_lie_anywhere(helper: Helper, offset: int) -> None:
 def test_roots_are_the_same_with_and_without_the_helper(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
     def roots(digests: Digests) -> list[object]:
         monkeypatch.setattr(merkle, "digests", digests)
-        found: list[object] = []
+        results: list[object] = []
         for size in (*SIZES, 3 * merkle.PIECE + 5):
             data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
             tree = merkle.Tree()
             for start in range(0, size, 1_000_003):
                 tree.update(data[start : start + 1_000_003])
-            found.append((tree.root(), merkle.blob_root(data), merkle.piece_roots(data)))
-            found.append((merkle.tensor_root(DType.UINT8, data), merkle.leaf_hashes(data)))
-        return found
+            results.append((tree.root(), merkle.blob_root(data), merkle.piece_roots(data)))
+            results.append((merkle.tensor_root(DType.UINT8, data), merkle.leaf_hashes(data)))
+        return results
 
     assert roots(helper) == roots(by_hashlib)
 
@@ -158,7 +158,7 @@ def test_where_nothing_can_be_kept_the_helper_serves_all_the_same(monkeypatch: p
 def test_a_process_hashes_with_what_it_is_given_or_with_hashlib(
     whole: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hashing, "_given", None)
+    monkeypatch.setattr(hashing, "_override", None)
     monkeypatch.setattr(hashing, "object_code", lambda _: pytest.fail("looked for another"))
     (code,) = folder.glob("*/*.o")
     (tmp_path / "library").write_bytes(code.read_bytes()[DIGEST:] if whole else b"")
@@ -182,6 +182,6 @@ def test_processes_that_begin_together_all_get_the_helper(tmp_path: Path) -> Non
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", ROOT]
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = {process.communicate(timeout=120)[0] for process in processes}
-    assert said == {f"{merkle.blob_root(np.arange(1 << 16, dtype='u4')).hex()} helper\n"}
+    outputs = {process.communicate(timeout=120)[0] for process in processes}
+    assert outputs == {f"{merkle.blob_root(np.arange(1 << 16, dtype='u4')).hex()} helper\n"}
     assert len(list(tmp_path.glob("eigentensor/kernels/*/*"))) == 1

@@ -24,8 +24,8 @@ def test_the_same_bytes_can_be_sent_for_two_reasons() -> None:
     for key in ("monday", "tuesday"):
         journal.begin(key, "approve", 3)
         journal.attempt(key, b"\1", b"\2", 5, 6)
-    found = [journal.get(key) for key in ("monday", "tuesday")]
-    assert [intent and intent.attempts[0].hash for intent in found] == [b"\1", b"\1"]
+    intents = [journal.get(key) for key in ("monday", "tuesday")]
+    assert [intent and intent.attempts[0].hash for intent in intents] == [b"\1", b"\1"]
 
 
 def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path) -> None:

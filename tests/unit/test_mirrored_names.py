@@ -71,9 +71,9 @@ def test_every_library_that_mirrors_python_is_held_to_it() -> None:
 @pytest.mark.parametrize("contract", ["TaskMarket", "ServiceManager", "Bounty", "DisputeGame", "Referee"])
 def test_every_external_function_has_the_prose_of_its_interface(contract: str) -> None:
     text = (SOURCES / f"{contract}.sol").read_text()
-    found = list(re.finditer(rf"^    (?:{EXTERNAL}|{GETTER})", text, re.MULTILINE))
-    assert len(found) > 5
-    for head in found:
+    heads = list(re.finditer(rf"^    (?:{EXTERNAL}|{GETTER})", text, re.MULTILINE))
+    assert len(heads) > 5
+    for head in heads:
         before = text[: head.start()].splitlines()[-2:]
         assert any("/// @inheritdoc" in line for line in before), head[0]
     names = {name for path in (SOURCES / "interfaces").glob("I*.sol") for name in undocumented(path.read_text())}

@@ -1,5 +1,6 @@
 """Every cell of the semantics table against the exact model: all operations, all types, edges by edges."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigentensor.numerics import conversion, exact
-from eigentensor.numerics.dtypes import CANONICAL_NAN, FLOATS, STORAGE, DType
+from eigentensor.numerics.dtypes import CANONICAL_NAN, FLOATS, INFINITY, STORAGE, DType
 from eigentensor.numerics.floats import canonical, narrow, patterns, widen
 from eigentensor.numerics.operations import OPERATIONS, from_pattern, identity
 from eigentensor.program.ops import ARITY, COMPARISONS, Op
@@ -105,10 +106,12 @@ def test_every_half_survives_the_way_through_float32(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES, ids=lambda x: x.name)
 def test_float32_is_rounded_to_even_between_any_two_halves(dtype: DType) -> None:
-    finite = widen(dtype, held(dtype, list(range(exact.INFINITY[dtype]))))
+    finite = widen(dtype, held(dtype, list(range(INFINITY[dtype]))))
     below = finite[:-1].astype(np.float64)
     middle = ((below + finite[1:]) / 2).astype(np.float32)
-    for nudge, expected in ((-np.inf, lambda i: i), (None, lambda i: i + i % 2), (np.inf, lambda i: i + 1)):
+    roundings: list[tuple[float | None, Callable[[int], int]]]
+    roundings = [(-np.inf, lambda i: i), (None, lambda i: i + i % 2), (np.inf, lambda i: i + 1)]
+    for nudge, expected in roundings:
         between = middle if nudge is None else np.nextafter(middle, np.float32(nudge))
         assert bits(dtype, narrow(dtype, between)) == [expected(i) for i in range(len(middle))]
 

@@ -23,8 +23,8 @@ CHAT = Chat("x", {"user": "> {content}\n", "system": "{content}\n"}, reply="<")
 
 
 def request(**more: Any) -> ChatRequest:
-    given = {"model": "page", "messages": [{"role": "user", "content": "a task"}], **more}
-    return ChatRequest.model_validate(given)
+    body = {"model": "page", "messages": [{"role": "user", "content": "a task"}], **more}
+    return ChatRequest.model_validate(body)
 
 
 def read(**more: Any) -> openai_chat.Wanted:
@@ -100,15 +100,15 @@ def test_an_answer_in_pieces_is_the_whole_answer(text: str, sizes: list[int], da
     tokens = [*PAIRS.encode(text), END, *PAIRS.encode("never seen")]
     stops = data.draw(st.lists(st.text(st.sampled_from(text or "x"), min_size=1, max_size=3), max_size=3))
     whole = Answer(PAIRS, END, 1000, stops)
-    said, finish, count = whole.take(tokens), whole.finish, whole.tokens
+    content, finish, count = whole.take(tokens), whole.finish, whole.tokens
     ends = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
-    assert (said, finish) == (text[: min(ends, default=(0, len(text)))[1]], "stop")
-    pieces, place, told = Answer(PAIRS, END, 1000, stops), 0, ""
+    assert (content, finish) == (text[: min(ends, default=(0, len(text)))[1]], "stop")
+    pieces, place, prefix = Answer(PAIRS, END, 1000, stops), 0, ""
     for size in [*sizes, len(tokens)]:
-        told += pieces.take(tokens[place : place + size])
-        assert said.startswith(told)
+        prefix += pieces.take(tokens[place : place + size])
+        assert content.startswith(prefix)
         place += size
-    assert (told, pieces.finish, pieces.tokens) == (said, finish, count)
+    assert (prefix, pieces.finish, pieces.tokens) == (content, finish, count)
 
 
 def test_an_answer_ends_after_as_many_tokens_as_were_asked_for() -> None:

@@ -29,7 +29,8 @@ def measured() -> Measured:
 
 
 def test_a_machine_is_as_fast_as_its_iterations_and_the_slowest_kind_of_program(measured: Measured) -> None:
-    assert (FAST.rate, SLOW.rate) == (5 * 10**9, pytest.approx(10**9))
+    assert FAST.rate == 5 * 10**9
+    assert SLOW.rate == pytest.approx(10**9)
     assert measured.operations_per_second == SLOW.rate
 
 
@@ -104,7 +105,7 @@ def test_people_read_a_table_and_programs_an_object(made: Prices) -> None:
     head, fast, slow = (line.split() for line in lines[6:9])
     assert head[:3] == ["program", "evaluations", "seconds"]
     assert fast[:6] == ["fast", "1,000,000,000", "1.5", "5", "G", "0.00152"] and slow[0] == "slow"
-    said = json.loads(json.dumps(made.to_json({"startup_seconds": "0.5"}, written=True)))
-    assert said["gas_price"] == str(2 * GWEI) and said["gateway_bytes_per_second"] is None
-    assert [row["price"] for row in said["programs"]] == [str(row.quote.price) for row in made.rows if row.quote]
-    assert said["pricing"] == {name: str(value) for name, value in asdict(made.pricing).items()}
+    report = json.loads(json.dumps(made.to_json({"startup_seconds": "0.5"}, written=True)))
+    assert report["gas_price"] == str(2 * GWEI) and report["gateway_bytes_per_second"] is None
+    assert [row["price"] for row in report["programs"]] == [str(row.quote.price) for row in made.rows if row.quote]
+    assert report["pricing"] == {name: str(value) for name, value in asdict(made.pricing).items()}

@@ -20,7 +20,7 @@ from support.generated.programs import Example, generate
 from support.stories.operator import TASK, an_order
 
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
-Given = dict[Role, dict[str, Any]]
+Tensors = dict[Role, dict[str, Any]]
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def gateway(store: LocalStore) -> GatewayClient:
 def order_for(store: LocalStore, tmp_path: Path) -> Callable[..., Order]:
     """Puts everything into the store and names it in an order."""
 
-    def make(program: Program, given: Given, variables: dict[str, int], repeat: int) -> Order:
+    def make(program: Program, tensors: Tensors, variables: dict[str, int], repeat: int) -> Order:
         store.put(encode(program))
         roots = {}
         dtypes = {b.name: b.dtype for b in program.buffers}
         for role, word in zip(ROLES, ("inputs", "weights", "states"), strict=True):
-            save_safetensors(tmp_path / word, given[role], {n: d for n, d in dtypes.items() if n in given[role]})
+            save_safetensors(tmp_path / word, tensors[role], {n: d for n, d in dtypes.items() if n in tensors[role]})
             roots[word] = bytes.fromhex(store.names(store.put(tmp_path / word)).computed or "")
         store.put(encode_variables(variables))
         program_root, bound = merkle.program_root(encode(program)), merkle.variables_root(variables)
@@ -61,14 +61,14 @@ def order_for(store: LocalStore, tmp_path: Path) -> Callable[..., Order]:
     return make
 
 
-def given_of(example: Example) -> Given:
+def tensors_of(example: Example) -> Tensors:
     return {role: {n: example.tensors[n] for n in example.program.named(role)} for role in ROLES}
 
 
 def test_everything_that_an_order_names_comes_together(
     example: Example, gateway: GatewayClient, order_for: Callable[..., Order]
 ) -> None:
-    bound = fetch_bound(gateway, order_for(example.program, given_of(example), example.variables, example.repeat))
+    bound = fetch_bound(gateway, order_for(example.program, tensors_of(example), example.variables, example.repeat))
     assert encode(bound.program) == encode(example.program)
     assert bound.variables == example.variables and bound.repeat == example.repeat
     assert {n: a.tobytes() for n, a in bound.tensors.items()} == {n: a.tobytes() for n, a in example.tensors.items()}
@@ -78,16 +78,16 @@ def test_everything_that_an_order_names_comes_together(
 def test_a_tensor_under_the_root_of_another_role_is_refused(
     example: Example, gateway: GatewayClient, order_for: Callable[..., Order]
 ) -> None:
-    given = given_of(example)
-    given[Role.INPUT] |= given[Role.WEIGHT]
+    tensors = tensors_of(example)
+    tensors[Role.INPUT] |= tensors[Role.WEIGHT]
     with pytest.raises(BindingError, match="input tensors: given"):
-        fetch_bound(gateway, order_for(example.program, given, example.variables, example.repeat))
+        fetch_bound(gateway, order_for(example.program, tensors, example.variables, example.repeat))
 
 
 def test_a_file_that_was_damaged_in_the_cache_is_refused(
     example: Example, gateway: GatewayClient, store: LocalStore, order_for: Callable[..., Order]
 ) -> None:
-    order = order_for(example.program, given_of(example), example.variables, example.repeat)
+    order = order_for(example.program, tensors_of(example), example.variables, example.repeat)
     path = store.path(order.weights)
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -103,9 +103,9 @@ def test_patterns_that_are_called_by_another_dtype_are_refused(
         for e in map(generate, range(1000))
         if any(b.dtype is DType.BFLOAT16 for b in e.program.named(Role.INPUT).values())
     )
-    order = order_for(example.program, given_of(example), example.variables, example.repeat)
+    order = order_for(example.program, tensors_of(example), example.variables, example.repeat)
     assert fetch_bound(gateway, order)
-    save_safetensors(tmp_path / "plain", given_of(example)[Role.INPUT])
+    save_safetensors(tmp_path / "plain", tensors_of(example)[Role.INPUT])
     disguised = store.names(store.put(tmp_path / "plain")).computed
     with pytest.raises(BindingError, match=r"expected .* of bfloat16, given .* of uint16"):
         fetch_bound(gateway, replace(order, inputs=bytes.fromhex(disguised or "")))
@@ -116,7 +116,7 @@ def test_values_out_of_a_variables_bounds_are_refused(
 ) -> None:
     far = dict.fromkeys(example.variables, 2**31 - 1)
     with pytest.raises(BindingError, match="variable"):
-        fetch_bound(gateway, order_for(example.program, given_of(example), far, example.repeat))
+        fetch_bound(gateway, order_for(example.program, tensors_of(example), far, example.repeat))
 
 
 def test_more_iterations_than_the_program_allows_are_refused_before_any_tensor_is_fetched(

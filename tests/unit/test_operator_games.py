@@ -48,12 +48,12 @@ def test_a_challenge_is_defended_move_by_move_until_the_task_can_be_ended() -> N
     story.until_delivered()
     story.challenged(20)
     assert story.head(20) == (Do(Step.PLAY, TASK, 1),)
-    assert story.tell(Done(TASK, Step.PLAY, 21, 1)) == ()
+    assert story.handle(Done(TASK, Step.PLAY, 21, 1)) == ()
     story.noted(moved(21, Phase.CALL))
     story.quiet(21, 22)
     story.noted(moved(30, Phase.TREE))
     assert story.head(30) == (Do(Step.PLAY, TASK, 1),)
-    story.tell(Done(TASK, Step.PLAY, 31, 1))
+    story.handle(Done(TASK, Step.PLAY, 31, 1))
     story.noted(moved(31, Phase.NODE))
     story.quiet(CHALLENGE_BY + 2)
     story.noted(ended(60, 1), GameEnded(at(60), TASK, 1, OTHER, False))
@@ -67,7 +67,7 @@ def test_games_wait_for_the_self_test_and_nothing_else_that_has_a_clock_does() -
     story.noted(Demanded(at(20), TASK, (Leaf(False, 0, 0),), 100))
     story.operator = replace(story.operator, testing=True)
     assert story.head(20) == (Do(Step.SHOW, TASK),)
-    assert story.tell(Checked()) == (Do(Step.PLAY, TASK, 1),)
+    assert story.handle(Checked()) == (Do(Step.PLAY, TASK, 1),)
 
 
 def test_a_device_that_fails_its_self_test_plays_on_and_executes_nothing() -> None:
@@ -77,7 +77,7 @@ def test_a_device_that_fails_its_self_test_plays_on_and_executes_nothing() -> No
     story.challenged(20)
     story.operator = replace(story.operator, testing=True)
     story.quiet(20)
-    assert story.tell(Checked(fault)) == (Do(Step.PLAY, TASK, 1),)
+    assert story.handle(Checked(fault)) == (Do(Step.PLAY, TASK, 1),)
     story.posted(SECOND, block=21)
     story.seen(State.ACCEPTED, 21, task=SECOND, executor=ME)
     story.quiet(21, 22)
@@ -96,7 +96,7 @@ def test_a_move_that_failed_is_tried_in_the_next_block_until_the_clock_has_run_o
     story.challenged(20)
     for block in range(20, 19 + CLOCK):
         assert story.head(block) == (Do(Step.PLAY, TASK, 1),)
-        story.tell(Undone(TASK, Step.PLAY, NODE_AWAY, 1))
+        story.handle(Undone(TASK, Step.PLAY, NODE_AWAY, 1))
     story.quiet(19 + CLOCK)
 
 
@@ -105,7 +105,7 @@ def test_a_move_is_not_made_again_before_the_chain_shows_it() -> None:
     story.until_delivered()
     story.challenged(20)
     story.head(20)
-    assert story.tell(Done(TASK, Step.PLAY, 23, 1)) == ()
+    assert story.handle(Done(TASK, Step.PLAY, 23, 1)) == ()
     story.quiet(21, 22)
     assert story.head(23) == (Do(Step.PLAY, TASK, 1),)
 
@@ -115,13 +115,13 @@ def test_a_griefing_challenger_loses_by_its_clock() -> None:
     story.until_delivered()
     story.challenged(20)
     story.head(20)
-    story.tell(Done(TASK, Step.PLAY, 21, 1))
+    story.handle(Done(TASK, Step.PLAY, 21, 1))
     story.noted(moved(21, Phase.CALL))
     story.quiet(21, 19 + CLOCK)
     assert story.head(20 + CLOCK) == (Do(Step.TIMEOUT, TASK, 1),)
-    story.tell(Undone(TASK, Step.TIMEOUT, NODE_AWAY, 1))
+    story.handle(Undone(TASK, Step.TIMEOUT, NODE_AWAY, 1))
     assert story.head(21 + CLOCK) == (Do(Step.TIMEOUT, TASK, 1),)
-    story.tell(Done(TASK, Step.TIMEOUT, 103, 1))
+    story.handle(Done(TASK, Step.TIMEOUT, 103, 1))
     story.noted(ended(103, 1), GameEnded(at(103), TASK, 1, OTHER, False))
     assert story.head(103) == (Do(Step.CLOSE, TASK),)
 
@@ -133,13 +133,13 @@ def test_games_are_played_at_the_same_time_the_most_urgent_first() -> None:
     assert story.head(20) == (Do(Step.PLAY, TASK, 1),)
     story.challenged(21, 2, THIRD)
     assert story.head(21) == (Do(Step.PLAY, TASK, 2),)
-    story.tell(Done(TASK, Step.PLAY, 22, 1))
+    story.handle(Done(TASK, Step.PLAY, 22, 1))
     story.noted(moved(22, Phase.CALL))
     story.noted(moved(25, Phase.BORDERS))
     assert story.head(25) == (Do(Step.PLAY, TASK, 1),)
     story.noted(ended(26, 2), GameEnded(at(26), TASK, 2, THIRD, False))
-    story.tell(Done(TASK, Step.PLAY, 26, 1))
-    story.tell(Undone(TASK, Step.PLAY, NODE_AWAY, 2))
+    story.handle(Done(TASK, Step.PLAY, 26, 1))
+    story.handle(Undone(TASK, Step.PLAY, NODE_AWAY, 2))
     story.noted(moved(26, Phase.SPAN))
     story.quiet(26, CHALLENGE_BY + 2)
 
@@ -164,7 +164,7 @@ def test_after_a_conviction_no_game_is_played() -> None:
     story.seen(State.CONVICTED, 21)
     assert story.head(21) == (Do(Step.HALT, TASK),)
     assert list(story.operator.games()) == []
-    story.tell(Done(TASK, Step.HALT))
+    story.handle(Done(TASK, Step.HALT))
     story.quiet(22, 200)
 
 
@@ -176,7 +176,7 @@ def test_a_verifier_whose_answer_differs_plays_as_challenger() -> None:
     story.quiet(46)
     story.noted(moved(48, Phase.CALL, 7, executor=OTHER, challenger=ME))
     assert story.head(48) == (Do(Step.PLAY, TASK, 7),)
-    story.tell(Done(TASK, Step.PLAY, 49, 7))
+    story.handle(Done(TASK, Step.PLAY, 49, 7))
     story.noted(moved(49, Phase.TREE, 7, executor=OTHER, challenger=ME))
     story.quiet(49, 47 + CLOCK)
     assert story.head(48 + CLOCK) == (Do(Step.TIMEOUT, TASK, 7),)
@@ -207,7 +207,7 @@ def test_a_game_goes_on_from_wherever_a_reorganisation_cuts_it(cut: int, expecte
     story.noted(moved(21, Phase.CALL), moved(30, Phase.TREE), moved(31, Phase.NODE))
     story.noted(ended(32, 1), GameEnded(at(32), TASK, 1, OTHER, False))
     story.quiet(32)
-    story.tell(RolledBack(cut))
+    story.handle(RolledBack(cut))
     assert story.head(33) == expected
 
 
@@ -216,10 +216,10 @@ def test_a_move_under_way_is_not_begun_again_in_a_game_that_a_reorganisation_too
     story.until_delivered()
     story.challenged(20)
     assert story.head(20) == (Do(Step.PLAY, TASK, 1),)
-    story.tell(RolledBack(19))
+    story.handle(RolledBack(19))
     story.challenged(21)
     story.quiet(21)
-    story.tell(Undone(TASK, Step.PLAY, NODE_AWAY, 1))
+    story.handle(Undone(TASK, Step.PLAY, NODE_AWAY, 1))
     assert story.head(22) == (Do(Step.PLAY, TASK, 1),)
 
 
@@ -240,7 +240,7 @@ def test_a_game_about_a_forgotten_task_is_forgotten_too() -> None:
     story.until_delivered()
     story.challenged(20)
     story.head(20)
-    story.tell(Done(TASK, Step.PLAY, 21, 1))
+    story.handle(Done(TASK, Step.PLAY, 21, 1))
     story.noted(ended(30, 1), GameEnded(at(30), TASK, 1, OTHER, False))
     story.seen(State.FINAL, 50)
     story.head(51 + POLICY.keep)
@@ -262,5 +262,5 @@ def test_a_turn_with_less_than_a_third_of_its_clock_left_is_an_alarm() -> None:
     assert list(story.operator.short_clocks()) == [Turn(TASK, 1, last)]
     story.noted(Demanded(at(22), TASK, (Leaf(False, 0, 0),), last - 1))
     assert set(story.operator.short_clocks()) == {Turn(TASK, 1, last), Turn(TASK, 0, last - 1)}
-    story.noted(ended(last, 1), GameEnded(at(last), TASK, 1, OTHER, False), Shown(at(last), TASK, (), b""))
+    story.noted(ended(last, 1), GameEnded(at(last), TASK, 1, OTHER, False), Shown(at(last), TASK, 0, b""))
     assert list(story.operator.short_clocks()) == []

@@ -39,12 +39,12 @@ def test_an_honest_run_goes_from_the_order_to_the_payment() -> None:
     story = Story()
     story.until_upload()
     assert not story.idle
-    assert story.tell(Done(TASK, Step.UPLOAD)) == ()
+    assert story.handle(Done(TASK, Step.UPLOAD)) == ()
     assert story.head(CHALLENGE_BY + POLICY.patience - 1) == ()
     assert story.head(CHALLENGE_BY + POLICY.patience) == (Do(Step.CLOSE, TASK),)
     assert not story.idle
     story.seen(State.FINAL, CHALLENGE_BY + 3)
-    assert story.tell(Done(TASK, Step.CLOSE, CHALLENGE_BY + 3)) == ()
+    assert story.handle(Done(TASK, Step.CLOSE, CHALLENGE_BY + 3)) == ()
     assert story.head(CHALLENGE_BY + 4) == ()
     assert story.idle
 
@@ -62,13 +62,13 @@ def test_a_finished_task_is_forgotten_when_no_reorg_can_bring_it_back() -> None:
 def test_results_are_delivered_even_after_the_task_is_final() -> None:
     story = Story()
     story.until_upload()
-    story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
+    story.handle(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
     story.seen(State.FINAL, 44)
     assert story.head(200) == (Do(Step.UPLOAD, TASK),)
-    story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
+    story.handle(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
     story.head(10_044)
     assert TASK in story.operator.cases
-    story.tell(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
+    story.handle(Undone(TASK, Step.UPLOAD, Reason(Code.DATA, "the gateway", "unreachable")))
     story.head(10_045)
     assert story.operator.cases == {}
 
@@ -80,18 +80,18 @@ def test_somebody_else_closes_first_and_nothing_is_sent() -> None:
     assert story.head(CHALLENGE_BY + 9) == ()
 
 
-@pytest.mark.parametrize("told", ["before the download ends", "while the acceptance is on its way"])
-def test_a_lost_race_costs_nothing_more(told: str) -> None:
+@pytest.mark.parametrize("when", ["before the download ends", "while the acceptance is on its way"])
+def test_a_lost_race_costs_nothing_more(when: str) -> None:
     story = Story()
-    if told == "before the download ends":
+    if when == "before the download ends":
         story.posted()
         story.head(10)
         story.seen(State.ACCEPTED, 11, executor=OTHER)
-        assert story.tell(Inspected(TASK, NEEDS)) == ()
+        assert story.handle(Inspected(TASK, NEEDS)) == ()
     else:
         story.until_accept()
         story.seen(State.ACCEPTED, 11, executor=OTHER)
-        assert story.tell(Undone(TASK, Step.ACCEPT, Reason(Code.CHAIN, "Open", "Accepted"))) == ()
+        assert story.handle(Undone(TASK, Step.ACCEPT, Reason(Code.CHAIN, "Open", "Accepted"))) == ()
     assert story.head(11) == ()
     assert story.head(90) == ()
     assert story.idle
@@ -100,7 +100,7 @@ def test_a_lost_race_costs_nothing_more(told: str) -> None:
 def test_an_acceptance_that_the_chain_does_not_show_is_sent_again() -> None:
     story = Story()
     story.until_accept()
-    assert story.tell(Done(TASK, Step.ACCEPT, 12)) == ()
+    assert story.handle(Done(TASK, Step.ACCEPT, 12)) == ()
     assert story.head(11) == ()  # its block is not read yet
     assert story.head(12) == (Do(Step.ACCEPT, TASK),)
 
@@ -108,21 +108,21 @@ def test_an_acceptance_that_the_chain_does_not_show_is_sent_again() -> None:
 def test_an_acceptance_rolled_back_is_sent_again_and_the_result_is_not_computed_again() -> None:
     story = Story()
     story.until_commit()
-    story.tell(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, "Accepted", "Open")))
-    assert story.tell(RolledBack(10)) == ()
+    story.handle(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, "Accepted", "Open")))
+    assert story.handle(RolledBack(10)) == ()
     assert story.case().state is State.OPEN
     assert story.head(12) == (Do(Step.ACCEPT, TASK),)
     story.seen(State.ACCEPTED, 13, executor=ME)
-    assert story.tell(Done(TASK, Step.ACCEPT, 13)) == (Do(Step.COMMIT, TASK),)
+    assert story.handle(Done(TASK, Step.ACCEPT, 13)) == (Do(Step.COMMIT, TASK),)
     assert story.case().seal == SEAL
 
 
 def test_an_acceptance_rolled_back_and_then_won_by_another_is_let_go() -> None:
     story = Story()
     story.until_commit()
-    story.tell(RolledBack(10))
+    story.handle(RolledBack(10))
     story.seen(State.ACCEPTED, 11, executor=OTHER)
-    story.tell(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, ME, OTHER)))
+    story.handle(Undone(TASK, Step.COMMIT, Reason(Code.CHAIN, ME, OTHER)))
     assert story.head(13) == ()
     assert story.idle
 
@@ -130,8 +130,8 @@ def test_an_acceptance_rolled_back_and_then_won_by_another_is_let_go() -> None:
 def test_an_order_rolled_back_is_waited_for() -> None:
     story = Story()
     story.until_accept()
-    story.tell(Undone(TASK, Step.ACCEPT, Reason(Code.CHAIN, "Open", "None")))
-    story.tell(RolledBack(9))
+    story.handle(Undone(TASK, Step.ACCEPT, Reason(Code.CHAIN, "Open", "None")))
+    story.handle(RolledBack(9))
     assert story.head(12) == ()
     story.posted(block=13)
     assert story.head(13) == (Do(Step.ACCEPT, TASK),)
@@ -140,8 +140,8 @@ def test_an_order_rolled_back_is_waited_for() -> None:
 def test_a_commitment_rolled_back_is_sent_again_unchanged() -> None:
     story = Story()
     story.until_reveal()
-    story.tell(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "Committed", "Accepted")))
-    story.tell(RolledBack(11))
+    story.handle(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "Committed", "Accepted")))
+    story.handle(RolledBack(11))
     assert story.head(17) == (Do(Step.COMMIT, TASK),)
     assert story.case().seal == SEAL
 
@@ -149,14 +149,14 @@ def test_a_commitment_rolled_back_is_sent_again_unchanged() -> None:
 def test_a_reveal_rolled_back_is_sent_again() -> None:
     story = Story()
     story.until_delivered()
-    story.tell(RolledBack(16))
+    story.handle(RolledBack(16))
     assert story.head(17) == (Do(Step.REVEAL, TASK),)
 
 
 def test_a_failed_execution_before_the_deadline_is_dropped_and_ended_by_whoever_comes_first() -> None:
     story = Story()
     story.until_execute()
-    assert story.tell(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11"))) == ()
+    assert story.handle(Undone(TASK, Step.EXECUTE, Reason(Code.EXECUTION, "an end", "killed by signal 11"))) == ()
     assert story.case().dropped is not None
     assert story.head(COMMIT_BY + 1) == ()
     assert story.head(COMMIT_BY + POLICY.patience) == (Do(Step.CLOSE, TASK),)
@@ -168,7 +168,7 @@ def test_a_result_that_comes_too_late_is_not_sent() -> None:
     story = Story()
     story.until_execute()
     assert story.head(COMMIT_BY) == ()
-    assert story.tell(Executed(TASK, SEAL)) == ()
+    assert story.handle(Executed(TASK, SEAL)) == ()
     assert story.case().dropped == Reason(Code.LATE, f"block {COMMIT_BY}", f"block {COMMIT_BY + 1}")
     assert story.head(COMMIT_BY + 2) == (Do(Step.CLOSE, TASK),)
 
@@ -176,7 +176,7 @@ def test_a_result_that_comes_too_late_is_not_sent() -> None:
 def test_a_reveal_that_cannot_come_in_time_is_not_sent() -> None:
     story = Story()
     story.until_reveal()
-    story.tell(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "a node", "unreachable")))
+    story.handle(Undone(TASK, Step.REVEAL, Reason(Code.CHAIN, "a node", "unreachable")))
     assert story.head(REVEAL_BY) == ()
     assert story.case().dropped is not None
     assert story.head(REVEAL_BY + 2) == (Do(Step.CLOSE, TASK),)
@@ -186,7 +186,7 @@ def test_a_last_block_is_still_used() -> None:
     story = Story()
     story.until_execute()
     story.head(COMMIT_BY - 1)
-    assert story.tell(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
+    assert story.handle(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
 
 
 def test_a_device_that_computes_wrong_bits_stops_accepting_and_never_commits() -> None:
@@ -194,7 +194,7 @@ def test_a_device_that_computes_wrong_bits_stops_accepting_and_never_commits() -
     story.until_execute()
     story.posted(SECOND)
     wrong = Reason(Code.DEVICE, "0x3f800000", "0x3f800001")
-    actions = story.tell(Undone(TASK, Step.EXECUTE, wrong))
+    actions = story.handle(Undone(TASK, Step.EXECUTE, wrong))
     assert actions == (Do(Step.DECLINE, SECOND),)
     assert story.operator.faulty == wrong
     assert story.head(12) == ()
@@ -206,7 +206,7 @@ def test_a_second_execution_with_other_bits_is_a_faulty_device() -> None:
     story.until_execute()
     sealed = replace(story.case(), seal=SEAL)
     story.operator = replace(story.operator, cases={TASK: sealed})
-    assert story.tell(Executed(TASK, Seal(b"\x09" * 32, SEAL.salt))) == ()
+    assert story.handle(Executed(TASK, Seal(b"\x09" * 32, SEAL.salt))) == ()
     assert story.case().seal == SEAL
     assert story.operator.faulty is not None
     assert story.head(13) == ()
@@ -218,7 +218,8 @@ def test_a_lost_seal_is_admitted_not_invented() -> None:
     story.seen(State.ACCEPTED, 11, executor=ME)
     story.seen(State.COMMITTED, 12, claim=sealed_by(ME))
     assert story.head(12) == ()
-    assert story.case().dropped is not None and story.case().dropped.code is Code.SEAL
+    dropped = story.case().dropped
+    assert dropped is not None and dropped.code is Code.SEAL
     assert story.head(REVEAL_BY + 2) == (Do(Step.CLOSE, TASK),)
 
 
@@ -227,8 +228,8 @@ def test_a_forgotten_acceptance_is_worked_off_from_the_beginning() -> None:
     story.posted()
     story.seen(State.ACCEPTED, 11, executor=ME)
     assert story.head(12) == (Do(Step.INSPECT, TASK),)
-    assert story.tell(Inspected(TASK, NEEDS)) == (Do(Step.FETCH, TASK),)
-    assert story.tell(Done(TASK, Step.FETCH)) == (Do(Step.EXECUTE, TASK),)
+    assert story.handle(Inspected(TASK, NEEDS)) == (Do(Step.FETCH, TASK),)
+    assert story.handle(Done(TASK, Step.FETCH)) == (Do(Step.EXECUTE, TASK),)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_one_execution_at_a_time_the_most_urgent_first() -> None:
     story.operator = replace(story.operator, cases=ready)
     assert story.head(10) == (Do(Step.EXECUTE, SECOND),)
     assert story.head(11) == ()
-    assert story.tell(Executed(SECOND, SEAL)) == (Do(Step.COMMIT, SECOND), Do(Step.EXECUTE, TASK))
+    assert story.handle(Executed(SECOND, SEAL)) == (Do(Step.COMMIT, SECOND), Do(Step.EXECUTE, TASK))
 
 
 def test_a_full_operator_says_busy_and_takes_the_task_when_there_is_room() -> None:
@@ -275,11 +276,11 @@ def test_a_full_operator_says_busy_and_takes_the_task_when_there_is_room() -> No
     story.until_execute()
     story.posted(SECOND, block=11)
     assert story.head(11) == (Do(Step.INSPECT, SECOND),)
-    assert story.tell(Inspected(SECOND, NEEDS)) == (Do(Step.DECLINE, SECOND),)
+    assert story.handle(Inspected(SECOND, NEEDS)) == (Do(Step.DECLINE, SECOND),)
     assert story.case(SECOND).refused == Reason(Code.BUSY, "a free place", "1 of 1 taken", lasting=False)
     assert story.head(12) == ()  # once said is enough
-    assert story.tell(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
-    story.tell(Done(TASK, Step.COMMIT, 13))
+    assert story.handle(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
+    story.handle(Done(TASK, Step.COMMIT, 13))
     story.seen(State.COMMITTED, 13, claim=sealed_by(ME))
     assert story.head(13) == (Do(Step.FETCH, SECOND),)
 
@@ -289,7 +290,7 @@ def test_a_task_that_does_not_fit_behind_the_queue_waits() -> None:
     story.until_execute()
     story.posted(SECOND, block=11, exec=20)
     story.head(11)
-    story.tell(Inspected(SECOND, Needs(17 * 1_000_000, 1)))
+    story.handle(Inspected(SECOND, Needs(17 * 1_000_000, 1)))
     assert story.case(SECOND).refused == Reason(Code.BUSY, "21 blocks", "20 blocks", lasting=False)
 
 
@@ -298,23 +299,24 @@ def test_collateral_of_an_acceptance_on_its_way_is_not_promised_twice() -> None:
     story.until_accept()
     story.posted(SECOND)
     assert story.head(10) == (Do(Step.DECLINE, SECOND),)
-    assert story.case(SECOND).refused is not None and story.case(SECOND).refused.code is Code.COLLATERAL
+    refused = story.case(SECOND).refused
+    assert refused is not None and refused.code is Code.COLLATERAL
 
 
 def test_a_draining_operator_finishes_what_it_accepted_and_takes_nothing_more() -> None:
     story = Story()
     story.until_execute()
     story.posted(SECOND)
-    assert story.tell(Drain()) == (Do(Step.DECLINE, SECOND),)
+    assert story.handle(Drain()) == (Do(Step.DECLINE, SECOND),)
     assert not story.idle
-    assert story.tell(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
+    assert story.handle(Executed(TASK, SEAL)) == (Do(Step.COMMIT, TASK),)
 
 
 def test_a_rising_price_is_waited_for() -> None:
     story = Story(Operator(replace(POLICY, pricing=Pricing(price_per_hour=36 * WAD))))
     story.posted(min_price=0, max_price=2 * WAD // 100, ramp_start=10, ramp_length=20)
     assert story.head(10) == (Do(Step.INSPECT, TASK),)
-    assert story.tell(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
     assert story.head(18) == ()
     assert story.head(19) == (Do(Step.FETCH, TASK),)
 
@@ -339,7 +341,7 @@ def test_what_cannot_be_defended_within_a_clock_is_not_taken() -> None:
         story = Story(Operator(POLICY))
         story.posted()
         story.head(10)
-        actions = story.tell(Inspected(TASK, replace(NEEDS, game=games // economics.GAMES)))
+        actions = story.handle(Inspected(TASK, replace(NEEDS, game=games // economics.GAMES)))
         assert (actions == (Do(Step.FETCH, TASK),)) is taken
         refused = story.case().refused
         assert (refused is None) if taken else refused is not None and refused.code is Code.DISPUTE
@@ -373,11 +375,11 @@ def test_every_refusal_is_published_once_with_what_is_needed_and_what_is_offered
     story.posted(**terms)
     actions = story.head(10)
     if actions == (Do(Step.INSPECT, TASK),):
-        actions = story.tell(Inspected(TASK, NEEDS))
+        actions = story.handle(Inspected(TASK, NEEDS))
     assert actions == (Do(Step.DECLINE, TASK),)
     refused = story.case().refused
     assert refused is not None and refused.code is code and refused.needed != refused.offered
-    assert story.tell(Done(TASK, Step.DECLINE)) == ()
+    assert story.handle(Done(TASK, Step.DECLINE)) == ()
     assert story.head(11) == ()
 
 
@@ -386,10 +388,10 @@ def test_a_refusal_that_could_not_be_published_is_published_later() -> None:
     story.posted()
     assert story.head(10) == (Do(Step.DECLINE, TASK),)
     away = Reason(Code.DATA, "the gateway", "unreachable", lasting=False)
-    assert story.tell(Undone(TASK, Step.DECLINE, away)) == ()
+    assert story.handle(Undone(TASK, Step.DECLINE, away)) == ()
     assert [story.head(block) for block in (11, 17)] == [(), ()]
     assert story.head(18) == (Do(Step.DECLINE, TASK),)
-    story.tell(Done(TASK, Step.DECLINE))
+    story.handle(Done(TASK, Step.DECLINE))
     assert story.head(19) == ()
 
 
@@ -403,7 +405,7 @@ def test_an_acceptance_too_late_is_not_tried() -> None:
     story.posted(accept_by=12)
     assert story.head(11) == (Do(Step.INSPECT, TASK),)
     assert story.head(12) == ()
-    assert story.tell(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
     assert story.case().refused == Reason(Code.DEADLINE, "acceptance in block 12", "block 13")
 
 
@@ -412,7 +414,7 @@ def test_an_invalid_program_is_declined_for_good() -> None:
     story.posted()
     story.head(10)
     rule = Reason(Code.PROGRAM, "a valid program", "in-bounds: body 0")
-    assert story.tell(Undone(TASK, Step.INSPECT, rule)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Undone(TASK, Step.INSPECT, rule)) == (Do(Step.DECLINE, TASK),)
     assert story.head(50) == ()
 
 
@@ -421,12 +423,12 @@ def test_missing_data_is_said_and_asked_for_less_and_less_often() -> None:
     story.posted()
     story.head(10)
     missing = Reason(Code.DATA, "inputs", "not at the gateway", lasting=False)
-    assert story.tell(Undone(TASK, Step.INSPECT, missing)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Undone(TASK, Step.INSPECT, missing)) == (Do(Step.DECLINE, TASK),)
     tried = []
     for block in range(11, 30):
         if story.head(block) == (Do(Step.INSPECT, TASK),):
             tried.append(block)
-            story.tell(Undone(TASK, Step.INSPECT, missing))
+            story.handle(Undone(TASK, Step.INSPECT, missing))
     assert tried == [11, 13, 17, 25]
 
 
@@ -435,7 +437,7 @@ def test_a_cancelled_order_is_let_go() -> None:
     story.posted()
     story.head(10)
     story.seen(State.CANCELLED, 11)
-    assert story.tell(Inspected(TASK, NEEDS)) == ()
+    assert story.handle(Inspected(TASK, NEEDS)) == ()
     assert story.head(12) == ()
 
 
@@ -452,27 +454,27 @@ def test_downloads_are_bounded() -> None:
     for n in range(5):
         story.posted(bytes([n]) * 32)
     assert len(story.head(10)) == 2
-    assert story.tell(Inspected(bytes(32), NEEDS)) == (Do(Step.FETCH, bytes(32)),)
+    assert story.handle(Inspected(bytes(32), NEEDS)) == (Do(Step.FETCH, bytes(32)),)
 
 
 def test_nothing_is_decided_before_the_chain_has_been_read() -> None:
     story = Story()
     story.posted()
-    assert story.tell(Drain()) == ()
+    assert story.handle(Drain()) == ()
 
 
 def test_a_task_that_was_never_seen_is_nobodys_business() -> None:
     story = Story()
     story.seen(State.REVEALED, 11)
     assert story.head(11) == ()
-    assert story.tell(Done(TASK, Step.UPLOAD)) == ()
+    assert story.handle(Done(TASK, Step.UPLOAD)) == ()
 
 
 def test_a_salt_is_drawn_once() -> None:
     story = Story()
     story.until_execute()
     story.operator = replace(story.operator, cases={TASK: replace(story.case(), seal=SEAL)})
-    story.tell(Executed(TASK, Seal(SEAL.outputs_root, b"\x09" * 32)))
+    story.handle(Executed(TASK, Seal(SEAL.outputs_root, b"\x09" * 32)))
     assert story.case().seal == SEAL
     assert story.operator.faulty is None
 
@@ -481,7 +483,7 @@ def test_a_commitment_that_is_not_ours_is_not_opened() -> None:
     story = Story()
     story.until_commit()
     story.seen(State.COMMITTED, 12, claim=b"\x09" * 32)
-    story.tell(Done(TASK, Step.COMMIT, 12))
+    story.handle(Done(TASK, Step.COMMIT, 12))
     assert story.head(12) == ()
     assert story.case().dropped == Reason(Code.SEAL, "09" * 32, sealed_by(ME).hex())
 
@@ -491,4 +493,4 @@ def test_a_receipt_that_comes_after_its_event_delays_nothing() -> None:
     story.until_accept()
     story.seen(State.ACCEPTED, 11, executor=ME)
     assert story.head(11) == ()
-    assert story.tell(Done(TASK, Step.ACCEPT, 11)) == (Do(Step.EXECUTE, TASK),)
+    assert story.handle(Done(TASK, Step.ACCEPT, 11)) == (Do(Step.EXECUTE, TASK),)

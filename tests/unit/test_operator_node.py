@@ -114,11 +114,11 @@ def test_every_alarm_says_what_to_do() -> None:
 
 def test_a_pulse_is_down_when_it_misses_or_was_never_there() -> None:
     pulse = Pulse(seconds=100)
-    assert pulse.status is Status.INITIALIZING
-    pulse.miss()
-    assert pulse.status is Status.DOWN
-    pulse.beat()
-    assert pulse.status is Status.UP
+    statuses = [pulse.status]
+    for event in (pulse.miss, pulse.beat):
+        event()
+        statuses.append(pulse.status)
+    assert statuses == [Status.INITIALIZING, Status.DOWN, Status.UP]
     silent = Pulse(seconds=-1)
     silent.beat()
     assert silent.status is Status.DOWN

@@ -49,9 +49,9 @@ def test_a_normal_order_is_accepted_while_those_of_another_client_are_compiled(s
     story.head(11)
     if place is Place.SMALL:  # as soon as one of them is done, or given up: it does not wait for the others
         first, *_ = preparing(story)
-        assert Do(Step.PREPARE, TASK) in story.tell(Done(first, Step.PREPARE))
+        assert Do(Step.PREPARE, TASK) in story.handle(Done(first, Step.PREPARE))
     assert TASK in preparing(story)
-    assert Do(Step.ACCEPT, TASK) in story.tell(Done(TASK, Step.PREPARE))
+    assert Do(Step.ACCEPT, TASK) in story.handle(Done(TASK, Step.PREPARE))
     assert preparing(story)  # and theirs are still being compiled
 
 
@@ -83,7 +83,7 @@ def test_who_was_given_less_goes_first_whatever_it_costs() -> None:
     story.head(10)
     ready(story, TASK, 9.0, 99, client=HONEST)
     first, _ = preparing(story)
-    assert Do(Step.PREPARE, TASK) in story.tell(Done(first, Step.PREPARE))
+    assert Do(Step.PREPARE, TASK) in story.handle(Done(first, Step.PREPARE))
 
 
 def test_compiling_is_part_of_the_price_once() -> None:
@@ -105,7 +105,7 @@ def test_what_takes_too_long_to_compile_is_declined_before_anything_is_compiled(
     story = Story()
     story.posted()
     story.head(10)
-    assert story.tell(Inspected(TASK, NEEDS, TOO_LARGE)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Inspected(TASK, NEEDS, TOO_LARGE)) == (Do(Step.DECLINE, TASK),)
     refused = story.case().refused
     assert refused is not None and (refused.code, refused.lasting) == (Code.COMPILE, True)
 
@@ -115,11 +115,11 @@ def test_a_program_that_outlives_what_was_expected_waits_among_the_large_ones_an
     ready(story, TASK, 1.0, 1)
     assert story.head(10) == (Do(Step.PREPARE, TASK),)
     assert limit(POLICY, 1.0) == GRACE * SMALL
-    assert story.tell(Undone(TASK, Step.PREPARE, late)) == ()
+    assert story.handle(Undone(TASK, Step.PREPARE, late)) == ()
     assert place_of(story.case()) is Place.LARGE and story.case().refused is None
     assert story.head(12) == (Do(Step.PREPARE, TASK),)
     assert limit(POLICY, story.case().compile_seconds) == POLICY.max_compile
-    assert story.tell(Undone(TASK, Step.PREPARE, late)) == ()
+    assert story.handle(Undone(TASK, Step.PREPARE, late)) == ()
     assert story.head(14) == (Do(Step.DECLINE, TASK),)
     refused = story.case().refused
     assert refused is not None and (refused.code, refused.lasting) == (Code.COMPILE, True)
@@ -145,7 +145,7 @@ def test_a_program_that_failed_when_it_was_tried_is_declined_for_good_and_by_its
     ready(story, TASK, 1.0, 1)
     story.head(10)
     reason = Reason(Code.TRIAL, "a program that can be executed", "array is too big")
-    assert story.tell(Undone(TASK, Step.PREPARE, reason)) == (Do(Step.DECLINE, TASK),)
+    assert story.handle(Undone(TASK, Step.PREPARE, reason)) == (Do(Step.DECLINE, TASK),)
     story.quiet(11, 12, 30)
     assert story.operator.proven == frozenset()
 

@@ -46,11 +46,11 @@ def leaves_of(program: Program, state: bool) -> dict[Leaf, bool]:
     sizes = {
         n: program.parameter(r.buffer).elements * program.parameter(r.buffer).dtype.size for n, r in records.items()
     }
-    found = {}
+    leaves: dict[Leaf, bool] = {}
     for tensor, name in enumerate(sorted(records)):
         count = -(-sizes[name] // merkle.LEAF)
-        found |= {Leaf(state, tensor, index): index < count for index in (*range(count), count, 1 << 40)}
-    return found | {Leaf(state, len(records), 0): False, Leaf(state, 1 << 20, 5): False}
+        leaves |= {Leaf(state, tensor, index): index < count for index in (*range(count), count, 1 << 40)}
+    return leaves | {Leaf(state, len(records), 0): False, Leaf(state, 1 << 20, 5): False}
 
 
 def test_leaves_are_shown_from_what_is_kept(example: Example, results: Results, tmp_path: Path) -> None:

@@ -66,10 +66,10 @@ def a_case(order: Order) -> Case:
 
 
 @pytest.mark.parametrize("step", [Step.INSPECT, Step.FETCH, Step.UPLOAD])
-@pytest.mark.parametrize("told", [*ANSWERS, *FILES])
-def test_nothing_that_a_gateway_says_is_final(tmp_path: Path, order: Order, told: str, step: Step) -> None:
-    with hostile() as said, GatewayClient(said.url, LocalStore(tmp_path / "empty"), attempts=1) as gateway:
-        said.raw, said.file = ANSWERS.get(told, b""), FILES.get(told)
+@pytest.mark.parametrize("name", [*ANSWERS, *FILES])
+def test_nothing_that_a_gateway_says_is_final(tmp_path: Path, order: Order, name: str, step: Step) -> None:
+    with hostile() as server, GatewayClient(server.url, LocalStore(tmp_path / "empty"), attempts=1) as gateway:
+        server.raw, server.file = ANSWERS.get(name, b""), FILES.get(name)
         steps = steps_of(gateway, tmp_path)
         Shelf(tmp_path / "results").keep(TASK, EXAMPLE.program, reference.execute(EXAMPLE.program, EXAMPLE.tensors))
         outcome = steps.do(step, a_case(order), 10)

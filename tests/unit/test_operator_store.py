@@ -116,7 +116,7 @@ def test_what_is_at_stake_is_kept_for_people(tmp_path: Path) -> None:
     assert (line.bond, line.games) == (0, ())
 
 
-def told(store: Store, story: Story, *events: TaskEvent, head: int) -> None:
+def advance(store: Store, story: Story, *events: TaskEvent, head: int) -> None:
     """The story goes on, and the journal keeps what differs then."""
     before = story.operator
     story.noted(*events)
@@ -133,15 +133,15 @@ def test_an_answer_is_unfinished_until_it_is_settled_or_can_not_be_opened_any_mo
         store.save(story.operator, story.operator.cases.values())
         story.seen(State.REVEALED, 45, claim=WRONG)
         story.seen(State.CONVICTED, 46)
-        told(store, story, head=46)
+        advance(store, story, head=46)
         assert unfinished(settings) == [TASK]
         if opened:
-            told(store, story, Revealed(at(47), TASK, 1, SEAL.outputs_root), head=47)
-        told(store, story, head=54)
+            advance(store, story, Revealed(at(47), TASK, 1, SEAL.outputs_root), head=47)
+        advance(store, story, head=54)
         assert unfinished(settings) == [TASK]
-        told(store, story, head=55)
+        advance(store, story, head=55)
         assert unfinished(settings) == ([TASK] if opened else [])
-        told(store, story, Settled(at(56), TASK, 1, ME, WAD), head=56)
+        advance(store, story, Settled(at(56), TASK, 1, ME, WAD), head=56)
         assert unfinished(settings) == []
         store.close()
 
@@ -152,10 +152,10 @@ def test_an_acceptance_on_its_way_is_unfinished_and_so_is_all_until_the_chain_wa
     story.posted()
     store.save(story.operator, story.operator.cases.values())
     assert unfinished(settings) == [TASK]
-    told(store, story, head=10)
+    advance(store, story, head=10)
     assert unfinished(settings) == []
     before = story.operator
-    story.tell(Inspected(TASK, NEEDS))
+    story.handle(Inspected(TASK, NEEDS))
     story.fetched()
     store.save(story.operator, changed(before, story.operator))
     assert unfinished(settings) == [TASK]

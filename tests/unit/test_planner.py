@@ -12,10 +12,10 @@ from eigentensor import reference
 from eigentensor.errors import BindingError
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, constant, leaf, node, rewrite, variable, walk
+from eigentensor.graph.node import data as data_leaf
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.planner.algebra import add, function, multiply, number
-from eigentensor.planner.decompositions import DECOMPOSITIONS
-from eigentensor.planner.fusions import fused
+from eigentensor.planner.decompositions import DECOMPOSITIONS, fused
 from eigentensor.planner.oracle import max_relative_error, oracle
 from eigentensor.planner.paths import ALL_RULES, paths
 from eigentensor.planner.sample import sample_of
@@ -58,11 +58,11 @@ def seed_example() -> Graph:
 
 def values(graph: Graph, seed: int = 0) -> dict[str, Values]:
     """Random values for all leaves that have no data, positive and within every function's domain."""
-    random, found = np.random.default_rng(seed), {}
+    random, arrays = np.random.default_rng(seed), {}
     for n in walk(*graph.roots):
         if n.op in (Form.INPUT, Form.WEIGHT, Form.STATE) and n.arg not in graph.data:
-            found[n.arg] = random.uniform(0.05, 0.9, n.shape).astype(STORAGE[n.dtype])
-    return found
+            arrays[n.arg] = random.uniform(0.05, 0.9, n.shape).astype(STORAGE[n.dtype])
+    return arrays
 
 
 def of_f32(result: Any) -> Values:
@@ -72,17 +72,17 @@ def of_f32(result: Any) -> Values:
 def test_the_oracle_does_not_round_between_operations() -> None:
     x = tensor("x", 3)
     graph = Graph({"out": node(Op.SUB, add(x, 2.0**25), number(x, 2.0**25))})
-    given = of_f32([0.5, 2**-9, -7])
-    (found,) = oracle(graph, {"x": given})
-    np.testing.assert_array_equal(found, given.astype(np.float64))
+    array = of_f32([0.5, 2**-9, -7])
+    (result,) = oracle(graph, {"x": array})
+    np.testing.assert_array_equal(result, array.astype(np.float64))
 
 
 def test_the_oracle_sums_products_without_making_them() -> None:
     n = 600
     a, b = np.random.default_rng(0).standard_normal((2, n, n)).astype(np.float32)
     graph = Graph({"out": matmul(tensor("a", n, n), tensor("b", n, n))})
-    (found,) = oracle(graph, {"a": a, "b": b})
-    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-12, atol=1e-12)
+    (result,) = oracle(graph, {"a": a, "b": b})
+    np.testing.assert_allclose(result, a.astype(np.float64) @ b, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kept", ["both", "left", "none"])
@@ -121,7 +121,7 @@ def test_movements_of_the_oracle_are_those_of_numpy() -> None:
 
 def test_the_oracle_knows_data_and_powers() -> None:
     data = np.array([1.5, -2], np.float32)
-    two = leaf(Form.DATA, data.tobytes(), F32, (2,))  # type: ignore[arg-type]
+    two = data_leaf(F32, (2,), data.tobytes())
     graph = Graph({"data": two, "power": node(Form.FUNCTION, two, number(two, 3), arg="power")})
     assert [v.tolist() for v in oracle(graph, {})] == [[1.5, -2], [3.375, -8]]
 
@@ -237,26 +237,26 @@ def halves(values_of: dict[str, Values]) -> dict[str, Values]:
 
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda sample: sample[0])
 def test_every_path_of_three_rules_means_the_same(sample: tuple[str, Node]) -> None:
-    given = halves(values(Graph({"out": sample[1]})))
-    graph = Graph({"out": sample[1]}, data={"w": given["w"]} if "w" in given else {})
-    (exact,) = oracle(graph, given)
+    arrays = halves(values(Graph({"out": sample[1]})))
+    graph = Graph({"out": sample[1]}, data={"w": arrays["w"]} if "w" in arrays else {})
+    (exact,) = oracle(graph, arrays)
     for path in paths(graph, 60):
-        (found,) = oracle(path.graph, given)
-        assert max_relative_error(F32, found.astype(np.float32), exact) < 3e-7 * (1 + len(path.rules)), path.rules
+        (result,) = oracle(path.graph, arrays)
+        assert max_relative_error(F32, result.astype(np.float32), exact) < 3e-7 * (1 + len(path.rules)), path.rules
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda sample: sample[0])
 def test_every_program_of_a_path_is_near_the_oracle(sample: tuple[str, Node]) -> None:
-    given = values(Graph({"out": sample[1]}))
-    graph = Graph({"out": sample[1]}, data={"w": given["w"]} if "w" in given else {})
-    (exact,) = oracle(graph, given)
+    arrays = values(Graph({"out": sample[1]}))
+    graph = Graph({"out": sample[1]}, data={"w": arrays["w"]} if "w" in arrays else {})
+    (exact,) = oracle(graph, arrays)
     for path in paths(graph, 24):
         made = lower(path.graph, fingerprint=False)
-        inputs = {name: array for name, array in given.items() if name in made.program.named(Role.INPUT)}
-        found = reference.execute(made.program, {**inputs, **made.weights}).outputs["out"]
+        inputs = {name: array for name, array in arrays.items() if name in made.program.named(Role.INPUT)}
+        result = reference.execute(made.program, {**inputs, **made.weights}).outputs["out"]
         most = 0.02 if LOSSY.keys() & set(path.rules) else 2e-5
-        assert max_relative_error(F32, found, exact) < most, path.rules
+        assert max_relative_error(F32, result, exact) < most, path.rules
 
 
 def test_every_rule_has_something_to_do_in_the_samples() -> None:
@@ -269,26 +269,26 @@ def test_every_rule_has_something_to_do_in_the_samples() -> None:
 @pytest.mark.parametrize("name", ["tanh", "sigmoid", "softplus", "gelu", "sinh", "cosh"])
 def test_functions_of_large_and_tiny_numbers_survive_every_decomposition(name: str, x: float) -> None:
     graph = Graph({"out": function(name, tensor("x", 1))})
-    given = {"x": of_f32([x])}
-    (exact,) = oracle(graph, given)
+    arrays = {"x": of_f32([x])}
+    (exact,) = oracle(graph, arrays)
     for path in paths(graph, 12):
-        (found,) = oracle(path.graph, given)
+        (result,) = oracle(path.graph, arrays)
         if np.isinf(x) and name == "gelu":  # 0·∞ in its definition
             continue
-        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-7, err_msg=str(path.rules))
+        np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-7, err_msg=str(path.rules))
 
 
 def test_tanh_of_a_sum_has_three_paths_and_more() -> None:
-    found = list(paths(seed_example(), 40))
-    ways = {path.rules[0] for path in found if path.rules}
+    candidates = list(paths(seed_example(), 40))
+    ways = {path.rules[0] for path in candidates if path.rules}
     assert ways >= {"tanh by exp", "tanh by expm1", "tanh by sigmoid"}
-    assert len({path.key for path in found}) == len(found) == 40
-    assert found[0].rules == () and found[0].graph.roots == seed_example().roots
+    assert len({path.key for path in candidates}) == len(candidates) == 40
+    assert candidates[0].rules == () and candidates[0].graph.roots == seed_example().roots
 
 
 def test_paths_come_lazily_those_of_few_rules_first() -> None:
-    found = list(islice(paths(seed_example()), 30))
-    lengths = [len(path.rules) for path in found]
+    candidates = list(islice(paths(seed_example()), 30))
+    lengths = [len(path.rules) for path in candidates]
     assert lengths == sorted(lengths)
 
 
@@ -327,17 +327,17 @@ def test_the_product_that_makes_less_work_may_come_first(shapes: tuple[tuple[int
     a, b, c = (tensor(name, *shape) for name, shape in zip("abc", shapes, strict=True))
     for root, better in ((matmul(matmul(a, b), c), shapes[2][1] == 2), (matmul(a, matmul(b, c)), shapes[0][0] == 2)):
         graph = Graph({"out": root})
-        given = values(graph)
-        found = [p for p in paths(graph, 60) if p.rules == ("other product first",)]
-        assert bool(found) is better
-        for path in found:
+        arrays = values(graph)
+        reordered = [p for p in paths(graph, 60) if p.rules == ("other product first",)]
+        assert bool(reordered) is better
+        for path in reordered:
             assert products(path.graph.outputs["out"]) == 2 * 16 * 16 * 2 < products(root)
-            np.testing.assert_allclose(oracle(path.graph, given)[0], oracle(graph, given)[0], rtol=1e-12)
+            np.testing.assert_allclose(oracle(path.graph, arrays)[0], oracle(graph, arrays)[0], rtol=1e-12)
 
 
 def test_a_constant_is_no_name() -> None:
     """Two different constants of a shape are two tensors."""
     x = tensor("x", 3)
     one, hundred = (add(x, constant(F32, pattern, (3,))) for pattern in (0x3F800000, 0x42C80000))
-    found = oracle(Graph({"a": one, "b": hundred}), {"x": np.zeros(3, np.float32)})
-    assert [v.tolist() for v in found] == [[1, 1, 1], [100, 100, 100]]
+    results = oracle(Graph({"a": one, "b": hundred}), {"x": np.zeros(3, np.float32)})
+    assert [v.tolist() for v in results] == [[1, 1, 1], [100, 100, 100]]

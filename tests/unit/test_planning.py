@@ -2,6 +2,7 @@
 
 import sqlite3
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from support.programs.planned import decoder, tanh_of_a_sum
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with Database(tmp_path_factory.mktemp("times") / "times.sqlite") as opened:
         yield opened
 
@@ -40,9 +41,9 @@ def meter_of(database: Database) -> Meter:
 @pytest.mark.parametrize("layers", [2, 3, 12])
 def test_blocks_of_a_decoder_are_found_whatever_their_weights_are_called(layers: int) -> None:
     graph = decoder(layers)
-    found = blocks(graph)
-    assert sorted(len(block.places) for block in found)[-1] == layers
-    assert assembled(graph, [(block, block.graph) for block in found]).roots == graph.roots
+    partition = blocks(graph)
+    assert sorted(len(block.places) for block in partition)[-1] == layers
+    assert assembled(graph, [(block, block.graph) for block in partition]).roots == graph.roots
 
 
 def test_parts_that_differ_in_a_number_are_not_one_block() -> None:
@@ -60,9 +61,9 @@ def test_repetitions_within_repetitions_are_found() -> None:
         w, v = (builder.weight(f"{number}.{name}", np.eye(8, dtype=np.float32)) for name in "wv")
         x = x + (x @ w).tanh() @ v * (3.0 if number % 4 == 3 else 2.0)
     graph = builder.graph(x)
-    found = blocks(graph)
-    assert sorted(len(block.places) for block in found) == [3, 9]
-    assert assembled(graph, [(block, block.graph) for block in found]).roots == graph.roots
+    partition = blocks(graph)
+    assert sorted(len(block.places) for block in partition) == [3, 9]
+    assert assembled(graph, [(block, block.graph) for block in partition]).roots == graph.roots
 
 
 def test_a_graph_without_repetition_is_one_block() -> None:
@@ -109,7 +110,7 @@ def test_twenty_four_layers_are_planned_as_two_are(database: Database) -> None:
     plans = [Planner(decoder(layers), meter_of(database), most=6) for layers in (2, 24)]
     searches = [[(block.graph.roots, search) for block, search in plan.searches()] for plan in plans]
     assert [roots for roots, _ in searches[0]] == [roots for roots, _ in searches[1]]
-    (few, many) = ([len(search.candidates) for _, search in found] for found in searches)
+    (few, many) = ([len(search.candidates) for _, search in pairs] for pairs in searches)
     assert few == many
     assert plans[1].meter.bodies_measured <= plans[0].meter.bodies_measured
 
@@ -181,9 +182,9 @@ def test_no_path_is_exact_and_the_error_says_how_far_the_best_is(database: Datab
 
 def test_what_is_chosen_for_a_block_goes_to_all_its_places() -> None:
     graph = decoder(3)
-    found = blocks(graph)
-    rounded = next(p for p in paths(found[0].graph, 60) if p.rules == ("weight in float16",))
-    whole = assembled(graph, [(found[0], rounded.graph), *((b, b.graph) for b in found[1:])])
+    partition = blocks(graph)
+    rounded = next(p for p in paths(partition[0].graph, 60) if p.rules == ("weight in float16",))
+    whole = assembled(graph, [(partition[0], rounded.graph), *((b, b.graph) for b in partition[1:])])
     halves = [name for name in lower(whole).weights if name.endswith(".float16")]
     assert len(halves) == 3 and len({name.split(".")[1] for name in halves}) == 1
 

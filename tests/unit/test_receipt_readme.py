@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import rlp
-from eth_abi import decode, encode
+from eth_abi.abi import decode, encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
-from eth_utils import abi_to_signature, keccak, to_checksum_address
+from eth_utils.abi import abi_to_signature
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 ROOT = Path(__file__).parents[2]
 TEXTS = json.loads((ROOT / "tests" / "vectors" / "receipts.json").read_text())
@@ -92,29 +94,31 @@ class Verified:
             self.draw(unhex(data["mix"]))
             self.hashed += 1
 
-    def signature(self, kind: str, data: dict[str, Any], sender: str, name: str, said: dict[str, Any]) -> None:
-        orders = said.get("orders", [said.get("order")])
+    def signature(self, kind: str, data: dict[str, Any], sender: str, name: str, arguments: dict[str, Any]) -> None:
+        orders = arguments.get("orders", [arguments.get("order")])
         tasks = zip(
-            said.get("tasks", [said.get("task")]), said.get("commitments", [said.get("commitment")]), strict=True
+            arguments.get("tasks", [arguments.get("task")]),
+            arguments.get("commitments", [arguments.get("commitment")]),
+            strict=True,
         )
         mine = (self.client.lower(), *self.order[1:])
         match kind:
             case "Posted":
                 assert name in ("post", "postMany") and mine in orders and sender == self.client
             case "Accepted":
-                assert name in ("accept", "acceptMany") and mine in orders and said["operator"] == sender.lower()
+                assert name in ("accept", "acceptMany") and mine in orders and arguments["operator"] == sender.lower()
             case "Committed":
                 commitment = unhex(self.value["executor"]["commitment"])
                 assert name in ("commit", "commitMany") and (self.task, commitment) in list(tasks)
-                assert sender == self.value["executor"]["signer"] and said["operator"] == sender.lower()
+                assert sender == self.value["executor"]["signer"] and arguments["operator"] == sender.lower()
             case "Answered":
-                assert name == "answer" and said["order"] == mine and said["index"] == int(data["index"])
-                assert said["commitment"] == unhex(data["commitment"]) and said["operator"] == sender.lower()
+                assert name == "answer" and arguments["order"] == mine and arguments["index"] == int(data["index"])
+                assert arguments["commitment"] == unhex(data["commitment"]) and arguments["operator"] == sender.lower()
             case "Challenged":
-                assert name == "challenge" and said["order"] == mine and said["challenger"] == sender.lower()
+                assert name == "challenge" and arguments["order"] == mine and arguments["challenger"] == sender.lower()
             case "Demanded":
                 leaves = [(leaf["state"], int(leaf["tensor"]), int(leaf["index"])) for leaf in data["leaves"]]
-                assert name == "demand" and said["order"] == mine and list(said["leaves"]) == leaves
+                assert name == "demand" and arguments["order"] == mine and list(arguments["leaves"]) == leaves
 
     def draw(self, mix: bytes) -> None:
         checks = self.value["checks"]

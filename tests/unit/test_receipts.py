@@ -40,8 +40,8 @@ def test_a_receipt_is_read_as_it_was_written_and_proves_its_lines(name: str) -> 
     # Whatever needs no chain is proved; nobody signs an end.
     assert {line.by for line in lines} - {"chain"} == {"hash", "signature", "formula"}
     assert ("chain" in {line.by for line in lines}) == (receipt.life.state is not State.REVEALED)
-    said = " ".join(line.what for line in lines)
-    assert (receipt.life.executor or "?") in said and receipt.order.client in said and receipt.task in said
+    text = " ".join(line.what for line in lines)
+    assert (receipt.life.executor or "?") in text and receipt.order.client in text and receipt.task in text
 
 
 @pytest.mark.parametrize(
@@ -117,18 +117,19 @@ def test_only_one_text_of_a_receipt_is_taken() -> None:
 
 def test_the_line_that_does_not_follow_is_named() -> None:
     value = RECEIPTS["checked"].to_json()
-    for where, change in (
-        ("money.price", lambda v: v["money"].update(price="1")),
-        ("state", lambda v: v.update(state="final, checked(1)")),
-        ("checks.answers[0].agrees", lambda v: v["checks"]["answers"][0].update(agrees=False)),
-        ("executor.signer", lambda v: v["executor"].update(signer="0x" + "11" * 20)),
-        ("windows.challenge.last", lambda v: v["windows"]["challenge"].update(last=1)),
-        ("digest", lambda v: v.update(digest="00" * 32)),
-        ("schema", lambda v: v.update(schema="eigentensor.receipt/2")),
-        ("more", lambda v: v.update(more=1)),
-        ("windows.accept", lambda v: v["windows"].pop("accept")),
-        ("games", lambda v: v["games"].append(1)),
-    ):
+    changes: dict[str, Callable[[dict[str, Any]], object]] = {
+        "money.price": lambda v: v["money"].update(price="1"),
+        "state": lambda v: v.update(state="final, checked(1)"),
+        "checks.answers[0].agrees": lambda v: v["checks"]["answers"][0].update(agrees=False),
+        "executor.signer": lambda v: v["executor"].update(signer="0x" + "11" * 20),
+        "windows.challenge.last": lambda v: v["windows"]["challenge"].update(last=1),
+        "digest": lambda v: v.update(digest="00" * 32),
+        "schema": lambda v: v.update(schema="eigentensor.receipt/2"),
+        "more": lambda v: v.update(more=1),
+        "windows.accept": lambda v: v["windows"].pop("accept"),
+        "games": lambda v: v["games"].append(1),
+    }
+    for where, change in changes.items():
         other = json.loads(canonical.text(value))
         change(other)
         with pytest.raises(WrongReceipt) as refused:
@@ -225,9 +226,9 @@ def test_the_command_tells_what_a_receipt_proves_and_what_it_leaves_open(
     out = capsys.readouterr().out
     assert "final, checked(1)" in out and "leaves open" in out and "--deep executes the program again" in out
     assert _code("receipt", "check", str(file), "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["schema"], said["state"]) == ("eigentensor.receipt-check/1", "final, checked(1)")
-    assert {line["by"] for line in said["lines"]} == {"hash", "signature", "formula", "chain"}
+    report = json.loads(capsys.readouterr().out)
+    assert (report["schema"], report["state"]) == ("eigentensor.receipt-check/1", "final, checked(1)")
+    assert {line["by"] for line in report["lines"]} == {"hash", "signature", "formula", "chain"}
 
 
 def test_the_command_names_the_line_that_fails_with_code_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,7 +259,8 @@ def test_a_signature_that_anybody_can_make_of_another_is_refused() -> None:
     with pytest.raises(ChainError, match="signature"):
         read_transaction(raw[:1] + rlp.encode(other))
     receipt = RECEIPTS["unanswered"]
-    signature = receipt.proofs[0]["signature"]  # type: ignore[index]
+    assert receipt.proofs[0] is not None
+    signature = receipt.proofs[0]["signature"]
     high = (_ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
     proof = {"signature": signature[:32] + high + bytes([55 - signature[64]])}
     with pytest.raises(WrongReceipt, match="does not say so"):
@@ -364,19 +366,19 @@ def test_a_game_that_ended_of_which_the_market_took_no_notice_is_refused() -> No
 def test_the_work_for_a_receipt_grows_as_the_receipt_does() -> None:
     receipt = RECEIPTS["contradicted"]
     game = receipt.events[-1]
+    assert isinstance(game, Challenged)
     calls = []
     for count in (100, 800):
         games = tuple(
-            replace(game, game_id=n + 1, place=replace(game.place, index=game.place.index + n))  # type: ignore[call-arg]
-            for n in range(count)
+            replace(game, game_id=n + 1, place=replace(game.place, index=game.place.index + n)) for n in range(count)
         )
         proofs = (*receipt.proofs[:-1], *[None] * count)
         data = replace(receipt, events=(*receipt.events[:-1], *games), proofs=proofs).to_bytes()
-        calls.append(calls_of(lambda data=data: prove(Receipt.from_bytes(data))))
+        calls.append(calls_of(lambda data: prove(Receipt.from_bytes(data)), data))
     assert calls[1] < 9 * calls[0]
 
 
-def calls_of(work: Callable[[], object]) -> int:
+def calls_of(work: Callable[[bytes], object], data: bytes) -> int:
     """How many functions `work` calls: a measure of it that no other process disturbs."""
     count = 0
 
@@ -387,7 +389,7 @@ def calls_of(work: Callable[[], object]) -> int:
     before = sys.getprofile()
     sys.setprofile(count_calls)
     try:
-        work()
+        work(data)
     finally:
         sys.setprofile(before)
     return count

@@ -66,13 +66,13 @@ def folded(op: Op, dtype: DType, values: np.ndarray, other: np.ndarray | None = 
     i, k = Axis(0, rows), Axis(1, columns, True)
     element = at((counter(i), columns), (counter(k), 1))
     factors = [load(array, element)]
-    inputs, given = {"x": buffer}, {"x": values}
+    inputs, tensors = {"x": buffer}, {"x": values}
     if other is not None:
         inputs["y"], second = tensor("y", dtype, rows, columns)
         factors.append(load(second, element))
-        given["y"] = other
+        tensors["y"] = other
     program = program_of(("r", reduction(op, (k,), *factors), (i,)), inputs=inputs)
-    return reference.execute(program, given).outputs["output"]
+    return reference.execute(program, tensors).outputs["output"]
 
 
 def test_a_float_sum_is_taken_in_order_from_zero() -> None:

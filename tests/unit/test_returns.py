@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tinygrad import Tensor, dtypes
 
 from eigentensor.capture.returns import Returns
@@ -53,13 +54,16 @@ def returns_of(function: Any) -> tuple[Any, Returns]:
 )
 def test_what_was_written_down_is_the_same_again(function: Any) -> None:
     _, returns = returns_of(function)
-    found = again(returns)
-    assert rest_of(found.structure) == rest_of(returns.structure) and found.device == returns.device == "CPU"
+    copy = again(returns)
+    assert rest_of(copy.structure) == rest_of(returns.structure) and copy.device == returns.device == "CPU"
 
 
 def test_it_is_filled_with_the_same_tensors() -> None:
     program, returns = returns_of(lambda x: Pair(x + 1, Named(x.cast(dtypes.bfloat16))))
-    outputs = {"low": np.array([2.0, 3.0], np.float32), "high.of": np.array([0x3F80, 0x4000], np.uint16)}
+    outputs: dict[str, NDArray[Any]] = {
+        "low": np.array([2.0, 3.0], np.float32),
+        "high.of": np.array([0x3F80, 0x4000], np.uint16),
+    }
     for each in (returns, again(returns)):
         pair = each.filled(program, outputs, {})
         assert (pair.low.tolist(), pair.high.of.dtype, pair.high.fields) == ([2, 3], dtypes.bfloat16, "word")
@@ -71,8 +75,8 @@ def test_what_a_function_assigns_to_is_found_by_its_name() -> None:
         return x + COUNT
 
     program, returns = returns_of(counted)
-    found = again(returns, COUNT=COUNT)
-    found.filled(program, {"output": np.zeros(2, np.float32)}, {"COUNT": np.array([7.0], np.float32)})
+    copy = again(returns, COUNT=COUNT)
+    copy.filled(program, {"output": np.zeros(2, np.float32)}, {"COUNT": np.array([7.0], np.float32)})
     assert COUNT.item() == 7
     with pytest.raises(BindingError, match="has no tensor 'COUNT' any more"):
         again(returns)

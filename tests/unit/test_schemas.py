@@ -75,8 +75,8 @@ def test_every_word_has_one_type() -> None:
 def test_every_word_in_the_sources_has_a_type_or_is_that_of_a_file() -> None:
     """And no type defines what nobody tells."""
     sources = [path for part in PARTS for path in Path(part.__path__[0]).rglob("*.py")]
-    told = {word for path in sources for word in re.findall(r"eigentensor\.[a-z-]+/\d+", path.read_text())}
-    assert told == {word for word in types() if word.startswith("eigentensor.")} | FILES
+    words = {word for path in sources for word in re.findall(r"eigentensor\.[a-z-]+/\d+", path.read_text())}
+    assert words == {word for word in types() if word.startswith("eigentensor.")} | FILES
 
 
 def test_a_word_that_no_type_defines_is_found() -> None:
@@ -87,9 +87,9 @@ def test_a_word_that_no_type_defines_is_found() -> None:
 @pytest.mark.parametrize("name", SCREENS)
 def test_what_a_screen_tells_programs_is_what_its_type_says(name: str) -> None:
     text = (FOLDER / f"{name}.txt").read_text().partition("── --json\n")[2]
-    told = list(objects(text))
-    assert told
-    for one in told:
+    reports = list(objects(text))
+    assert reports
+    for one in reports:
         assert one["schema"].startswith("eigentensor.")
         hold(one)
 
@@ -101,9 +101,9 @@ def test_an_error_tells_programs_what_its_type_says(
     with pytest.raises(kind) as raised:
         HERE[kind]()
     report(raised.value, as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["schema"], told["error"]) == ("eigentensor.error/1", kind.__name__)
-    hold(told)
+    error = json.loads(capsys.readouterr().out)
+    assert (error["schema"], error["error"]) == ("eigentensor.error/1", kind.__name__)
+    hold(error)
 
 
 def objects(text: str) -> Iterator[Any]:

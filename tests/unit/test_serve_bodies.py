@@ -39,9 +39,9 @@ def read(dtype: DType, value: Any) -> np.ndarray:
     ],
 )
 def test_lists_are_the_numbers_that_they_say(dtype: DType, value: Any) -> None:
-    found = read(dtype, value)
-    assert found.dtype == STORAGE[dtype] and np.array_equal(
-        found, np.array(value, STORAGE[dtype]), equal_nan=dtype.is_float
+    array = read(dtype, value)
+    assert array.dtype == STORAGE[dtype] and np.array_equal(
+        array, np.array(value, STORAGE[dtype]), equal_nan=dtype.is_float
     )
 
 

@@ -14,11 +14,14 @@ import pytest
 from eigentensor.errors import BlobNotFound, StoreFull
 from eigentensor.numerics.dtypes import DType
 from eigentensor.store import LocalStore, describe, save_safetensors
+from eigentensor.task.objects import Task
+from eigentensor.web.documents import examples
 from eigentensor_serve import kept
 from eigentensor_serve.kept import KEPT, ResultFiles, Room, Uploads
 from eigentensor_serve.ledger import DAY, Job, Key, Ledger, State
 
 NOON = 20_000 * DAY + DAY / 2
+TASK: Task = examples("eigentensor.schemas")["Task"]
 
 
 @pytest.fixture
@@ -126,7 +129,12 @@ def test_nothing_is_taken_that_would_fill_the_disk(tmp_path: Path) -> None:
 def test_room_is_looked_at_once_a_second_or_when_it_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Path] = []
     disk = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: (looks.append(path), disk)[1])
+
+    def disk_usage(path: Path) -> tuple[int, int, int]:
+        looks.append(path)
+        return disk
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
     room = Room((tmp_path,), 1)
     room.check()
     room.check()
@@ -140,10 +148,10 @@ def test_room_is_looked_at_once_a_second_or_when_it_must_be(tmp_path: Path, monk
 
 def test_what_ended_long_ago_is_told_by_its_last_event_and_then_not_at_all(ledger: Ledger) -> None:
     for task, at in (("old", NOON - DAY), ("new", NOON), ("open", NOON - DAY)):
-        ledger.add(Job(task, Key("alice", "this", task), None, at, escrow=10), {"stage": "asked"})
-        ledger.record(task, {"stage": "open"}, state=State.OPEN)
+        ledger.add(Job(task, Key("alice", "this", task), None, at, escrow=10), TASK | {"stage": "asked"})
+        ledger.record(task, TASK | {"stage": "open"}, state=State.OPEN)
     for task in ("old", "new"):
-        ledger.record(task, {"stage": "final"}, state=State.ENDED, cost=4)
+        ledger.record(task, TASK | {"stage": "final"}, state=State.ENDED, cost=4)
     ledger.forget(NOON, jobs=False)
     assert {task: [event.number for event in ledger.events(task)] for task in ("old", "new", "open")} == {
         "old": [3], "new": [1, 2, 3], "open": [1, 2],

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
+from eigentensor.task.objects import Task
+from eigentensor.web.documents import examples
 from eigentensor_serve import ledger as ledgers
 from eigentensor_serve.ledger import DAY, Budget, Job, Key, Ledger, State
 
 NOON = 20_000 * DAY + DAY / 2
-SAID = {"stage": "asked"}
+TASK: Task = examples("eigentensor.schemas")["Task"]
+ASKED: Task = TASK | {"stage": "asked"}
 
 
 @pytest.fixture
@@ -25,72 +28,72 @@ def job(task: str, *, key: str | None = None, asks: str = "this", escrow: int = 
 
 def test_a_key_names_one_task_over_restarts(path: Path) -> None:
     ledger = Ledger(path)
-    first = ledger.add(job("a", key="k"), SAID)
+    first = ledger.add(job("a", key="k"), ASKED)
     ledger.close()
     ledger = Ledger(path)
-    assert ledger.add(job("b", key="k"), SAID) == ledger.known(Key("alice", "this", "k")) == first
+    assert ledger.add(job("b", key="k"), ASKED) == ledger.known(Key("alice", "this", "k")) == first
     assert ledger.known(Key("bob", "this", "k")) is None, "keys are each caller's own"
-    assert [found.task for _, found in ledger.jobs()] == ["a"]
+    assert [entry.task for _, entry in ledger.jobs()] == ["a"]
     ledger.close()
 
 
 def test_a_key_of_another_request_is_refused(path: Path) -> None:
     ledger = Ledger(path)
-    ledger.add(job("a", key="k"), SAID)
+    ledger.add(job("a", key="k"), ASKED)
     with pytest.raises(KeyReused, match="task a"):
-        ledger.add(job("b", key="k", asks="that"), SAID)
+        ledger.add(job("b", key="k", asks="that"), ASKED)
     ledger.close()
 
 
 def test_a_key_whose_task_never_was_is_free_again(path: Path) -> None:
     ledger = Ledger(path)
-    ledger.add(job("a", key="k"), SAID)
-    ledger.record("a", {"stage": "void"}, state=State.VOID, cost=0)
-    assert ledger.add(job("b", key="k", asks="that"), SAID).task == "b"
+    ledger.add(job("a", key="k"), ASKED)
+    ledger.record("a", TASK | {"stage": "void"}, state=State.VOID, cost=0)
+    assert ledger.add(job("b", key="k", asks="that"), ASKED).task == "b"
     ledger.close()
 
 
 def test_a_budget_counts_what_may_still_be_spent_and_then_what_was(path: Path) -> None:
     ledger, budget = Ledger(path), (Budget(day=25), None)
-    ledger.add(job("a"), SAID, budget)
-    ledger.add(job("b"), SAID, budget)
+    ledger.add(job("a"), ASKED, budget)
+    ledger.add(job("b"), ASKED, budget)
     with pytest.raises(BudgetSpent) as refused:
-        ledger.add(job("c"), SAID, budget)
+        ledger.add(job("c"), ASKED, budget)
     assert (refused.value.limit, refused.value.spent, refused.value.needed) == (25, 20, 10)
-    ledger.record("a", {"stage": "final"}, state=State.ENDED, cost=4)
+    ledger.record("a", TASK | {"stage": "final"}, state=State.ENDED, cost=4)
     assert ledger.spent() == 14
-    ledger.add(job("c"), SAID, budget)
+    ledger.add(job("c"), ASKED, budget)
     ledger.close()
 
 
 def test_a_day_begins_at_midnight_and_the_whole_never_ends(path: Path) -> None:
     ledger = Ledger(path)
-    ledger.add(job("a"), SAID, (Budget(10, 25), None))
-    ledger.add(job("b", at=NOON + DAY), SAID, (Budget(10, 25), None))
+    ledger.add(job("a"), ASKED, (Budget(10, 25), None))
+    ledger.add(job("b", at=NOON + DAY), ASKED, (Budget(10, 25), None))
     with pytest.raises(BudgetSpent, match="in all"):
-        ledger.add(job("c", at=NOON + 2 * DAY), SAID, (Budget(10, 25), None))
+        ledger.add(job("c", at=NOON + 2 * DAY), ASKED, (Budget(10, 25), None))
     with pytest.raises(BudgetSpent, match="of today"):
-        ledger.add(job("c", at=NOON + DAY * 1.4), SAID, (Budget(10, None), None))
+        ledger.add(job("c", at=NOON + DAY * 1.4), ASKED, (Budget(10, None), None))
     ledger.close()
 
 
 def test_a_day_has_so_many_tasks_whatever_they_cost(path: Path) -> None:
     ledger, two = Ledger(path), (Budget(tasks=2), None)
     for task in "ab":
-        ledger.add(job(task, escrow=0), SAID, two)
-        ledger.record(task, {"stage": "cancelled"}, state=State.ENDED, cost=0)
+        ledger.add(job(task, escrow=0), ASKED, two)
+        ledger.record(task, TASK | {"stage": "cancelled"}, state=State.ENDED, cost=0)
     with pytest.raises(ServiceBusy, match="2 tasks were asked for today"):
-        ledger.add(job("c", escrow=0), SAID, two)
-    ledger.add(job("c", escrow=0, at=NOON + DAY), SAID, two)
+        ledger.add(job("c", escrow=0), ASKED, two)
+    ledger.add(job("c", escrow=0, at=NOON + DAY), ASKED, two)
     ledger.close()
 
 
 def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
     ledger, digits = Ledger(path), replace(job("a"), app="digits")
-    ledger.add(digits, SAID, (Budget(30), None), (Budget(15), "digits"))
+    ledger.add(digits, ASKED, (Budget(30), None), (Budget(15), "digits"))
     with pytest.raises(BudgetSpent, match="app digits"):
-        ledger.add(replace(digits, task="b"), SAID, (Budget(30), None), (Budget(15), "digits"))
-    ledger.add(job("c"), SAID, (Budget(30), None))
+        ledger.add(replace(digits, task="b"), ASKED, (Budget(30), None), (Budget(15), "digits"))
+    ledger.add(job("c"), ASKED, (Budget(30), None))
     assert ledger.spent(app="digits") == 10 and ledger.spent() == 20
     ledger.close()
 
@@ -98,12 +101,12 @@ def test_an_app_has_a_budget_beside_that_of_all(path: Path) -> None:
 def test_events_are_numbered_within_their_task(path: Path) -> None:
     ledger = Ledger(path)
     for task in "ab":
-        ledger.add(job(task), SAID)
+        ledger.add(job(task), ASKED)
     for task, stage in (("a", "open"), ("b", "open"), ("a", "final")):
-        ledger.record(task, {"stage": stage})
+        ledger.record(task, TASK | {"stage": stage})
     assert [(e.number, e.response["stage"]) for e in ledger.events("a")] == [(1, "asked"), (2, "open"), (3, "final")]
     assert [e.number for e in ledger.events("a", after=2)] == [3]
-    assert ledger.last("a") == {"stage": "final"}
+    assert ledger.last("a") == TASK | {"stage": "final"}
     with pytest.raises(TaskNotFound):
         ledger.last("c")
     ledger.close()
@@ -111,13 +114,13 @@ def test_events_are_numbered_within_their_task(path: Path) -> None:
 
 def test_what_is_in_memory_is_what_is_written(path: Path) -> None:
     ledger, failed = Ledger(path), {"detail": "it failed"}
-    ledger.add(job("a"), SAID)
-    ledger.record("a", {"stage": "open"}, state=State.OPEN)
+    ledger.add(job("a"), ASKED)
+    ledger.record("a", TASK | {"stage": "open"}, state=State.OPEN)
     ended = replace(job("b"), state=State.ENDED, cost=0, outputs="x y z")
-    assert ledger.add(ended, SAID, then=[{"stage": "running"}, {"stage": "local"}]) == ended
-    ledger.add(job("c"), SAID)
-    ledger.record("c", {"stage": "failed"}, state=State.ENDED, cost=7, problem=failed)
-    ledger.record("c", {"stage": "final"})
+    assert ledger.add(ended, ASKED, then=[TASK | {"stage": "running"}, TASK | {"stage": "local"}]) == ended
+    ledger.add(job("c"), ASKED)
+    ledger.record("c", TASK | {"stage": "failed"}, state=State.ENDED, cost=7, problem=failed)
+    ledger.record("c", TASK | {"stage": "final"})
     seen = [(ledger.job(task), ledger.last(task), ledger.events(task)) for task in "abc"]
     ledger.close()
     ledger = Ledger(path)
@@ -135,16 +138,16 @@ def test_some_jobs_at_a_time_are_forgotten_the_oldest_first(path: Path, monkeypa
     monkeypatch.setattr(ledgers, "_FORGOTTEN", 2)
     with closing(Ledger(path)) as ledger:
         for number, task in enumerate("ecadb"):
-            ledger.add(replace(job(task, at=NOON - number), state=State.ENDED, cost=0), SAID)
+            ledger.add(replace(job(task, at=NOON - number), state=State.ENDED, cost=0), ASKED)
         for left in ("ace", "e", ""):
             ledger.forget(NOON + 1, jobs=True)
-            assert {found.task for _, found in ledger.jobs()} == set(left)
+            assert {entry.task for _, entry in ledger.jobs()} == set(left)
             assert all(bool(ledger.events(task)) == (task in left) for task in "abcde")
 
 
 def test_what_is_forgotten_is_not_remembered(path: Path) -> None:
     ledger = Ledger(path)
-    ledger.add(replace(job("a"), state=State.ENDED, cost=0), SAID)
+    ledger.add(replace(job("a"), state=State.ENDED, cost=0), ASKED)
     ledger.forget(NOON + 1, jobs=True)
     for ask in (ledger.job, ledger.last):
         with pytest.raises(TaskNotFound):
@@ -155,18 +158,18 @@ def test_what_is_forgotten_is_not_remembered(path: Path) -> None:
 def test_pages_are_newest_first(path: Path) -> None:
     ledger = Ledger(path)
     for task in "abcde":
-        ledger.add(job(task), SAID)
+        ledger.add(job(task), ASKED)
     first = ledger.jobs(limit=3)
     rest = ledger.jobs(before=first[-1][0], limit=3)
-    assert [[found.task for _, found in page] for page in (first, rest)] == [["e", "d", "c"], ["b", "a"]]
+    assert [[entry.task for _, entry in page] for page in (first, rest)] == [["e", "d", "c"], ["b", "a"]]
     ledger.close()
 
 
 def test_callers_have_pages_of_their_own(path: Path) -> None:
     ledger = Ledger(path)
     for number, caller in enumerate(("alice", "bob", "alice", "")):
-        ledger.add(Job(str(number), Key(caller, "this"), None, NOON), SAID)
-    assert [[found.task for _, found in ledger.jobs(caller)] for caller in ("alice", "bob", "")] == [
+        ledger.add(Job(str(number), Key(caller, "this"), None, NOON), ASKED)
+    assert [[entry.task for _, entry in ledger.jobs(caller)] for caller in ("alice", "bob", "")] == [
         ["2", "0"], ["1"], ["3", "2", "1", "0"],
     ]  # fmt: skip
     ledger.close()

@@ -141,7 +141,8 @@ def test_one_caller_has_so_many_requests_open_and_no_more(tokens: Tokens) -> Non
         held.wait()
 
     client = guarded(tokens, max_open=2)
-    client.app.get("/wait")(wait)  # type: ignore[attr-defined]
+    assert isinstance(client.app, FastAPI)
+    client.app.get("/wait")(wait)
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(client.get, "/wait") for _ in range(2)]
         both.wait()

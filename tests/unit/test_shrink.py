@@ -54,13 +54,13 @@ def flipping(op: Op) -> Way:
 def failing(way: Way, seeds: range) -> Example:
     """The first of these programs that such an execution gets wrong."""
     tried = (trial(seed, sets=4) for seed in seeds)
-    return next(found for t in tried if (found := first_failure(t, rows_of(t), way)))
+    return next(failure for t in tried if (failure := first_failure(t, rows_of(t), way)))
 
 
 def small(example: Example, way: Way) -> Example:
-    found = shrunk(example, lambda e: bool(differences(e, way)))
-    check(found.program)
-    return found
+    minimal = shrunk(example, lambda e: bool(differences(e, way)))
+    check(minimal.program)
+    return minimal
 
 
 def contracted(dtype: DType, a: Any, b: Any, c: Any) -> Any:
@@ -74,24 +74,24 @@ def contracted(dtype: DType, a: Any, b: Any, c: Any) -> Any:
 )
 def test_a_wrong_operation_is_found_and_stands_almost_alone(name: str, function: Callable[..., Any]) -> None:
     way = wrong(name, function)
-    found = small(failing(way, range(40)), way)
-    (body,) = found.program.bodies
-    assert found.repeat == len(found.program.calls) == body.parameters[0].elements == 1
+    example = small(failing(way, range(40)), way)
+    (body,) = example.program.bodies
+    assert example.repeat == len(example.program.calls) == body.parameters[0].elements == 1
     assert name in {i.op.name.removeprefix("REDUCE_") for i in body.instructions}
     assert len(body.instructions) <= 10
-    (difference,) = differences(found, way)
+    (difference,) = differences(example, way)
     assert (difference.call, difference.count, difference.first) == (0, 1, 0)
-    assert f"{difference.expected} expected, {difference.given} given" in str(difference)
+    assert f"{difference.expected} expected, {difference.actual} given" in str(difference)
 
 
 @pytest.mark.parametrize("op", [Op.REDUCE_ADD, Op.SQRT])
 def test_a_flipped_bit_of_calls_of_a_kind_leads_to_such_a_call(op: Op) -> None:
     way = flipping(op)
-    found = small(failing(way, range(40)), way)
-    (body,) = found.program.bodies
+    example = small(failing(way, range(40)), way)
+    (body,) = example.program.bodies
     assert [i.op for i in body.instructions].count(op) == 1
-    (difference,) = differences(found, way)
-    assert int(difference.expected, 16) ^ int(difference.given, 16) == 1
+    (difference,) = differences(example, way)
+    assert int(difference.expected, 16) ^ int(difference.actual, 16) == 1
 
 
 def test_what_fails_only_with_two_calls_keeps_them() -> None:
@@ -110,12 +110,12 @@ def test_values_that_do_not_matter_become_zero() -> None:
     def fails(e: Example) -> bool:
         return e.program == example.program and e.tensors[name].reshape(-1)[-1:].tobytes() == last
 
-    found = shrunk(example, fails).tensors
-    assert sum(np.count_nonzero(t.view(f"u{t.itemsize}")) for t in found.values()) == 1
+    tensors = shrunk(example, fails).tensors
+    assert sum(np.count_nonzero(t.view(f"u{t.itemsize}")) for t in tensors.values()) == 1
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_expressions_come_back_out_of_bodies(seed: int) -> None:
     for lowered in lowered_calls(generate(seed).program):
-        distinct = all(len(set(given)) == len(given) for given in (lowered.arrays, lowered.variables))
+        distinct = all(len(set(operands)) == len(operands) for operands in (lowered.arrays, lowered.variables))
         assert not distinct or to_body(*expression_of(lowered)) == lowered

@@ -174,12 +174,12 @@ def test_results_have_the_structure_the_types_and_the_device_of_the_function() -
     def several(x: Tensor) -> Any:
         return {"pair": Pair(x + 1, x.argmax()), "more": [x[:0], (x.cast(dtypes.bfloat16), "fixed", None)]}
 
-    found = call(Signatures(several), Tensor([1.0, 3.0, 2.0], device=DEVICE))
-    assert isinstance(found["pair"], Pair) and found["more"][1][1:] == ("fixed", None)
-    whole, half = found["pair"].low, found["more"][1][0]
-    assert (whole.tolist(), found["pair"].high.item(), found["more"][0].shape) == ([2, 4, 3], 1, (0,))
+    result = call(Signatures(several), Tensor([1.0, 3.0, 2.0], device=DEVICE))
+    assert isinstance(result["pair"], Pair) and result["more"][1][1:] == ("fixed", None)
+    whole, half = result["pair"].low, result["more"][1][0]
+    assert (whole.tolist(), result["pair"].high.item(), result["more"][0].shape) == ([2, 4, 3], 1, (0,))
     assert half.dtype == dtypes.bfloat16 and values_of(half).tolist() == [0x3F80, 0x4040, 0x4000]
-    assert {t.device for t in (whole, half, *found["pair"], found["more"][0])} == {DEVICE}
+    assert {t.device for t in (whole, half, *result["pair"], result["more"][0])} == {DEVICE}
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_a_method_has_the_tensors_of_its_object() -> None:
 
 
 def itself() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return cycle
 
 
 @pytest.mark.parametrize(
@@ -283,9 +283,9 @@ def test_numbers_that_are_equal_are_of_two_kinds_if_their_bits_differ() -> None:
 
 
 def test_dataclasses_go_in_and_come_out() -> None:
-    signatures = Signatures(lambda given: Scaled([given.x * given.factor], 3.0))
-    found = call(signatures, Scaled(Tensor([1.0, 2.0], device=DEVICE)))
-    assert isinstance(found, Scaled) and (found.x[0].tolist(), found.factor) == ([2, 4], 3.0)
+    signatures = Signatures(lambda scaled: Scaled([scaled.x * scaled.factor], 3.0))
+    result = call(signatures, Scaled(Tensor([1.0, 2.0], device=DEVICE)))
+    assert isinstance(result, Scaled) and (result.x[0].tolist(), result.factor) == ([2, 4], 3.0)
 
 
 WEIGHT = Tensor([4.0, 5.0], device=DEVICE).realize()
@@ -329,7 +329,7 @@ def test_threads_that_call_a_function_capture_it_once() -> None:
     signatures = Signatures(lambda x: net(x))
     inputs = [tensor(3, 4, seed=seed) * 2 for seed in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda x: call(signatures, x), inputs))
+        results = list(threads.map(lambda x: call(signatures, x), inputs))
     assert len(signatures.programs.by_kind) == 1
-    for x, y in zip(inputs, found, strict=True):
+    for x, y in zip(inputs, results, strict=True):
         assert y.numpy().tobytes() == call(signatures, x).numpy().tobytes()

@@ -25,7 +25,7 @@ from eigentensor_economics.agents import (
 )
 from eigentensor_economics.expected import Expectation, baseline, expected
 from eigentensor_economics.simulation import PARTIES, estimate, play
-from eigentensor_economics.situation import BURNED, Amounts
+from eigentensor_economics.situation import BURNED, Amounts, Situation
 from eigentensor_local.anvil import CONTRACTS
 from support.stories.situations import ORDINARY, random_situations
 
@@ -36,12 +36,12 @@ MIXTURE = replace(
 
 def deviations(agent: Agent) -> list[float]:
     """How many standard errors the closed form lies from the mean, in random situations."""
-    found = []
+    scores = []
     for seed, x in enumerate(random_situations(12, seed=7)):
         shown = estimate(x, agent, tasks=20_000, seed=seed).payoff
         off = shown.value - expected(x, agent)
-        found.append(off / shown.error if shown.error > 1e-12 else (0.0 if abs(off) < 1e-9 else float("inf")))
-    return found
+        scores.append(off / shown.error if shown.error > 1e-12 else (0.0 if abs(off) < 1e-9 else float("inf")))
+    return scores
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
@@ -117,38 +117,39 @@ def test_lying_loses_on_average_by_the_margin_as_the_stake_formula_says() -> Non
 def test_the_parties_of_a_quiet_task_earn_what_the_design_says() -> None:
     x = replace(ORDINARY, gas_price=0.0, rate=1.0, verifiers=2)
     m, payoffs = x.amounts, estimate(x, HONEST, tasks=100).payoffs
-    said = {"client": x.benefit - m.P - 2 * m.v, "executor": m.P - x.cost, "verifiers": 2 * (m.v - x.cost)}
-    assert {party: payoffs[party].value for party in PARTIES} == pytest.approx(said | {"challengers": 0})
+    earnings = {"client": x.benefit - m.P - 2 * m.v, "executor": m.P - x.cost, "verifiers": 2 * (m.v - x.cost)}
+    assert {party: payoffs[party].value for party in PARTIES} == pytest.approx(earnings | {"challengers": 0})
     assert payoffs["burned"].value == 0
 
 
+TWO = replace(ORDINARY, verifiers=2)
+
 #: Each end with certainty: who gets what, in the letters of contracts/README.md.
-ENDS: dict[str, tuple[Agent, dict[str, float], Callable[[Amounts], dict[str, float]]]] = {
-    "final, checked by two": (HONEST, {"rate": 1.0}, lambda m: {
+ENDS: dict[str, tuple[Agent, Situation, Callable[[Amounts], dict[str, float]]]] = {
+    "final, checked by two": (HONEST, replace(TWO, rate=1.0), lambda m: {
         "client": -m.P - 2 * m.v, "executor": m.P, "verifiers": 2 * m.v}),
-    "final, not drawn": (HONEST, {"rate": 0.0, "stake": 1.0}, lambda m: {"client": -m.P, "executor": m.P}),
-    "failed": (WITHHOLDING, {"rate": 0.0, "stake": 1.0}, lambda m: {"executor": -m.h, "burned": m.h}),
-    "convicted by two verifiers": (LAZY, {"rate": 1.0}, lambda m: {
+    "final, not drawn": (HONEST, replace(TWO, rate=0.0, stake=1.0), lambda m: {"client": -m.P, "executor": m.P}),
+    "failed": (WITHHOLDING, replace(TWO, rate=0.0, stake=1.0), lambda m: {"executor": -m.h, "burned": m.h}),
+    "convicted by two verifiers": (LAZY, replace(TWO, rate=1.0), lambda m: {
         "executor": -m.K - m.s, "verifiers": m.W + 2 * m.v + m.s / 2, "burned": m.K - m.W - 2 * m.v + m.s / 2}),
-    "convicted by a watcher": (LAZY, {"rate": 0.0, "stake": 9.0, "watch": 1.0}, lambda m: {
+    "convicted by a watcher": (LAZY, replace(TWO, rate=0.0, stake=9.0, watch=1.0), lambda m: {
         "executor": -m.K - m.s, "challengers": m.W + m.s / 2, "burned": m.K - m.W + m.s / 2}),
-    "convicted by itself": (SELF_CONVICTING, {"rate": 0.0, "stake": 9.0}, lambda m: {
+    "convicted by itself": (SELF_CONVICTING, replace(TWO, rate=0.0, stake=9.0), lambda m: {
         "executor": -m.K + m.W - m.s / 2, "burned": m.K - m.W + m.s / 2}),
-    "drawn and not revealed": (WITHHOLDING, {"rate": 1.0}, lambda m: {
+    "drawn and not revealed": (WITHHOLDING, replace(TWO, rate=1.0), lambda m: {
         "executor": -m.K - m.s, "verifiers": m.W + 2 * m.v + m.s / 2, "burned": m.K - m.W - 2 * m.v + m.s / 2}),
-    "not revealed, nobody answered": (WITHHOLDING, {"rate": 1.0, "diligence": 0.0}, lambda m: {
+    "not revealed, nobody answered": (WITHHOLDING, replace(TWO, rate=1.0, diligence=0.0), lambda m: {
         "executor": -m.K + m.W - m.s, "burned": m.K - m.W + m.s}),
-    "final after a lost challenge": (GRIEFING, {"rate": 0.0, "stake": 1.0}, lambda m: {
+    "final after a lost challenge": (GRIEFING, replace(TWO, rate=0.0, stake=1.0), lambda m: {
         "client": -m.P, "executor": m.P + m.W, "challengers": -m.B, "burned": m.B - m.W}),
-    "one opening exposed": (SELLING, {"rate": 1.0, "cost": 0.0}, lambda m: {
+    "one opening exposed": (SELLING, replace(TWO, rate=1.0, cost=0.0), lambda m: {
         "client": -m.P - 2 * m.v, "executor": m.P - m.W, "verifiers": 2 * m.v + m.W / 2, "burned": m.W / 2}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_every_end_pays_as_the_table_of_the_contracts_says(end: str) -> None:
-    agent, changed, shares = ENDS[end]
-    x = replace(ORDINARY, verifiers=2, **changed)  # type: ignore[arg-type]
+    agent, x, shares = ENDS[end]
     paid = play(x, agent, 3, np.random.default_rng(0)).ledger.paid
     wanted = dict.fromkeys(paid, 0.0) | shares(x.amounts)
     for account, amount in wanted.items():

@@ -18,11 +18,11 @@ from support.stories.aggregator import (
     committed,
     convicted,
     ended,
+    life_of,
     mix,
     opened_answer,
     posted,
     revealed,
-    told,
 )
 
 ANSWERED = [posted(), accepted(), committed(), answered(), revealed()]
@@ -51,7 +51,7 @@ DIFFERS = [*ANSWERED, opened_answer(root=WRONG), *GAME]
 def test_a_task_is_unchecked_when_nobody_answered_and_nobody_disputes_it(
     happened: Sequence[TaskEvent], drawn: bool, expected: tuple[str | None, str]
 ) -> None:
-    counts = told(*happened, mix=mix(drawn=drawn)).counts
+    counts = life_of(*happened, mix=mix(drawn=drawn)).counts
     assert (checked(counts), stage(counts)) == expected
 
 
@@ -105,5 +105,5 @@ DEMANDED = [*REVEALED_TASK, Demanded(at(59), TASK, (), 139)]
 def test_every_wait_says_what_for_and_until_when(
     happened: Sequence[TaskEvent], drawn: bool | None, block: int, words: str | None
 ) -> None:
-    life = told(*happened, mix=None if drawn is None else mix(drawn=drawn))
+    life = life_of(*happened, mix=None if drawn is None else mix(drawn=drawn))
     assert waits_for(life, block) == words

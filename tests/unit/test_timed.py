@@ -37,13 +37,13 @@ def of(name: str) -> Program:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_samples_are_valid_short_and_stand_for_all_work(name: str) -> None:
     program = of(name)
-    found = samples(program)
-    assert 1 <= len(found) <= BODIES
-    for sample in found:
+    selection = samples(program)
+    assert 1 <= len(selection) <= BODIES
+    for sample in selection:
         validity.check(sample.program)
         assert LEAST <= sample.iterations <= ITERATIONS
         assert work(sample.program) <= 2 * WORK or sample.program.bodies[0].parameters[0].elements == 1
-    assert sum(s.times * work(s.program) for s in found) >= 0.99 * work(program)
+    assert sum(s.times * work(s.program) for s in selection) >= 0.99 * work(program)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -58,8 +58,8 @@ def test_samples_of_any_program_give_what_they_were_given(seed: int) -> None:
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "nothing"])
 def test_a_program_takes_as_long_as_its_work_on_a_machine_of_any_startup(name: str) -> None:
     machine = Machine(lambda program: work(program) / 1e6)
-    found = computing(of(name), machine.run, lambda: machine.now)
-    assert found == pytest.approx(work(of(name)) / 1e6, rel=0.35)
+    seconds = computing(of(name), machine.run, lambda: machine.now)
+    assert seconds == pytest.approx(work(of(name)) / 1e6, rel=0.35)
 
 
 def test_a_slow_kernel_is_seen_whatever_it_counts_for() -> None:

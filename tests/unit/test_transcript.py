@@ -23,12 +23,12 @@ from support.stories.aggregator import (
     challenged,
     convicted,
     ended,
+    life_of,
     moved,
-    told,
 )
 
 F32 = int(DType.FLOAT32)
-KERNEL = {"kernel": b"k" * 32, "number": 2, "dtype": F32, "elements": 6000, "reductions": F32}
+KERNEL: dict[str, Any] = {"kernel": b"k" * 32, "number": 2, "dtype": F32, "elements": 6000, "reductions": F32}
 ONE, TWO = 0x3F800000, 0x40000000
 BITS = ONE.to_bytes(4, "little") * 63
 
@@ -51,14 +51,14 @@ WHOLE = [PUBLISHED, PICKED, DESCENDED, DEEPER, SHOWN, CHOSEN, BORDERS, STEP]
 
 def shown(*happened: TaskEvent) -> dict[str, Any]:
     events = [*REVEALED_TASK, *challenged(32), *happened]
-    life = told(*events)
+    life = life_of(*events)
     sent = [(event, (CHALLENGER, 50_000)) for event in events]
     return transcript(1, sent, state=life.state_of(life.games[1]), block=45, parameters=PARAMETERS)
 
 
 def test_every_move_has_its_player_its_name_and_its_words() -> None:
-    said = shown(*WHOLE, *ended(43, executor_lost=True), convicted(43))
-    assert [(move["by"], move["move"], move["what"]) for move in said["moves"]] == [
+    game = shown(*WHOLE, *ended(43, executor_lost=True), convicted(43))
+    assert [(move["by"], move["move"], move["what"]) for move in game["moves"]] == [
         ("challenger", "challenge", "claims that the result is wrong"),
         ("executor", "publish", "published the tensor roots of all executed calls: 3"),
         ("challenger", "pick_call", "disputes executed call 2, node 0 at level 5 of its tensor"),
@@ -70,9 +70,9 @@ def test_every_move_has_its_player_its_name_and_its_words() -> None:
         ("challenger", "pick_span", "disputes executed call 2, element 2321, reduction 0, steps 63 to 64"),
         ("challenger", "verdict", "the referee computes another value than the executor claims: the executor loses"),
     ]
-    assert [move["block"] for move in said["moves"]] == [32, 34, *range(36, 44)]
-    assert all((move["gas"], move["account"]) == (50_000, CHALLENGER) for move in said["moves"])
-    assert (said["state"], said["lost_by"], said["why"], said["turn"], said["until"]) == (
+    assert [move["block"] for move in game["moves"]] == [32, 34, *range(36, 44)]
+    assert all((move["gas"], move["account"]) == (50_000, CHALLENGER) for move in game["moves"])
+    assert (game["state"], game["lost_by"], game["why"], game["turn"], game["until"]) == (
         "ended", "executor", "verdict", None, None,
     )  # fmt: skip
 
@@ -99,22 +99,22 @@ def test_the_side_to_move_and_its_last_block_are_told_while_it_is_played() -> No
     ],
 )
 def test_every_end_says_why(reason: Reason, executor_lost: bool, by: str, move: str, what: str) -> None:
-    said = shown(PUBLISHED, *ended(40, reason=reason, executor_lost=executor_lost))
-    assert (said["moves"][-1]["by"], said["moves"][-1]["move"]) == (by, move)
-    assert what in said["moves"][-1]["what"] and said["why"] == reason.name.lower()
+    game = shown(PUBLISHED, *ended(40, reason=reason, executor_lost=executor_lost))
+    assert (game["moves"][-1]["by"], game["moves"][-1]["move"]) == (by, move)
+    assert what in game["moves"][-1]["what"] and game["why"] == reason.name.lower()
 
 
 def test_the_final_expression_has_no_steps() -> None:
     final = moved(42, Phase.VERDICT, high_value=TWO, **SUM | {"reduction": FINAL})
-    said = shown(*WHOLE[:5], final)
-    assert said["about"] == "executed call 2, element 2321, the final expression"
-    assert [part["part"] for part in said["path"]] == ["calls", "call", "leaves", "leaf", "element", "expression"]
-    assert said["moves"][-1]["data"] == {"stored": {"dtype": "float32", "value": "2.0", "bits": "0x40000000"}}
+    game = shown(*WHOLE[:5], final)
+    assert game["about"] == "executed call 2, element 2321, the final expression"
+    assert [part["part"] for part in game["path"]] == ["calls", "call", "leaves", "leaf", "element", "expression"]
+    assert game["moves"][-1]["data"] == {"stored": {"dtype": "float32", "value": "2.0", "bits": "0x40000000"}}
 
 
 def test_a_game_that_outlives_its_task_is_idle_and_nobodys_turn() -> None:
-    said = shown(PUBLISHED, convicted(44))
-    assert (said["state"], said["turn"], said["until"]) == ("idle", None, None)
+    game = shown(PUBLISHED, convicted(44))
+    assert (game["state"], game["turn"], game["until"]) == ("idle", None, None)
 
 
 def test_the_way_down_has_every_range_that_was_disputed() -> None:
@@ -153,28 +153,28 @@ def test_every_move_says_what_it_published_and_what_is_left_on_the_clocks() -> N
 
 
 def test_a_trace_that_does_not_fit_one_move_is_descended() -> None:
-    great = {"elements": 5001, "node": b"n" * 32}
+    great: dict[str, Any] = {"elements": 5001, "node": b"n" * 32}
     begun = moved(34, Phase.CALL, data=nodes(40), level=13, opened=7, **great)
     below = moved(36, Phase.TRACE, level=6, index=3, **great)
     opened = moved(37, Phase.CALL, data=nodes(64), level=6, opened=6, index=3, **great)
-    said = shown(begun, below, opened)
-    assert [move["what"] for move in said["moves"][1:]] == [
+    game = shown(begun, below, opened)
+    assert [move["what"] for move in game["moves"][1:]] == [
         "published 40 hashes of the tree over all executed calls: 5,000",
         "disputes executed calls 192 to 255",
         "published 64 hashes of the tree over executed calls 192 to 255",
     ]
-    assert [move["move"] for move in said["moves"][1:]] == ["publish", "pick_node", "descend"]
-    assert [(p["first"], p["last"], p["of"]) for p in said["path"]] == [(0, 4999, 5000), (192, 255, 5000)]
-    assert said["about"] == "executed calls 192 to 255"
+    assert [move["move"] for move in game["moves"][1:]] == ["publish", "pick_node", "descend"]
+    assert [(p["first"], p["last"], p["of"]) for p in game["path"]] == [(0, 4999, 5000), (192, 255, 5000)]
+    assert game["about"] == "executed calls 192 to 255"
     alone = moved(36, Phase.TRACE, level=12, index=1, elements=4097, node=b"n" * 32)
     assert shown(begun, alone)["about"] == "the outputs root"  # which no challenger gains by
 
 
 def test_a_conviction_pays_the_bond_the_reward_the_escrow_and_a_share_of_the_slash() -> None:
     noted = Noted(at(70), TASK, 4, 100, (CHALLENGER,))
-    said = shown(PUBLISHED, *ended(43, executor_lost=True), convicted(43), noted, Paid(at(90), TASK, 4, 50, 50))
-    assert (said["bond"], said["reward"]) == ("24", "21")
-    assert [(p["block"], p["to"], p["amount"], p["what"]) for p in said["payouts"]] == [
+    game = shown(PUBLISHED, *ended(43, executor_lost=True), convicted(43), noted, Paid(at(90), TASK, 4, 50, 50))
+    assert (game["bond"], game["reward"]) == ("24", "21")
+    assert [(p["block"], p["to"], p["amount"], p["what"]) for p in game["payouts"]] == [
         (43, CHALLENGER, "24", "bond"),
         (43, CHALLENGER, "21", "reward"),
         (43, CLIENT, "19", "escrow"),
@@ -211,27 +211,27 @@ def test_the_documentation_names_every_field() -> None:
     text = (Path(__file__).parents[2] / "aggregator" / "README.md").read_text().partition("### A game")[2]
     table, _, data = text.partition("\n\n`data` of a move: ")
     rows = dict(re.findall(r"^\| (`.*?`) \| (.*) \|$", table, re.MULTILINE))
-    said = shown(*WHOLE, *ended(43, executor_lost=True), convicted(43))
-    assert re.findall(r"`(\w+)`", " ".join(rows)) == [*_in_order(said, rows)]
-    for name, row in (("`moves`", said["moves"][0]), ("`path`", said["path"][0]), ("`payouts`", said["payouts"][0])):
+    game = shown(*WHOLE, *ended(43, executor_lost=True), convicted(43))
+    assert re.findall(r"`(\w+)`", " ".join(rows)) == [*_in_order(game, rows)]
+    for name, row in (("`moves`", game["moves"][0]), ("`path`", game["path"][0]), ("`payouts`", game["payouts"][0])):
         (words,) = (text for names, text in rows.items() if name in names)
         assert row.keys() - {"part"} <= set(re.findall(r"`(\w+)`", words))
-    fields = {name for move in said["moves"] for name in move["data"]}
+    fields = {name for move in game["moves"] for name in move["data"]}
     assert fields <= set(re.findall(r"`(\w+)`", data.partition("## ")[0]))
 
 
-def _in_order(said: dict[str, Any], rows: dict[str, str]) -> list[str]:
+def _in_order(game: dict[str, Any], rows: dict[str, str]) -> list[str]:
     """The fields, as the rows name them: none is missing, and none is too many."""
     named = re.findall(r"`(\w+)`", " ".join(rows))
-    return sorted(said, key=named.index)
+    return sorted(game, key=named.index)
 
 
 def test_many_results_are_shown_and_judged_one_by_one() -> None:
     asked = moved(36, Phase.OUTPUTS, elements=4, level=2, opened=2)
     leaves = encode(["bytes32[]", "bytes32[]"], [[b"a" * 32, b"b" * 32], [b"c" * 32]])
     answered = moved(37, Phase.RESULT, data=leaves, elements=4, level=2, opened=2)
-    said = shown(PUBLISHED, asked, answered, *ended(38, reason=Reason.COLLECT, executor_lost=True))
-    assert [(move["by"], move["move"], move["what"]) for move in said["moves"][2:]] == [
+    game = shown(PUBLISHED, asked, answered, *ended(38, reason=Reason.COLLECT, executor_lost=True))
+    assert [(move["by"], move["move"], move["what"]) for move in game["moves"][2:]] == [
         ("challenger", "ask_outputs", "disputes which results the outputs root is made of"),
         ("executor", "show_outputs", "showed the 3 results that the outputs root is made of"),
         (
@@ -240,5 +240,5 @@ def test_many_results_are_shown_and_judged_one_by_one() -> None:
             "the executor's call roots imply another outputs root than it revealed: the executor loses",
         ),
     ]
-    assert said["moves"][3]["data"]["states"] == ["0x" + (b"c" * 32).hex()]
-    assert said["about"] == "the whole result"
+    assert game["moves"][3]["data"]["states"] == ["0x" + (b"c" * 32).hex()]
+    assert game["about"] == "the whole result"

@@ -1,6 +1,7 @@
 """What was measured is kept, found again and used; what was not is estimated, or left to the heuristic."""
 
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -83,7 +84,7 @@ def possible(body: Body) -> list[Schedule]:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
+def database(tmp_path: Path) -> Iterator[Database]:
     with Database(tmp_path / "times.sqlite") as opened:
         yield opened
 

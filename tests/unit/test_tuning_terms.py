@@ -21,9 +21,9 @@ def choices(security: float, most_stake: float = float("inf")) -> list[TunedTerm
 
 @pytest.mark.parametrize("security", [0.5, 5.0, 50.0])
 def test_the_best_lie_loses_what_was_wanted_under_every_choice(security: float) -> None:
-    found = choices(security)
-    assert len(found) > 3
-    for each in found:
+    terms = choices(security)
+    assert len(terms) > 3
+    for each in terms:
         agent, value = worst_cheat(each.situation)
         assert (agent.name, -value) == (each.cheat, each.loses)
         assert each.loses >= security * (1 - 1e-5)
@@ -43,11 +43,12 @@ def test_naming_more_at_risk_or_a_market_with_the_larger_margin_locks_the_same()
 
 
 def test_the_cheapest_terms_come_first_and_none_locks_more_than_there_is() -> None:
-    found = choices(1.0)
-    assert [each.overhead for each in found] == sorted(each.overhead for each in found)
+    terms = choices(1.0)
+    assert [each.overhead for each in terms] == sorted(each.overhead for each in terms)
     some = choices(1.0, most_stake=50.0)
-    assert some and len(some) < len(found)
-    assert all(needed_stake(each.situation, 1.0) <= 50.0 for each in some)  # type: ignore[operator]
+    assert some and len(some) < len(terms)
+    stakes = [needed_stake(each.situation, 1.0) for each in some]
+    assert all(stake is not None and stake <= 50.0 for stake in stakes)
     assert not choices(1.0, most_stake=0.1)
 
 

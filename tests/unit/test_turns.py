@@ -15,7 +15,7 @@ def test_a_lane_does_what_is_due_first_and_then_what_came_first() -> None:
     order: list[str] = []
     lane.put(lambda: (free.wait(10), None)[1])
     for by, name in ((5, "beyond"), (30, "late"), (10, "first"), (20, "second"), (20, "third")):
-        lane.put(lambda name=name: order.append(name), by, behind=name == "beyond")  # type: ignore[misc]
+        lane.put(partial(order.append, name), by, behind=name == "beyond")
     lane.put(done.set, 40, behind=True)
     free.set()
     assert done.wait(10) and order == ["first", "second", "third", "late", "beyond"]

@@ -52,13 +52,13 @@ def test_lists_of_pieces_take_a_bounded_room_and_one_address_an_eighth_of_it(
     lists: list[tuple[str, int, int]],
 ) -> None:
     declared, most = Declared(64), 64
-    said: dict[str, tuple[str, int]] = {}
+    declarations: dict[str, tuple[str, int]] = {}
     for address, length, seed in lists:
         pieces = Pieces((length - 1) * PIECE + 1 + seed, tuple(bytes([seed]) * 32 for _ in range(length)))
         declared.add(pieces, address)
-        said[pieces.blob.hex()] = address, length
+        declarations[pieces.blob.hex()] = address, length
         assert declared.get(pieces.blob.hex()) == pieces
-        kept = {blob: of for blob, of in said.items() if declared.get(blob) is not None}
+        kept = {blob: of for blob, of in declarations.items() if declared.get(blob) is not None}
         assert sum(of[1] for of in kept.values()) <= most
         for whose in "abc":
             own = [of[1] for of in kept.values() if of[0] == whose]

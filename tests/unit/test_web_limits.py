@@ -23,7 +23,7 @@ class Sender:
 
     def __init__(self, app: BodyLimit, caller: str, path: str = "/", kind: str = "application/json") -> None:
         self._parts: asyncio.Queue[Message] = asyncio.Queue()
-        self._said: list[Message] = []
+        self._messages: list[Message] = []
         self._scope = {
             "type": "http", "method": "POST", "path": path, "query_string": b"", "client": (caller, 1),
             "headers": [(b"content-type", kind.encode())],
@@ -31,7 +31,7 @@ class Sender:
         self.answer = asyncio.create_task(app(self._scope, self._parts.get, self._keep))
 
     async def _keep(self, message: Message) -> None:
-        self._said.append(message)
+        self._messages.append(message)
 
     async def give(self, data: bytes, *, more: bool = True) -> None:
         await self._parts.put({"type": "http.request", "body": data, "more_body": more})
@@ -40,12 +40,12 @@ class Sender:
 
     @property
     def status(self) -> int:
-        return self._said[0]["status"] if self._said else 0
+        return self._messages[0]["status"] if self._messages else 0
 
     @property
     def problem(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(b"".join(m.get("body", b"") for m in self._said))
-        return found
+        body: dict[str, Any] = json.loads(b"".join(m.get("body", b"") for m in self._messages))
+        return body
 
 
 async def reads(scope: Scope, receive: Receive, send: Send) -> None:

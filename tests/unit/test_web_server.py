@@ -46,13 +46,13 @@ def connected(port: int, text: bytes) -> Iterator[socket.socket]:
 
 def heard(connection: socket.socket) -> bytes:
     """All that comes until the other side closes."""
-    found = b""
+    received = b""
     try:
         while data := connection.recv(1 << 16):
-            found += data
+            received += data
     except ConnectionResetError:  # it closed while we were still sending
         pass
-    return found
+    return received
 
 
 @pytest.mark.parametrize(

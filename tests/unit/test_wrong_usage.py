@@ -76,7 +76,7 @@ def test_what_a_users_file_prints_is_talk(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_knows_few_letters_is_no_reason_to_fail(encoding: str) -> None:
     name = os.fsdecode(b"\xff\xe4\xb8\x96")  # no text at all
-    words = ([name, 4], ["\u4e16\u754c", 4])
+    words = ((name, 4), ("\u4e16\u754c", 4))
     for word, code in words:
         command = [sys.executable, "-m", "eigentensor_client", "program", "check", word]
         environment = os.environ | {"PYTHONIOENCODING": encoding}

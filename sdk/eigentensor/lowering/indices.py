@@ -18,8 +18,8 @@ def affine(value: Node) -> Sum:
     """The sum that an index expression is."""
     if value.op is Op.CONST:
         return Form(int(value.arg))
-    found = linear(value.op, *map(affine, value.src)) if value.op in (Op.ADD, Op.SUB, Op.MUL) else None
-    return atom(value) if found is None else found
+    form = linear(value.op, *map(affine, value.src)) if value.op in (Op.ADD, Op.SUB, Op.MUL) else None
+    return atom(value) if form is None else form
 
 
 def expression(form: Form[A], factor: Callable[[A], Node]) -> Node:
@@ -121,9 +121,9 @@ def divided(value: Node, by: Node, extents: Extents) -> tuple[Node, Node] | None
     if not leading:
         return None
     # Long division of polynomials by the leading term; what is left is the remainder if it is proven to be small.
-    while (found := _multiple(rest, leading, divisor.coefficient(leading))) is not None:
-        quotient = quotient.plus(found)
-        rest = rest.plus(_product(found, divisor), -1)
+    while (multiple := _multiple(rest, leading, divisor.coefficient(leading))) is not None:
+        quotient = quotient.plus(multiple)
+        rest = rest.plus(_product(multiple, divisor), -1)
     if _least(rest, extents) < 0 or _least(divisor.plus(rest, -1).plus(Form(-1)), extents) < 0:
         return None
     order = {n: place for place, n in enumerate(walk(value, by))}
@@ -140,8 +140,8 @@ def _polynomial(value: Node) -> Form[Monomial]:
         return Form(int(value.arg))
     if value.op in (Op.ADD, Op.SUB, Op.MUL):
         a, b = map(_polynomial, value.src)
-        found = linear(value.op, a, b)
-        return _product(a, b) if found is None else found
+        form = linear(value.op, a, b)
+        return _product(a, b) if form is None else form
     return atom((value,))
 
 

@@ -35,17 +35,17 @@ def guard(kernel: Kernel) -> Kernel:
             return kernel
         loads = [i for i, instruction in enumerate(body.instructions) if instruction.op is Op.LOAD]
         ordinal = loads.index(outside[0])
-        found = [n for n in walk(kernel.value) if n.op is Op.LOAD][ordinal]
-        kernel = Kernel(kernel.result, kernel.axes, _guarded(kernel.value, found), kernel.origin)
+        access = [n for n in walk(kernel.value) if n.op is Op.LOAD][ordinal]
+        kernel = Kernel(kernel.result, kernel.axes, _guarded(kernel.value, access), kernel.origin)
     raise CaptureError(
         "an index cannot be proven to stay inside its tensor", fix="clip the index to the tensor's extent"
     )
 
 
-def _guarded(value: Node, found: Node) -> Node:
-    element = found.src[0]
-    inside = [less(index(-1), element), less(element, index(found.arg.elements)), *found.src[1:]]
-    return rewrite(value, lambda n: load(found.arg, element, conjunction(*inside)) if n is found else n)
+def _guarded(value: Node, access: Node) -> Node:
+    element = access.src[0]
+    inside = [less(index(-1), element), less(element, index(access.arg.elements)), *access.src[1:]]
+    return rewrite(value, lambda n: load(access.arg, element, conjunction(*inside)) if n is access else n)
 
 
 def fits(body: Body) -> bool:

@@ -44,8 +44,8 @@ def shape(terms: int, results: int) -> Cut | None:
 def cut(kernel: Kernel) -> list[Kernel]:
     """The kernels that compute the same with no long float reduction; partial results come first."""
     made: list[Kernel] = []
-    while (found := _longest(kernel.value)) is not None:
-        n, by = found
+    while (longest := _longest(kernel.value)) is not None:
+        n, by = longest
         # A reduction below is computed once, by a kernel of its own, not again for each span.
         inner = [below for below in walk(*factors(n)) if below.op in REDUCTIONS]
         if inner:
@@ -61,9 +61,9 @@ def _longest(value: Node) -> tuple[Node, Cut] | None:
     free = free_axes(value)
     for n in walk(value):
         if n.op in _CUT and n.dtype.is_float and all(s.op is Op.CONST for s in n.src[: len(n.arg)]):
-            found = shape(prod(axis.extent for axis in n.arg), prod(axis.extent for axis in free[n]))
-            if found is not None:
-                return n, found
+            by = shape(prod(axis.extent for axis in n.arg), prod(axis.extent for axis in free[n]))
+            if by is not None:
+                return n, by
     return None
 
 
@@ -116,13 +116,13 @@ def _terms(n: Node, by: Cut, span: Node, lane: Node) -> Node:
 
 def _counters(axes: tuple[Axis, ...], term: Node) -> list[tuple[Node, Node]]:
     """What the counters of the axes are at the given term, in row-major order."""
-    found = []
+    counters = []
     stride = prod(axis.extent for axis in axes)
     for position, axis in enumerate(axes):
         stride //= axis.extent
         value = binary(Op.FLOORDIV, term, index(stride)) if stride > 1 else term
-        found.append((counter(axis), binary(Op.FLOORMOD, value, index(axis.extent)) if position else value))
-    return found
+        counters.append((counter(axis), binary(Op.FLOORMOD, value, index(axis.extent)) if position else value))
+    return counters
 
 
 def _padded(factor: Node, inside: Node, op: Op) -> Node:

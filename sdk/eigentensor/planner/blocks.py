@@ -37,13 +37,13 @@ class Block:
 def blocks(graph: Graph) -> list[Block]:
     """The parts of a graph, in order: repeated ones once. Together they are the graph."""
     order = _computed(graph.roots)
-    found: dict[tuple[tuple[str, int], ...], Block] = {}
+    parts: dict[tuple[tuple[str, int], ...], Block] = {}
     last = _last_use(order, graph.roots)
     for start, end in _cuts(order, last):
         template, place = _part(order, last, start, end, graph)
         key = tuple((name, id(n)) for name, n in template.outputs.items())  # equal nodes are one
-        found.setdefault(key, Block(template)).places.append(place)
-    return [_with_common_data(block, graph) for block in found.values()]
+        parts.setdefault(key, Block(template)).places.append(place)
+    return [_with_common_data(block, graph) for block in parts.values()]
 
 
 def _with_common_data(block: Block, graph: Graph) -> Block:
@@ -52,14 +52,14 @@ def _with_common_data(block: Block, graph: Graph) -> Block:
     return replace(block, graph=replace(block.graph, data=data))
 
 
-def collapsed(graph: Graph, found: Sequence[Block]) -> dict[Node, Node]:
+def collapsed(graph: Graph, parts: Sequence[Block]) -> dict[Node, Node]:
     """Every computed tensor as it would be if each block stood once: what comes out of it goes to all that follow.
 
     What goes into a block then costs as much to compute with many repetitions as with one, and is like it.
     """
     first = {
         of: block.places[0].outputs[name]
-        for block in found
+        for block in parts
         for place in block.places[1:]
         for name, of in place.outputs.items()
     }
@@ -129,10 +129,10 @@ def _cuts(order: Sequence[Node], last: Mapping[Node, int]) -> list[tuple[int, in
     sums = np.cumsum([0, *(n.op in REDUCTIONS for n in order)])
 
     def within(start: int, end: int, least: int = 0) -> list[tuple[int, int]]:
-        found = _repetition(codes[start:end], crossing[start : end + 1], sums[start : end + 1])
-        if found is None or found[1] * found[2] < least:
+        repetition = _repetition(codes[start:end], crossing[start : end + 1], sums[start : end + 1])
+        if repetition is None or repetition[1] * repetition[2] < least:
             return [(start, end)] if end > start else []
-        first, period, count = start + found[0], *found[1:]
+        first, period, count = start + repetition[0], *repetition[1:]
         periods = [(first + k * period, first + (k + 1) * period) for k in range(count)]
         # five layers of one kind and one of another: what repeats most of a period is a block of its own
         middle = [part for a, b in periods for part in within(a, b, period // 2)]

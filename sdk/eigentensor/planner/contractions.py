@@ -61,13 +61,13 @@ def _factors(n: Node, names: Sequence[int]) -> tuple[Labelled, Labelled, tuple[i
     """Both factors of a sum of products, and the labels of its axes; None if one has extent 1 or only repeats."""
     if n.op is not Op.REDUCE_ADD or not n.dtype.is_float or n.src[0].op is not Op.MUL or is_bounded(n):
         return None
-    found = [_labelled(factor, names[: len(n.src[0].shape)]) for factor in n.src[0].src]
+    factors = [_labelled(factor, names[: len(n.src[0].shape)]) for factor in n.src[0].src]
     kept = tuple(names[axis] for axis in range(len(n.src[0].shape)) if axis not in n.arg)
-    both = {label for factor in found if factor for label in factor.labels}
-    if found[0] is None or found[1] is None or any(label not in both for label in kept):
+    both = {label for factor in factors if factor for label in factor.labels}
+    if factors[0] is None or factors[1] is None or any(label not in both for label in kept):
         return None
     reduced = {names[axis] for axis in n.arg if n.src[0].shape[axis] > 1}
-    return (found[0], found[1], kept) if reduced <= both else None
+    return (factors[0], factors[1], kept) if reduced <= both else None
 
 
 def _labelled(n: Node, labels: Sequence[int]) -> Labelled | None:

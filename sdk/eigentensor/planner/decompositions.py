@@ -1,11 +1,19 @@
-"""Functions by others: what each is over the reals. None leads back to itself: the tests walk them all."""
+"""Functions by others: what each is over the reals, and functions recognised in any of that.
 
-from collections.abc import Callable
+No decomposition leads back to itself: the tests walk them all.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import log, log2, log10, pi, sqrt
 
-from eigentensor.graph.node import Node, node
+from eigentensor.graph.node import Form, Node, Shape, leaf, node
+from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.algebra import add, function, magnitude, multiply, negative, number, with_sign_of
+from eigentensor.planner.normal import COMMUTATIVE
 from eigentensor.program.ops import Op
+
+_X = "what the function is of"
 
 
 def _tanh_by_exp(x: Node) -> Node:
@@ -63,3 +71,46 @@ DECOMPOSITIONS: dict[str, dict[str, Callable[[Node], Node]]] = {
         "atanh by log1p": lambda x: multiply(node(Op.SUB, function("log1p", x), function("log1p", negative(x))), 0.5)
     },
 }
+
+
+def fused(n: Node) -> Iterator[Node]:
+    """x·sigmoid(x) → silu(x), and so on"""
+    if n.dtype.is_float:
+        for name, pattern in _patterns(n.op, n.dtype, n.shape):
+            x = _matched(pattern, n)
+            if x is not None:
+                yield node(Form.FUNCTION, x, arg=name)
+
+
+@lru_cache(maxsize=1024)
+def _patterns(op: Op | Form, dtype: DType, shape: Shape) -> list[tuple[str, Node]]:
+    """The decompositions that end in an operation."""
+    x = leaf(Form.INPUT, _X, dtype, shape)
+    made = [(name, make(x)) for name, ways in DECOMPOSITIONS.items() for make in ways.values()]
+    return [(name, pattern) for name, pattern in made if pattern.op is op]
+
+
+def _matched(pattern: Node, n: Node) -> Node | None:
+    """What stands in a tensor where x stands in the pattern; None if the two are not alike."""
+    return next((x for x in _bindings(pattern, n, None) if x is not None), None)
+
+
+def _bindings(pattern: Node, n: Node, x: Node | None) -> Iterator[Node | None]:
+    """All that x can be if the pattern is to be the tensor, or None if it does not occur; nothing if it cannot be."""
+    if pattern.op is Form.INPUT:
+        if x is None or x is n:
+            yield n
+    elif (pattern.op, pattern.arg, pattern.dtype, len(pattern.src)) == (n.op, n.arg, n.dtype, len(n.src)):
+        if not pattern.src:
+            yield x
+        orders = [n.src, n.src[::-1]] if n.op in COMMUTATIVE else [n.src]
+        for src in orders if pattern.src else ():
+            yield from _all_bindings(pattern.src, src, x)
+
+
+def _all_bindings(patterns: tuple[Node, ...], src: tuple[Node, ...], x: Node | None) -> Iterator[Node | None]:
+    if not patterns:
+        yield x
+    else:
+        for binding in _bindings(patterns[0], src[0], x):
+            yield from _all_bindings(patterns[1:], src[1:], binding)

@@ -96,8 +96,8 @@ class Meter:
         """Times a body, and keeps it."""
         arena = Arena(body, self.toolchain, self.cache)
         arena.race([], rounds=ROUNDS)
-        found = Time(str(self.toolchain.heuristic(body)), arena.seconds, len(arena.samples), True)
-        self.database.record(self.toolchain.platform, body, [found])
+        timing = Time(str(self.toolchain.heuristic(body)), arena.seconds, len(arena.samples), True)
+        self.database.record(self.toolchain.platform, body, [timing])
         self._known = {b: known for b, known in self._known.items() if known[1]}
         for name in ("_general", "_rows"):
             self.__dict__.pop(name, None)
@@ -119,8 +119,8 @@ class Meter:
             made.program, weights, device=self.toolchain.device, cache=self.cache, toolchain=self.toolchain
         )
         results = compiled.run(inputs, {v.name: sample.variables[v.name] for v in made.program.variables})
-        found = [*(results.outputs[name] for name in graph.outputs), *(results.states[name] for name in graph.states)]
-        of = zip(graph.roots, found, true, strict=True)
+        actual = [*(results.outputs[name] for name in graph.outputs), *(results.states[name] for name in graph.states)]
+        of = zip(graph.roots, actual, true, strict=True)
         error = max(max_relative_error(root.dtype, result, values) for root, result, values in of)
         self.database.record_error(made.uuid, sample.digest, error)
         return error

@@ -33,14 +33,14 @@ def terms(of: Node) -> Counter[Node]:
     """What a chain of one associative operation combines, and how often each; of another tensor, itself."""
     if of.op not in ASSOCIATIVE:
         return Counter((of,))
-    found: Counter[Node] = Counter()
+    operands: Counter[Node] = Counter()
     times = Counter((of,))
     for n in reversed(list(_post_order((of,), lambda n: n.src if n.op is of.op else ()))):
         for s in n.src if n.op is of.op else ():
             times[s] += times[n]
             if s.op is not of.op:
-                found[s] += times[n]
-    return found
+                operands[s] += times[n]
+    return operands
 
 
 def repeated(op: Op, of: Node, times: int) -> Node:

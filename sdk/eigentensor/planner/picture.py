@@ -71,8 +71,8 @@ def _arcs(program: Program) -> Iterator[str]:
 def describe(program: Program, number: int) -> str:
     """What a call does, in a few words, and its extents."""
     body = program.bodies[program.calls[number].body]
-    found = [NAMES[i.op] for i in body.instructions if i.op in REDUCTIONS]
-    words = ", ".join(dict.fromkeys(found)) or f"{len(body.instructions)} instructions"
+    reductions = [NAMES[i.op] for i in body.instructions if i.op in REDUCTIONS]
+    words = ", ".join(dict.fromkeys(reductions)) or f"{len(body.instructions)} instructions"
     return f"{words} {shape(body)}"
 
 

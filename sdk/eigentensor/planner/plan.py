@@ -87,13 +87,13 @@ class Planner:
 
     def searches(self, *, everything: bool = False, progress: Progress = lambda *_: None) -> list[tuple[Block, Search]]:
         """The blocks with their paths, measured where it matters: what is called planning."""
-        found = blocks(self.graph)
-        samples = self._samples(found)
+        parts = blocks(self.graph)
+        samples = self._samples(parts)
         searches = []
-        for number, (block, sample) in enumerate(zip(found, samples, strict=True)):
+        for number, (block, sample) in enumerate(zip(parts, samples, strict=True)):
 
             def say(text: str, done: float, total: float, number: int = number) -> None:
-                progress(f"block {number + 1} of {len(found)}: {text}", done, total)
+                progress(f"block {number + 1} of {len(parts)}: {text}", done, total)
 
             search = Search(block.graph, self.meter, sample, self.tolerance, most=self.most)
             (search.run_all if everything else search.run)(say)
@@ -147,14 +147,14 @@ class Planner:
     def _exact(self) -> Sequence[Values]:
         return oracle(self.graph, self.sample.tensors, self.sample.variables)
 
-    def _samples(self, found: Sequence[Block]) -> list[Sample]:
+    def _samples(self, parts: Sequence[Block]) -> list[Sample]:
         """Inputs of each block, as the sample of the whole leads to them at its first place."""
-        stand_ins = collapsed(self.graph, found)
-        wanted = {leaf: stand_ins[leaf] for block in found for leaf in block.places[0].leaves.values()}
+        stand_ins = collapsed(self.graph, parts)
+        wanted = {leaf: stand_ins[leaf] for block in parts for leaf in block.places[0].leaves.values()}
         values = evaluated(list(wanted.values()), self.sample.tensors, self.sample.variables)
         known = dict(zip(wanted, values, strict=True))
         samples = []
-        for block in found:
+        for block in parts:
             tensors = {}
             for name, n in block.places[0].leaves.items():
                 if n.op in (Form.INPUT, Form.WEIGHT, Form.STATE):

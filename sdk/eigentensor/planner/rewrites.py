@@ -11,8 +11,7 @@ from eigentensor.graph.node import Form, Node, constant, is_bounded, node
 from eigentensor.numerics.dtypes import DType
 from eigentensor.planner.algebra import below_movement, constant_along, function, is_number, number, unmoved, value_of
 from eigentensor.planner.contractions import reassociate
-from eigentensor.planner.decompositions import DECOMPOSITIONS
-from eigentensor.planner.fusions import fused
+from eigentensor.planner.decompositions import DECOMPOSITIONS, fused
 from eigentensor.planner.normal import chain, repeated, terms
 from eigentensor.program.ops import Op
 

@@ -26,11 +26,11 @@ class Sample:
     @property
     def digest(self) -> str:
         """The same for the same values."""
-        found = sha256()
+        hasher = sha256()
         for name, array in sorted(self.tensors.items()):
-            found.update(repr((name, str(array.dtype), array.shape)).encode() + np.ascontiguousarray(array).tobytes())
-        found.update(repr(sorted(self.variables.items())).encode())
-        return found.hexdigest()
+            hasher.update(repr((name, str(array.dtype), array.shape)).encode() + np.ascontiguousarray(array).tobytes())
+        hasher.update(repr(sorted(self.variables.items())).encode())
+        return hasher.hexdigest()
 
 
 def sample_of(graph: Graph, fixed: Mapping[str, Values] | None = None, seed: int = 0) -> Sample:
@@ -60,9 +60,9 @@ def _random(n: Node, most: int, seed: int) -> Values:
 
 def _rows(graph: Graph) -> dict[Node, int]:
     """For integers that number rows of tables, how many rows the smallest has."""
-    found: dict[Node, int] = {}
+    rows: dict[Node, int] = {}
     for n in walk(*graph.roots):
         for below in walk(n.src[1]) if n.op is Form.GATHER else ():
             if below.op in (Form.INPUT, Form.STATE) and below.dtype.is_integer:
-                found[below] = min(found.get(below, 100), n.src[0].shape[0])
-    return found
+                rows[below] = min(rows.get(below, 100), n.src[0].shape[0])
+    return rows

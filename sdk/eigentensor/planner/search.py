@@ -111,12 +111,12 @@ class Search:
 
         Raises ToleranceExceeded if there is none.
         """
-        found = False
+        yielded = False
         for candidate in sorted(self.candidates, key=lambda c: c.cost.seconds * WORTH ** len(c.path.rules)):
             if candidate.cost.measured and self.is_exact(candidate):  # executes what was not executed yet
-                found = True
+                yielded = True
                 yield candidate
-        if not found:
+        if not yielded:
             raise exceeded(self.tolerance, [c.error for c in self.candidates if c.error is not None])
 
     def _begin(self, progress: Progress) -> None:

@@ -61,14 +61,14 @@ def half_name(name: str, half: DType) -> str:
 
 def rounded_weights(roots: tuple[Node, ...], data: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]] | None:
     """The data with those weights in halves that the roots have; None if the author did not give what they are of."""
-    found = dict(data)
+    arrays = dict(data)
     for n in walk(*roots):
-        if n.op is Form.WEIGHT and n.arg not in found and n.dtype in HALVES:
-            whole = found.get(n.arg.removesuffix(f".{n.dtype.name.lower()}"))
+        if n.op is Form.WEIGHT and n.arg not in arrays and n.dtype in HALVES:
+            whole = arrays.get(n.arg.removesuffix(f".{n.dtype.name.lower()}"))
             if whole is None:
                 return None
-            found[n.arg] = cast(DType.FLOAT32, n.dtype, whole)
-    return found
+            arrays[n.arg] = cast(DType.FLOAT32, n.dtype, whole)
+    return arrays
 
 
 #: Rules that round what others keep exact, with the type that they round to.

@@ -98,8 +98,8 @@ def may_serve(findings: list[Finding]) -> bool:
 
 def arithmetic() -> Finding:
     """Whether NumPy, and with it the reference, computes in this thread as IEEE 754 says by default."""
-    found = deviations()
-    if not found:
+    faults = deviations()
+    if not faults:
         return Finding("arithmetic", "process", State.OK, "rounds to nearest even, keeps subnormal numbers")
     libraries = ", ".join(flushing_libraries())
     may = f"; code that sets this is in {libraries}" if libraries else ""
@@ -107,7 +107,7 @@ def arithmetic() -> Finding:
         "arithmetic",
         "process",
         State.REFUSED,
-        f"this process {' and '.join(found)}, so that results cannot be rechecked in it; devices are asked below{may}",
+        f"this process {' and '.join(faults)}, so that results cannot be rechecked in it; devices are asked below{may}",
         "Do without the library that was built with -ffast-math, or rebuild it without: loading it is enough.",
     )
 

@@ -171,5 +171,5 @@ def _edges(dtype: DType) -> NDArray[Any]:
             2 * sign - 3,
         ]
         patterns = [*near, *((1 << k) + d for k in (24, 53) if k < bits for d in (-1, 1, 3))]
-    found = np.array(patterns, f"u{dtype.size}").view(STORAGE[dtype])
-    return np.resize(found, max(len(found), WIDEST))
+    elements = np.array(patterns, f"u{dtype.size}").view(STORAGE[dtype])
+    return np.resize(elements, max(len(elements), WIDEST))

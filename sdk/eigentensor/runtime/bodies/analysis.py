@@ -56,14 +56,14 @@ class Analysis:
 
     def needed(self, roots: list[int], stop: frozenset[int]) -> list[int]:
         """The values inside a reduction that the roots need, and the roots, in order; not what those of `stop` need."""
-        found, stack = set(roots), [r for r in roots if r not in stop]
+        values, stack = set(roots), [r for r in roots if r not in stop]
         while stack:
             for v in self.body.instructions[stack.pop()].values:
-                if self.scopes[v] is not None and v not in found:
-                    found.add(v)
+                if self.scopes[v] is not None and v not in values:
+                    values.add(v)
                     if v not in stop:
                         stack.append(v)
-        return sorted(found)
+        return sorted(values)
 
     @cached_property
     def steps(self) -> tuple[int, ...]:

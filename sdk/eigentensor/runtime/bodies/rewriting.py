@@ -162,9 +162,9 @@ class Rewriting:
         if instruction.op is Op.RANGE:
             return self.counter(instruction)
         if instruction.op in (Op.ADD, Op.SUB, Op.MUL):
-            found = linear(instruction.op, self.forms[instruction.a], self.forms[instruction.b])
-            if found is not None:
-                return recombined(found, self.halves)
+            form = linear(instruction.op, self.forms[instruction.a], self.forms[instruction.b])
+            if form is not None:
+                return recombined(form, self.halves)
         return atom(self.put(self.moved(instruction)))
 
     def halves(self, remainder: int) -> Iterator[tuple[int, int, Form[int]]]:

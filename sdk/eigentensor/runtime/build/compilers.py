@@ -120,8 +120,8 @@ class Build(ABC, Generic[S]):
 
     def settled(self, bodies: Iterable[Body]) -> Self:
         """The same, which asks no database: the schedules of these bodies are decided now, others are heuristic."""
-        found = {body_name(body): self.tuned(body) for body in bodies}
-        return replace(self, schedules={key: str(schedule) for key, schedule in found.items() if schedule})
+        schedules = {body_name(body): self.tuned(body) for body in bodies}
+        return replace(self, schedules={key: str(schedule) for key, schedule in schedules.items() if schedule})
 
 
 def with_headers(text: str, files: Iterable[Path]) -> str:
@@ -131,7 +131,7 @@ def with_headers(text: str, files: Iterable[Path]) -> str:
 
 def check_release() -> None:
     """Raises ExecutionError if tinygrad is another release than the one that this package was held to."""
-    if (found := metadata.version("tinygrad")) != TINYGRAD:
+    if (release := metadata.version("tinygrad")) != TINYGRAD:
         raise ExecutionError(
-            f"tinygrad {found} is installed, {TINYGRAD} is expected", fix=f"pip install tinygrad=={TINYGRAD}"
+            f"tinygrad {release} is installed, {TINYGRAD} is expected", fix=f"pip install tinygrad=={TINYGRAD}"
         )

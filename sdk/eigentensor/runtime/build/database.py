@@ -141,12 +141,12 @@ class Database:
             " ORDER BY name, heuristic DESC, schedule",
             (kind, platform.device, platform.build),
         )
-        found: dict[str, tuple[Body, list[Time]]] = {}
+        bodies: dict[str, tuple[Body, list[Time]]] = {}
         for key, record, schedule, seconds, samples, heuristic in rows:
-            if key not in found:
-                found[key] = read_record("body", record), []
-            found[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
-        return list(found.values())
+            if key not in bodies:
+                bodies[key] = read_record("body", record), []
+            bodies[key][1].append(Time(schedule, seconds, samples, bool(heuristic)))
+        return list(bodies.values())
 
     def record_transfer(self, platform: Platform, direction: str, size: int, seconds: float, samples: int) -> None:
         """What it took to move so many bytes `in` to the device or `out` of it."""

@@ -52,7 +52,7 @@ def prepare(
     bodies, build = tuple(dict.fromkeys(bodies)), compiler or toolchain.compile
     keys = [toolchain.key(body) if body.parameters[0].elements else None for body in bodies]
     driver = toolchain.name("driver.c") if toolchain.driver else None
-    found = {key: cache.get(key) for key in (*keys, driver) if key is not None}
+    cached = {key: cache.get(key) for key in (*keys, driver) if key is not None}
 
     def compiled(key: str) -> bytes:
         text = toolchain.driver if key == driver else toolchain.source(bodies[keys.index(key)])
@@ -60,7 +60,7 @@ def prepare(
         cache.put(key, code)
         return code
 
-    missing = [key for key, code in found.items() if code is None]
+    missing = [key for key, code in cached.items() if code is None]
     if missing and compiler is None and not toolchain.can_compile:
         raise ExecutionError(
             f"{len(missing)} kernels are not in the cache, and there is no compiler here",
@@ -69,7 +69,7 @@ def prepare(
     new = _each(compiled, missing)
     if missing:
         cache.prune()
-    codes = {key: code or new[key] for key, code in found.items()}
+    codes = {key: code or new[key] for key, code in cached.items()}
     return Kernels(
         {body: None if key is None else codes[key] for body, key in zip(bodies, keys, strict=True)},
         b"" if driver is None else codes[driver],
@@ -97,13 +97,13 @@ def _each(compiled: Callable[[str], bytes], keys: Sequence[str]) -> dict[str, by
 
     for _ in range(min(len(keys), len(sched_getaffinity(0)))):
         Thread(target=work, name="compiler", daemon=True).start()
-    found: dict[str, bytes] = {}
+    codes: dict[str, bytes] = {}
     try:
         for _ in keys:
             key, made = done.get()
             if isinstance(made, BaseException):
                 raise made
-            found[key] = made
+            codes[key] = made
     finally:
         over.set()
-    return found
+    return codes

@@ -37,14 +37,14 @@ def _choices(body: Body, target: Target) -> Iterator[CostedTiling]:
 
 def _joins(body: Body, simple: tuple[int, ...]) -> list[tuple[int, ...]]:
     """What to join: what costs nothing; under a reduction also one axis more."""
-    found = [simple]
+    joins = [simple]
     for axis in range(1, len(body.output_ranges)) if body.reduce_ranges else ():
         if axis not in simple:
             joined = tuple(sorted({*simple, axis}))
             with suppress(ValueError):
                 join(body, joined)
-                found.append(joined)
-    return found
+                joins.append(joined)
+    return joins
 
 
 def _tiles(body: Body, joined: tuple[int, ...], target: Target) -> Iterator[CostedTiling]:

@@ -72,13 +72,13 @@ class CostedTiling(Tiling):
     @cached_property
     def _flat(self) -> frozenset[int]:
         reductions = Reductions(Text(), Tile(self.body, self.schedule, self.analysis))
-        found = set()
+        scopes = set()
         for instruction in self.body.instructions:
             if instruction.op in REDUCTIONS and (ranges := self.analysis.ranges_of(instruction.c)):
                 roots = [v for v in instruction.values if self.analysis.scopes[v] is not None]
                 if reductions.is_flat(ranges, self.analysis.needed(roots, self.packed)):
-                    found.add(instruction.c)
-        return frozenset(found)
+                    scopes.add(instruction.c)
+        return frozenset(scopes)
 
     @property
     def _contiguous(self) -> bool:

@@ -21,13 +21,13 @@ NAMES = ("LLVM", *(f"LLVM-{release}" for release in range(21, 14, -1)))
 @cache
 def library() -> str:
     """The path of the newest libLLVM. Raises ExecutionError if there is none."""
-    found: str | None = DLL.findlib("llvm", list(NAMES))
-    if found is None:
+    path: str | None = DLL.findlib("llvm", list(NAMES))
+    if path is None:
         raise ExecutionError(
             "libLLVM is not installed: the device CPU:LLVM needs it",
             fix="Install it, on Debian with `apt-get install libllvm19`.",
         )
-    return found
+    return path
 
 
 def command(what: str, *clang: str) -> tuple[str, ...]:

@@ -48,12 +48,12 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> "Schedule":
         """The schedule of a text. Raises ValueError for anything that no schedule is written as."""
-        found: dict[str, object] = {}
+        arguments: dict[str, object] = {}
         for part in [] if text == "plain" else text.split(" "):
             name, _, value = part.partition("=")
             numbers = [int(number) for number in value.split(",")]
-            found[name] = {"joined": tuple, "packed": frozenset}.get(name, _only)(numbers)
-        if set(found) - {f.name for f in fields(cls)} or str(schedule := cls(**found)) != text:  # type: ignore[arg-type]
+            arguments[name] = {"joined": tuple, "packed": frozenset}.get(name, _only)(numbers)
+        if set(arguments) - {f.name for f in fields(cls)} or str(schedule := cls(**arguments)) != text:  # type: ignore[arg-type]
             raise ValueError(f"not a schedule: {text!r}")
         return schedule
 

@@ -64,8 +64,8 @@ class Grid:
         """The grid of a text. Raises ValueError for anything that no grid is written as."""
         parts = [part.partition("=")[::2] for part in text.split(" ")]
         numbers = {name: tuple(int(n) for n in value.split(",") if n) for name, value in parts}
-        found = {name: value if name in ("rows", "columns") else sum(value) for name, value in numbers.items()}
-        if set(found) != {f.name for f in fields(cls)} or str(grid := cls(**found)) != text:  # type: ignore[arg-type]
+        arguments = {name: value if name in ("rows", "columns") else sum(value) for name, value in numbers.items()}
+        if set(arguments) != {f.name for f in fields(cls)} or str(grid := cls(**arguments)) != text:  # type: ignore[arg-type]
             raise ValueError(f"not a grid: {text!r}")
         return grid
 
@@ -101,7 +101,7 @@ def groups(body: Body, grid: Grid) -> tuple[int, int, int]:
 
 def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
     """The largest values in the steps of a reduction that read memory and vary with the rows alone or columns alone."""
-    body, found = analysis.body, set[int]()
+    body, values = analysis.body, set[int]()
     if not grid.chunk or any(
         analysis.constant(body.reduce_ranges[r - analysis.outputs].extent) is None
         for r in analysis.ranges_of(body.instructions[reduction].c)
@@ -116,20 +116,20 @@ def staged(analysis: Analysis, grid: Grid, reduction: int) -> frozenset[int]:
             loads = any(body.instructions[n].op is Op.LOAD for n in cone)
             reduced = any(body.instructions[n].op in REDUCTIONS for n in cone)
             if loads and not reduced:
-                found.add(v)
+                values.add(v)
                 continue
         stack += [w for w in body.instructions[v].values if analysis.scopes[w] is not None]
-    return frozenset(found)
+    return frozenset(values)
 
 
 def cone_of(analysis: Analysis, number: int) -> list[int]:
     """The value and all that it is computed from, in order."""
-    found, stack = {number}, [number]
+    cone, stack = {number}, [number]
     while stack:
-        new = set(analysis.body.instructions[stack.pop()].values) - found
-        found |= new
+        new = set(analysis.body.instructions[stack.pop()].values) - cone
+        cone |= new
         stack += new
-    return sorted(found)
+    return sorted(cone)
 
 
 def shared_bytes(analysis: Analysis, grid: Grid) -> int:
@@ -154,12 +154,12 @@ def _sides(analysis: Analysis) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         for n, i in enumerate(analysis.body.instructions)
         if i.op is Op.LOAD and analysis.scopes[n] is not None
     }
-    found: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((), everything)}
+    pairs: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((), everything)}
     for one, other in combinations(sorted(reads, key=sorted), 2):
         first, second = tuple(sorted(one - other)), tuple(sorted(other - one))
         if first and second:
-            found.add((first, second) if max(first) < max(second) else (second, first))
-    return sorted(found)
+            pairs.add((first, second) if max(first) < max(second) else (second, first))
+    return sorted(pairs)
 
 
 def _of(body: Body, target: Many, rows: tuple[int, ...], columns: tuple[int, ...], tile: tuple[int, int]) -> list[Grid]:

@@ -73,10 +73,10 @@ class Gridded(Build[Grid]):
         return self.build(text)
 
     def to_json(self) -> str:
-        """A description for the child process, which `found` reads."""
+        """A description for the child process, which `from_json` reads."""
         return json.dumps({"identity": self.identity, "target": asdict(self.target), "schedules": self.schedules})
 
-    def found(self, text: str) -> "Gridded":
+    def from_json(self, text: str) -> "Gridded":
         """What finds the code of the one that `to_json` describes, and compiles nothing."""
         fields = json.loads(text)
         return replace(self, **fields | {"target": Many(**fields["target"]), "build": None})
@@ -221,10 +221,10 @@ class Launches:
 
     def _launcher(self, turn: int, start: int, stop: int) -> Callable[[], None]:
         """What launches the calls from one to another."""
-        if (found := self.launchers.get((turn, start, stop))) is None:
-            found = self.queue.launcher([launch for launch in self.launches[turn][start:stop] if launch])
-            self.launchers[turn, start, stop] = found
-        return found
+        if (launcher := self.launchers.get((turn, start, stop))) is None:
+            launcher = self.queue.launcher([launch for launch in self.launches[turn][start:stop] if launch])
+            self.launchers[turn, start, stop] = launcher
+        return launcher
 
     def _write(self, arrays: Mapping[int, NDArray[Any]]) -> None:
         for number, array in arrays.items():

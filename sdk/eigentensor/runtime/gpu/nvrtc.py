@@ -67,8 +67,8 @@ def compiled(architecture: str, text: str) -> Compiled:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     except CompileError as error:
         raise ExecutionError(f"NVRTC failed: {str(error)[-2000:]}") from None
-    if found := INEXACT.search(ptx):
-        raise ExecutionError(f"NVRTC made an instruction that is not exact: {found[0].strip()}")
+    if match := INEXACT.search(ptx):
+        raise ExecutionError(f"NVRTC made an instruction that is not exact: {match[0].strip()}")
     if "fma.rn.f32" in ptx and "mulacc(" not in text.partition(" ix;")[2]:
         raise ExecutionError("NVRTC contracted a product and a sum")
     return Compiled(ptx, code)
@@ -89,7 +89,7 @@ def _load() -> None:
         return
     package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
     folders = [Path(folder) / "lib" for folder in (package.submodule_search_locations or [] if package else [])]
-    found = [file for folder in folders for file in sorted(folder.glob("libnvrtc.so*"))]
-    if not found:
+    libraries = [file for folder in folders for file in sorted(folder.glob("libnvrtc.so*"))]
+    if not libraries:
         raise ExecutionError("NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc-cu12")
-    nvrtc.dll.__init__("nvrtc", str(found[0]))
+    nvrtc.dll.__init__("nvrtc", str(libraries[0]))

@@ -44,15 +44,15 @@ def hull(a: Box, b: Box) -> Box:
 
 def merged(boxes: Iterable[Box], most: int = BOXES) -> tuple[Box, ...]:
     """A few boxes around these: two become one where that has no more elements, or where there would be too many."""
-    found = sorted(set(boxes))
-    while len(found) > 1:
-        pairs = [(a, b) for n, a in enumerate(found) for b in found[:n]]
+    hulls = sorted(set(boxes))
+    while len(hulls) > 1:
+        pairs = [(a, b) for n, a in enumerate(hulls) for b in hulls[:n]]
         growth = {(a, b): volume(hull(a, b)) - volume(a) - volume(b) for a, b in pairs}
         a, b = min(pairs, key=lambda pair: growth[pair])
-        if growth[a, b] > 0 and len(found) <= most:
+        if growth[a, b] > 0 and len(hulls) <= most:
             break
-        found = sorted({box for box in found if box not in (a, b)} | {hull(a, b)})
-    return tuple(found)
+        hulls = sorted({box for box in hulls if box not in (a, b)} | {hull(a, b)})
+    return tuple(hulls)
 
 
 def rounded_box(box: Box, shape: Shape) -> Box:
@@ -89,31 +89,31 @@ def boxes_of(mask: NDArray[Any], most: int = 1) -> tuple[Box, ...]:
     """
     if 2 * np.count_nonzero(mask) > mask.size:
         return (whole_box(mask.shape),)
-    found = [box] if mask.size and (box := _bounds(mask)) else []
-    while len(found) < most:
-        gaps = [(*gap, n) for n, box in enumerate(found) if (gap := _widest_gap(mask[slices(box)]))]
+    boxes = [box] if mask.size and (box := _bounds(mask)) else []
+    while len(boxes) < most:
+        gaps = [(*gap, n) for n, box in enumerate(boxes) if (gap := _widest_gap(mask[slices(box)]))]
         if not gaps:
             break
         _, axis, low, high, n = max(gaps)
-        box = found.pop(n)
+        box = boxes.pop(n)
         start, end = box[axis]
         for part in ((start, start + low), (start + high, end)):
             half = (*box[:axis], part, *box[axis + 1 :])
             inner = _bounds(mask[slices(half)])
             assert inner is not None  # both sides of a gap have something
-            found.append(inside(half, inner))
-    return tuple(sorted(found))
+            boxes.append(inside(half, inner))
+    return tuple(sorted(boxes))
 
 
 def _bounds(mask: NDArray[Any]) -> Box | None:
-    found = list[Interval]()
+    intervals = list[Interval]()
     for _ in range(mask.ndim):
         places = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
         if not len(places):
             return None
-        found.append((int(places[0]), int(places[-1])))
+        intervals.append((int(places[0]), int(places[-1])))
         mask = np.asarray(mask.any(axis=0))
-    return tuple(found)
+    return tuple(intervals)
 
 
 def _places(mask: NDArray[Any], axis: int) -> NDArray[np.intp]:

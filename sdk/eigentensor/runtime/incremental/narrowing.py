@@ -37,18 +37,18 @@ def narrow(box: list[Interval], facts: Sequence[Fact]) -> bool:
 
 def meanings(prover: Prover) -> list[Fact]:
     """What quotients, maxima and minima of affine forms say about these."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for n, i in enumerate(prover.instructions):
         if prover.forms[n] != atom(n) or len(i.values) < 2 or i.dtype.is_float:
             continue
         value, (a, b) = prover.forms[n], (prover.forms[v] for v in i.values[:2])
         if i.op is Op.FLOORDIV and not b.terms and b.constant > 0:
-            found += at_most(value.times(b.constant).plus(a, -1), 0)
-            found += at_most(a.plus(value, -b.constant), b.constant - 1)
+            facts += at_most(value.times(b.constant).plus(a, -1), 0)
+            facts += at_most(a.plus(value, -b.constant), b.constant - 1)
         elif i.op in (Op.MAX, Op.MIN) and i.dtype is not DType.BOOL:
             sign = 1 if i.op is Op.MAX else -1
-            found += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
-    return found
+            facts += [fact for x in (a, b) for fact in at_most(x.plus(value, -1).times(sign), 0)]
+    return facts
 
 
 def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form[int]]:
@@ -56,7 +56,7 @@ def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form[int]]:
 
     By number of instruction, each as a form of others.
     """
-    facts, found, box = list(known), dict[int, Form[int]](), list(prover.box)
+    facts, forms, box = list(known), dict[int, Form[int]](), list(prover.box)
     for n, i in enumerate(prover.instructions):
         if i.op not in (Op.FLOORDIV, Op.FLOORMOD) or i.dtype.is_float or prover.forms[n] != atom(n):
             continue
@@ -66,19 +66,19 @@ def settled(prover: Prover, known: Sequence[Fact]) -> dict[int, Form[int]]:
         if i.op is Op.FLOORMOD:
             x = _congruent(x, divisor.constant)
         if (times := quotient(x, divisor.constant, facts, box)) is not None:
-            found[n] = x.plus(Form(-times * divisor.constant)) if i.op is Op.FLOORMOD else Form(times)
-            facts += equal(prover.forms[n], found[n])
-    return found
+            forms[n] = x.plus(Form(-times * divisor.constant)) if i.op is Op.FLOORMOD else Form(times)
+            facts += equal(prover.forms[n], forms[n])
+    return forms
 
 
 def replaced(form: Form[int], meant: Mapping[int, Form[int]]) -> Iterator[Form[int]]:
     """A form, then with others for those of its atoms that are meant to be these, as often as there are any."""
     while True:
         yield form
-        found = [(value, c) for value, c in form.terms if value in meant]
-        if not found:
+        terms = [(value, c) for value, c in form.terms if value in meant]
+        if not terms:
             return
-        for value, c in found:
+        for value, c in terms:
             form = form.without(value).plus(meant[value], c)
 
 

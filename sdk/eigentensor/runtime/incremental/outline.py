@@ -81,11 +81,11 @@ class Outline:
     @cached_property
     def multiplied(self) -> frozenset[int]:
         """The buffers that are multiplied with what may be a zero."""
-        found = set[int]()
+        buffers = set[int]()
         for number, call in enumerate(self.program.calls):
             loads = self.program.bodies[call.body].instructions
-            found.update(call.arguments[loads[product.load].a - 1] for product in self.products(number))
-        return frozenset(found)
+            buffers.update(call.arguments[loads[product.load].a - 1] for product in self.products(number))
+        return frozenset(buffers)
 
     @property
     def work(self) -> Work:
@@ -98,11 +98,11 @@ class Outline:
         program, first = self.program, len(self.program.buffers)
         last = {argument: number for number, call in enumerate(program.calls) for argument in call.arguments}
         may_change = set(range(first)).difference(self.closed)
-        current, found = may_change.intersection(last), list[Live]()
+        current, live = may_change.intersection(last), list[Live]()
         for number, call in enumerate(program.calls):
-            found.append(Live(tuple(sorted(current)), sum(program.parameter(b).elements for b in current)))
+            live.append(Live(tuple(sorted(current)), sum(program.parameter(b).elements for b in current)))
             if call.variables or not may_change.isdisjoint(call.arguments):
                 may_change.add(first + number)
                 current |= {first + number}.intersection(last)
             current -= {argument for argument in call.arguments if last[argument] == number}
-        return tuple(found)
+        return tuple(live)

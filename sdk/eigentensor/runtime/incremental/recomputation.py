@@ -139,7 +139,7 @@ class Recomputation:
 
     def _parts(self, body: Body, boxes: Sequence[Box], shape: Shape) -> list[tuple[Box, Box, Restricted]]:
         """Boxes to compute one by one, each with one around it, and how; none if computing all takes less time."""
-        whole, found = self.machine.seconds(body) or 0.0, []
+        whole, parts = self.machine.seconds(body) or 0.0, []
         left = whole
         for box in boxes:
             around = rounded_box(box, shape)
@@ -149,8 +149,8 @@ class Recomputation:
             restricted = restrict(body, extents_of_box(around) if body.output_ranges else ())
             known = self.machine.seconds(restricted.program.bodies[0])
             left -= PART * whole * volume(around) / body.parameters[0].elements if known is None else known
-            found.append((box, around, restricted))
-        return found if left > 0 else []
+            parts.append((box, around, restricted))
+        return parts if left > 0 else []
 
     def _all(self, numbers: Iterable[int]) -> None:
         """Calls that are computed whole when the next part is, or at the end."""
@@ -173,13 +173,13 @@ class Recomputation:
     def _note(self, buffer: int, box: Box, old: Values, new: Values, most: int = 1) -> bool:
         """Notes where the elements of a box differ; whether any do."""
         around = most == 1 and _differ_all_around(old, new)
-        found = (whole_box(old.shape),) if around else boxes_of(_bits(old) != _bits(new), most)
-        if found:
-            self.changed[buffer] = merged((*self.changed.get(buffer, ()), *(inside(box, inner) for inner in found)))
+        boxes = (whole_box(old.shape),) if around else boxes_of(_bits(old) != _bits(new), most)
+        if boxes:
+            self.changed[buffer] = merged((*self.changed.get(buffer, ()), *(inside(box, inner) for inner in boxes)))
             if buffer in self.outline.multiplied:
                 finite = bool(np.isfinite(old).all() and np.isfinite(new).all())
                 self.finite[buffer] = finite and self.finite.get(buffer, True)
-        return bool(found)
+        return bool(boxes)
 
     def _compute(self, number: int, restricted: Restricted, starts: Mapping[int, int] | Sequence[int]) -> Values:
         self._flush()
@@ -212,12 +212,12 @@ class Recomputation:
         argument = self.program.calls[number].arguments[body.instructions[product.load].a - 1]
         if 4 * restricted.evaluations > again or not self.finite.get(argument, argument not in self.changed):
             return [touch.outputs]
-        found = self._compute(number, restricted, [low for low, _ in around])
+        is_zero = self._compute(number, restricted, [low for low, _ in around])
         part = [
             slice(low - start, high + 1 - start) if extent > 1 else slice(None)
-            for (low, high), (start, _), extent in zip(box, around, found.shape, strict=True)
+            for (low, high), (start, _), extent in zip(box, around, is_zero.shape, strict=True)
         ]
-        alone = found[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
+        alone = is_zero[tuple(part)].all(axis=tuple(range(outputs, len(loops))))
         kept = self._kept(len(self.program.buffers) + number)[slices(touch.outputs)]
         return [inside(touch.outputs, needed) for needed in boxes_of(~alone | (kept == 0))]
 

@@ -47,11 +47,11 @@ def dirty(
     `changed` are boxes that contain all that differs in tensors that are given, `variables` the old and the new value
     of each of the program's variables, the smaller first.
     """
-    found = {number: tuple(boxes) for number, boxes in changed.items() if boxes}
+    regions = {number: tuple(boxes) for number, boxes in changed.items() if boxes}
     for number in range(len(program.calls)):
-        if touches := touched(program, number, found, variables):
-            found[len(program.buffers) + number] = merged(touch.outputs for touch in touches)
-    return found
+        if touches := touched(program, number, regions, variables):
+            regions[len(program.buffers) + number] = merged(touch.outputs for touch in touches)
+    return regions
 
 
 def touched(
@@ -137,10 +137,10 @@ class _Dependence:
     def _reached(self) -> list[frozenset[Fact] | None]:
         """For each instruction the facts that hold wherever its value has an influence; None if it never has."""
         instructions = self.body.instructions
-        found: list[frozenset[Fact] | None] = [None] * len(instructions)
-        found[-1] = frozenset()
+        facts: list[frozenset[Fact] | None] = [None] * len(instructions)
+        facts[-1] = frozenset()
         for n in range(len(instructions) - 1, -1, -1):
-            i, known = instructions[n], found[n]
+            i, known = instructions[n], facts[n]
             if known is None or (i.op in COMPARISONS and self._counted(i) is not None):
                 continue
             for place, value in enumerate(operands(self.body, i)):
@@ -150,9 +150,9 @@ class _Dependence:
                 elif i.op is Op.LOAD and place == 0:
                     more = self._under_guard(i)
                 if CONTRADICTION not in more:
-                    before = found[value]
-                    found[value] = known.union(more) if before is None else before & known.union(more)
-        return found
+                    before = facts[value]
+                    facts[value] = known.union(more) if before is None else before & known.union(more)
+        return facts
 
     def _where(self, condition: int, holds: bool) -> list[Fact]:
         return facts_of(self.body.instructions, self.prover.forms, condition, holds)
@@ -164,17 +164,17 @@ class _Dependence:
         """The place of what is loaded along the axes of its tensor; several at once where an index carries over."""
         if CONTRADICTION in known:
             return []
-        rest, found = element, list[_Axes]()
+        rest, axes = element, list[_Axes]()
         for axis in range(len(shape)):
             stride = prod(shape[axis + 1 :])
             if not stride:
-                return [*found, _Axes(rest, axis, len(shape))]
+                return [*axes, _Axes(rest, axis, len(shape))]
             whole, below = rest.split(stride)
             if (times := quotient(below, stride, known, self.prover.box)) is None:
-                return [*found, _Axes(rest, axis, len(shape))]
-            found.append(_Axes(whole.plus(Form(times)), axis, axis + 1))
+                return [*axes, _Axes(rest, axis, len(shape))]
+            axes.append(_Axes(whole.plus(Form(times)), axis, axis + 1))
             rest = below.plus(Form(-times * stride))
-        return found
+        return axes
 
     def _inside(self, load: int, box: Box) -> Iterable[Fact]:
         """That what is loaded lies in a box of its tensor."""

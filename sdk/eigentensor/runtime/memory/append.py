@@ -83,8 +83,8 @@ class _Boxes:
         stored = {a: prod(body.output_ranges[a + 1 :]) for a, extent in enumerate(body.output_ranges) if extent > 1}
         form = self.prover.forms[load.b]
         counters = {body.instructions[atom]: c for atom, c in form.terms}
-        found = {i.a: c for i, c in counters.items() if i.op is Op.RANGE}
-        return loads == 1 and not form.constant and len(found) == len(form.terms) and found == stored
+        strides = {i.a: c for i, c in counters.items() if i.op is Op.RANGE}
+        return loads == 1 and not form.constant and len(strides) == len(form.terms) and strides == stored
 
     def box(self, condition: int, holds: bool) -> dict[int, _Side]:
         """The axes that a condition bounds to fewer elements than they have, where it holds, or where it does not."""

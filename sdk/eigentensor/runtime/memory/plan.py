@@ -103,9 +103,9 @@ class _Uses:
     def part(self, call: int, buffer: int) -> Part | None:
         """The part of a call that is run if it appends to a buffer."""
         body, arguments, _ = self.program.calls[call]
-        found = append(self.program.bodies[body])
-        alone = found is not None and arguments.count(buffer) == 1 and arguments[found.parameter - 1] == buffer
-        return found.part if found is not None and alone else None
+        candidate = append(self.program.bodies[body])
+        alone = candidate is not None and arguments.count(buffer) == 1 and arguments[candidate.parameter - 1] == buffer
+        return candidate.part if candidate is not None and alone else None
 
     def _is_over(self, call: int, buffer: int) -> bool:
         body, arguments, _ = self.program.calls[call]
@@ -120,15 +120,15 @@ def memories(program: Program, plan: MemoryPlan, turn: int) -> list[int]:
     """
     first, count = len(program.buffers), len(program.buffers) + len(program.calls)
     second = {r: count + r for r in plan.swapped}
-    found = [*range(first), *(first + j if r is None else r for j, r in enumerate(plan.own))]
+    numbers = [*range(first), *(first + j if r is None else r for j, r in enumerate(plan.own))]
     if turn == 1:
-        found[first:] = [second.get(r, r) for r in found[first:]]
+        numbers[first:] = [second.get(r, r) for r in numbers[first:]]
     if turn:
         for number, buffer in enumerate(program.buffers):
             if buffer.role is Role.STATE:
                 result = program.new_states[buffer.name].buffer
-                found[number] = second.get(result, result) if turn == 2 else result
-    return found
+                numbers[number] = second.get(result, result) if turn == 2 else result
+    return numbers
 
 
 def next_turn(plan: MemoryPlan, turn: int) -> int:

@@ -47,14 +47,14 @@ def confined(seen: Sequence[tuple[Path, Path]], written: Mapping[Path, Path], sc
     everything is read-only but the files of `written` and, with `scratch`, a /tmp of so many bytes. There is no
     network, no other process, no environment.
     """
-    found = shutil.which("bwrap")
-    if found is None:
+    executable = shutil.which("bwrap")
+    if executable is None:
         raise NoSandbox(
             "bubblewrap is not installed: without it a stranger's program is not run",
             fix="Install it, on Debian with `apt-get install bubblewrap`.",
         )
     command = [
-        found, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+        executable, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv",
         "--setenv", "PATH", "/usr/bin", "--setenv", "OPENBLAS_NUM_THREADS", "1",
         "--setenv", "PYTHONDONTWRITEBYTECODE", "1", "--setenv", "MALLOC_ARENA_MAX", "1",

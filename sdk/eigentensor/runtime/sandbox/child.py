@@ -66,13 +66,13 @@ def main(folder: Path) -> None:
 
 def _read(load: Callable[[Path], dict[str, Any]], files: Sequence[Path]) -> dict[str, Any]:
     """What is in several files, mapped."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for path in files:
         tensors = load(path)
-        if twice := found.keys() & tensors.keys():
+        if twice := contents.keys() & tensors.keys():
             raise BindingError(f"tensor {min(twice)!r} is in two files")
-        found |= tensors
-    return found
+        contents |= tensors
+    return contents
 
 
 def _toolchain(device: str, text: str) -> Compiler:
@@ -81,7 +81,7 @@ def _toolchain(device: str, text: str) -> Compiler:
         return replace(Toolchain.from_json(text), command=())
     here = devices.of(device)
     assert isinstance(here, Gridded)
-    return here.found(text)
+    return here.from_json(text)
 
 
 def report(error: BaseException) -> None:

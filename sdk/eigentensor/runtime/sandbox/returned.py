@@ -54,8 +54,8 @@ class Wanted:
 
     def read(self, file: BinaryIO) -> Observed:
         """What a child wrote, who may be anybody. Raises SandboxError."""
-        if (found := os.fstat(file.fileno()).st_size) != self.size:
-            raise SandboxError(f"the program left {found:,} bytes of results instead of {self.size:,}")
+        if (size := os.fstat(file.fileno()).st_size) != self.size:
+            raise SandboxError(f"the program left {size:,} bytes of results instead of {self.size:,}")
         kept = {number: _tensor(file, self._written(number), f"call {number}") for number in self.keep}
         roots = file.read(ROOT * self._roots)
         kinds: dict[Kind, dict[str, NDArray[Any]]] = {Kind.OUTPUT: {}, Kind.STATE: {}}
