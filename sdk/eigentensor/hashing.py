@@ -73,9 +73,9 @@ class Helper:
         if threads == 1 and isinstance(data, bytes):
             self.function(self.kind, tag, size, data, count, hashes)
             return hashes.raw
-        given, written = np.frombuffer(data, np.uint8).ctypes.data, ctypes.addressof(hashes)
+        source, written = np.frombuffer(data, np.uint8).ctypes.data, ctypes.addressof(hashes)
         borders = [count * i // threads for i in range(threads + 1)]
-        parts = [(self.kind, tag, size, given + size * a, b - a, written + 32 * a) for a, b in pairwise(borders)]
+        parts = [(self.kind, tag, size, source + size * a, b - a, written + 32 * a) for a, b in pairwise(borders)]
         others = [(pool(threads - 1).submit(self.function, *part), part) for part in parts[1:]]
         self.function(*parts[0])
         for other, part in others:
@@ -93,17 +93,17 @@ class Chosen(NamedTuple):
     reason: str
 
 
-_given: tuple[Path, int] | None = None
+_override: tuple[Path, int] | None = None
 
 
 @cache
 def chosen() -> Chosen:
     """What this process hashes with: what was given, or the helper from the cache of kernels, compiled if need be."""
     try:
-        if _given is None:
+        if _override is None:
             library, threads = load(Cache(default_folder())), len(os.sched_getaffinity(0))
         else:
-            library, threads = ctypes.CDLL(str(_given[0])), _given[1]
+            library, threads = ctypes.CDLL(str(_override[0])), _override[1]
         kind = max(kind for kind in Kind if library.supports(kind))
         helper = Helper(library, kind, threads)
         sample = bytes(range(256)) * 256
@@ -116,8 +116,8 @@ def chosen() -> Chosen:
 
 def give(library: Path, threads: int) -> None:
     """Let this process hash with this helper, compiled, on so many threads: later it opens no file and starts none."""
-    global _given
-    _given = library, threads
+    global _override
+    _override = library, threads
     start(threads)
     chosen()
 

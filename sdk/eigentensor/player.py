@@ -110,10 +110,10 @@ class Player:
         claimed = self._claimed(account, claim) if position.phase is Phase.CALL else {}
         while True:
             knowledge = Knowledge(claim, order.as_tuple(), account, claimed)
-            found = next_move(position.phase.side, position, published, knowledge)
-            if not isinstance(found, Keep):
-                return found
-            account = self._account(game.task, order, found.calls, by)
+            decision = next_move(position.phase.side, position, published, knowledge)
+            if not isinstance(decision, Keep):
+                return decision
+            account = self._account(game.task, order, decision.calls, by)
 
     def _claimed(self, account: Execution, claim: Claim) -> dict[int, Flat]:
         """Tensors that the executor is known to have: without them a game takes longer, and ends as it would.
@@ -140,10 +140,10 @@ class Player:
     def _sides(self, position: Position) -> set[Side]:
         """Whoever challenges itself plays both."""
         players = {Side.EXECUTOR: position.executor, Side.CHALLENGER: position.challenger}
-        found = {side for side, player in players.items() if player.lower() == self._player.lower()}
-        if not found:
+        sides = {side for side, player in players.items() if player.lower() == self._player.lower()}
+        if not sides:
             raise DisputeError(f"{self._player} does not play in this game about task {position.task.hex()}")
-        return found
+        return sides
 
     def _account(self, task: bytes, order: Order, keep: frozenset[int], by: int) -> Execution:
         """Our own account of a task, with these tensors at least; it is needed by a block."""

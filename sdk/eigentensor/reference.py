@@ -40,9 +40,9 @@ def execute(
     Raises BindingError when tensors, variables or repeat do not fit the program, ExecutionError when this thread
     does not compute as IEEE 754 says by default.
     """
-    if found := deviations():
+    if differences := deviations():
         raise ExecutionError(
-            f"this thread {' and '.join(found)}: the reference cannot be computed",
+            f"this thread {' and '.join(differences)}: the reference cannot be computed",
             fix="Do without the library that has set this.",
             topic="machine",
         )

@@ -34,8 +34,8 @@ def execute_graph_on_gpu(
     those that the program was captured with. Returns the output if it is the only one, else the outputs by name.
     Raises BindingError for wrong names, shapes, dtypes and missing tensors, and says what was expected.
     """
-    given = {**program.weights, **program.states, **(weights or {}), **inputs}
-    results = _executable(program.to_bytes(), device).run({n: _array(t) for n, t in given.items()}, variables)
+    tensors = {**program.weights, **program.states, **(weights or {}), **inputs}
+    results = _executable(program.to_bytes(), device).run({n: _array(t) for n, t in tensors.items()}, variables)
     outputs = {name: values for name, values in results.outputs.items() if name != "fingerprint"}
     return outputs["output"] if outputs.keys() == {"output"} else outputs
 

@@ -168,8 +168,8 @@ def _optional(kind: Any) -> frozenset[str]:
 @cache
 def hints(kind: Any) -> Mapping[str, Any]:
     """The types of a dataclass's fields, with what they say of JSON."""
-    found = get_type_hints(kind, include_extras=True)
-    return {field.name: found[field.name] for field in fields(kind)}
+    types = get_type_hints(kind, include_extras=True)
+    return {field.name: types[field.name] for field in fields(kind)}
 
 
 def _writer(hint: Any) -> Callable[[Any], Any]:

@@ -140,7 +140,7 @@ interface IDisputeGame {
     error WrongClaim();
     error WrongLevels(uint256 levels, uint256 least, uint256 most);
     error WrongChildren(uint256 count, uint256 expected);
-    error WrongNode(bytes32 given, bytes32 expected);
+    error WrongNode(bytes32 actual, bytes32 expected);
     error WrongPath(uint256 length, uint256 least, uint256 most);
     error Padding(uint256 index);
     error WrongLeaf(uint256 length);

@@ -69,7 +69,7 @@ interface IReferee {
     error NotInTrace(uint256 number);
     error NotBound(uint256 parameter);
     error NotAVariable(uint256 number);
-    error WrongKernel(bytes32 given, bytes32 expected);
+    error WrongKernel(bytes32 actual, bytes32 expected);
 
     /// @notice How many calls one iteration of the program executes.
     /// @param header The program's header, whose hash with `recordsRoot`, the root of the tree over records, is `program`.

@@ -90,7 +90,7 @@ interface ITaskMarket is IDisputeMarket {
     error AcceptanceOver(uint64 acceptBy, uint256 blockNumber);
     error AlreadyPosted(bytes32 task);
     error WrongSignature(address client, bytes32 task);
-    error LengthMismatch(uint256 expected, uint256 given);
+    error LengthMismatch(uint256 expected, uint256 actual);
     error WrongState(bytes32 task, State expected, State actual);
     error NotTheClient(address caller, address client);
     error NotTheSigner(address caller, address signer);
@@ -104,14 +104,14 @@ interface ITaskMarket is IDisputeMarket {
     error TooLate(uint256 blockNumber, uint256 by);
     error NotEnoughSeats(uint256 seats, uint256 needed);
     error NotASeedBlock(uint256 blockNumber);
-    error WrongHeader(uint256 blockNumber, bytes32 expected, bytes32 given);
+    error WrongHeader(uint256 blockNumber, bytes32 expected, bytes32 actual);
     error NoSeed(uint256 seedBlock);
     error NotDrawn(bytes32 task);
     error NotYourSeat(address operator, uint256 seat);
     error AlreadyAnswered(bytes32 task, address operator);
     error UnknownSlot(bytes32 task, uint256 slot);
     error AlreadyOpened(bytes32 task, uint256 slot);
-    error WrongTask(bytes32 task, bytes32 given);
+    error WrongTask(bytes32 task, bytes32 actual);
     error NotTheGame(address caller);
     error NotTheServiceManager(address caller);
     error UnknownChallenge(bytes32 task, uint256 gameId);

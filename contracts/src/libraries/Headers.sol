@@ -35,14 +35,14 @@ library Headers {
     /// block without randomness.
     function mixOf(uint256 blockNumber, bytes calldata header) internal view returns (bytes32 mix) {
         bytes32 expected = hashOf(blockNumber);
-        bytes32 given = keccak256(header);
+        bytes32 actual = keccak256(header);
         // INVARIANT 20: only the header that the chain itself remembers.
-        if (expected == 0 || given != expected) revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+        if (expected == 0 || actual != expected) revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
         if (uint256(field(header, NUMBER)) != blockNumber) {
-            revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+            revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
         }
         mix = field(header, MIX);
-        if (mix == 0) revert ITaskMarket.WrongHeader(blockNumber, expected, given);
+        if (mix == 0) revert ITaskMarket.WrongHeader(blockNumber, expected, actual);
     }
 
     /// @notice The hash of a past block; zero if the chain does not remember it.

@@ -31,21 +31,21 @@ library Records {
     uint256 internal constant NO_GUARD = 0xFFFF;
     uint256 private constant CONSTANT_ROLE = 4;
 
-    function body(bytes memory record) internal pure returns (Body memory found) {
+    function body(bytes memory record) internal pure returns (Body memory parsed) {
         if (record.length < 8) revert WrongLength(record.length, 8);
-        found.record = record;
-        found.instructions = little(record, 0, 2);
-        found.parameters = uint8(record[2]);
-        found.variables = uint8(record[3]);
-        found.outputRanges = uint8(record[4]);
-        found.reduceRanges = uint8(record[5]);
-        found.reductions = uint8(record[6]);
+        parsed.record = record;
+        parsed.instructions = little(record, 0, 2);
+        parsed.parameters = uint8(record[2]);
+        parsed.variables = uint8(record[3]);
+        parsed.outputRanges = uint8(record[4]);
+        parsed.reduceRanges = uint8(record[5]);
+        parsed.reductions = uint8(record[6]);
         if (record[7] != 0) revert NotZero(7);
-        found.variablesAt = 8 + 12 * found.parameters;
-        found.rangesAt = found.variablesAt + 8 * found.variables;
-        found.instructionsAt = found.rangesAt + 4 * (found.outputRanges + found.reduceRanges);
-        uint256 length = found.instructionsAt + 8 * found.instructions;
-        if (record.length != length || found.instructions == 0 || found.parameters == 0) {
+        parsed.variablesAt = 8 + 12 * parsed.parameters;
+        parsed.rangesAt = parsed.variablesAt + 8 * parsed.variables;
+        parsed.instructionsAt = parsed.rangesAt + 4 * (parsed.outputRanges + parsed.reduceRanges);
+        uint256 length = parsed.instructionsAt + 8 * parsed.instructions;
+        if (record.length != length || parsed.instructions == 0 || parsed.parameters == 0) {
             revert WrongLength(record.length, length);
         }
     }
@@ -123,11 +123,11 @@ library Records {
     }
 
     /// @notice The instruction that is a reduction; the number of instructions if none is.
-    function reduction(Body memory from, uint256 number) internal pure returns (uint256 found) {
+    function reduction(Body memory from, uint256 number) internal pure returns (uint256 position) {
         (uint256 code, uint256 end) = (codeAt(from), from.instructions);
         unchecked {
-            for (; found < end; ++found) {
-                uint256 word = _wordAt(code, found);
+            for (; position < end; ++position) {
+                uint256 word = _wordAt(code, position);
                 if (isReduction(word >> 248) && _third(word) == number) break;
             }
         }

@@ -88,7 +88,7 @@ class Recording:
         """
         for call in linear.src:
             buffers = tuple(s for s in call.src[1:] if not s.is_bound_var)
-            line = next((found for b in buffers[:1] if (found := self.assigned.get(b))), "")
+            line = next((assignment for b in buffers[:1] if (assignment := self.assigned.get(b))), "")
             self.calls.append(RecordedCall(call.src[0], buffers, line))
 
     def map(self, original: Any) -> Any:
@@ -366,8 +366,8 @@ def contents(tensor: Tensor) -> bytes:
     if is_host(tensor.device) or isinstance(tensor.device, tuple):
         tensor = tensor.to(DEVICE)
     buffer = buffer_of(_computed(tensor))
-    found = known(buffer)
-    return bytes(buffer.max_numel() * buffer.dtype.itemsize) if found is None else found
+    data = known(buffer)
+    return bytes(buffer.max_numel() * buffer.dtype.itemsize) if data is None else data
 
 
 def _computed(tensor: Tensor) -> Tensor:

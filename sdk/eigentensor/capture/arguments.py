@@ -38,11 +38,11 @@ def take_arguments(
                 f"{function}: the argument {name!r} is a {other}",
                 fix="Give Tensors, arrays, numbers and words; refer to models from within the function.",
             )
-        for leaf, found in leaves.items():
-            if isinstance(found, UOp):
-                variables[leaf] = _variable(leaf, found)
+        for leaf, argument in leaves.items():
+            if isinstance(argument, UOp):
+                variables[leaf] = _variable(leaf, argument)
             else:
-                tensors[leaf] = _tensor(leaf, found)
+                tensors[leaf] = _tensor(leaf, argument)
     return structures, tensors, variables
 
 

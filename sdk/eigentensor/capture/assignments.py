@@ -35,10 +35,10 @@ def last_stored(roots: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, A
         is_stored_to = u.op is Ops.AFTER and not u.is_bound_var and u.has_buffer_identity(after_ok=True)
         if is_stored_to and (base := storage_of(u)) in names:
             after.setdefault(names[base], []).append(u)
-    for name, found in after.items():
-        if not set(found) <= set(found[-1].toposort()):
+    for name, assignments in after.items():
+        if not set(assignments) <= set(assignments[-1].toposort()):
             raise CaptureError(f"{name!r} is stored to twice, in no order", fix="assign it, one time after the other")
-    return {name: found[-1] for name, found in after.items()}
+    return {name: assignments[-1] for name, assignments in after.items()}
 
 
 def written(target: Any, base: Any, before: Node, value: Node, number: Number) -> Node:

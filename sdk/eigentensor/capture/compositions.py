@@ -130,12 +130,12 @@ class Compositions:
         if u.op not in (Ops.ADD, Ops.MUL, Ops.WHERE) or u not in self.curved:
             return None
         with np.errstate(all="ignore"):
-            found = None
+            function = None
             for argument, steps in self._segments(u):
                 deeper = self._matched(argument, steps)
-                if deeper and (found is None or not deeper.offset):
-                    found = deeper
-        return found
+                if deeper and (function is None or not deeper.offset):
+                    function = deeper
+        return function
 
     def _add(self, u: Any) -> None:
         for n in u.toposort():
@@ -201,7 +201,7 @@ def _first_curves(steps: list[Any]) -> list[Any]:
 
 def _changes(known: Known, operands: list[Values]) -> list[tuple[float, float]]:
     """Factor and offset with which the step can have these operands at PROBES, the simplest first."""
-    found: dict[tuple[float, float], None] = {}
+    changes: dict[tuple[float, float], None] = {}
     natural = math.log(2) if known.step is Ops.EXP2 else 1.0
     for operand in operands:
         for first in (0, 2, 4):
@@ -210,8 +210,8 @@ def _changes(known: Known, operands: list[Values]) -> list[tuple[float, float]]:
                 for a, b in product(here, there):
                     offset = float(a - (a - b) * PROBES[first])
                     plain = abs(offset) < 1e-9 * max(1, abs(a))
-                    found[(float(a / PROBES[first]), 0.0) if plain else (a - b, offset)] = None
-    sound = [(k, c) for k, c in found if k and math.isfinite(k + c) and (known.with_offset or not c)]
+                    changes[(float(a / PROBES[first]), 0.0) if plain else (a - b, offset)] = None
+    sound = [(k, c) for k, c in changes if k and math.isfinite(k + c) and (known.with_offset or not c)]
     return sorted(sound, key=lambda change: (change[1] != 0, change[0] < 0))
 
 

@@ -94,8 +94,8 @@ class Conversion:
         key = (u, want if weak else None)
         if key not in self.done:
             self.done[key] = self._weak(u, want) if weak else self._strong(u)
-        found = self.done[key]
-        return found if want is None else cast(want, found)
+        expression = self.done[key]
+        return expression if want is None else cast(want, expression)
 
     def _weak(self, u: Any, want: DType | None) -> Node:
         if u.dtype is dtypes.weakint:
@@ -113,9 +113,9 @@ class Conversion:
         if u.op is Ops.CONST:
             return constant(dtype, 0 if u.is_invalid else u.val)
         if u.op is Ops.RANGE:
-            found = counter(self.axis(u))
-            self.extents[found] = self(u.src[0], DType.INDEX)
-            return found
+            loop = counter(self.axis(u))
+            self.extents[loop] = self(u.src[0], DType.INDEX)
+            return loop
         if u.op is Ops.PARAM:
             return node(Op.VAR, DType.INDEX, arg=self.variable(u))
         if u.op is Ops.INDEX:
@@ -215,9 +215,9 @@ class Conversion:
                 raise CaptureError("an index is shifted by another", fix="shift a tensor of integers")
             return binary(Op.MUL if op is Op.SHL else Op.FLOORDIV, a, index(1 << b.arg))
         if op in (Op.FLOORDIV, Op.FLOORMOD) and b.op is not Op.CONST:
-            found = divided(a, b, self.extents)
-            if found is not None:
-                return found[op is Op.FLOORMOD]
+            division = divided(a, b, self.extents)
+            if division is not None:
+                return division[op is Op.FLOORMOD]
         return binary(op, a, b)
 
     def _function(self, call: Meant, dtype: DType) -> Node:

@@ -85,8 +85,8 @@ def _captured(
             role = Role.STATE if name in (*changed, *stored) else Role.WEIGHT
             outside[held[name][1]] = _outside(role, name, tensors[name], data[name])
     with located(adapter.defined_at(function)):
-        found = compiled(recording, clones, outside, bounds, fingerprint)
-    return replace(found, cast=tuple(f"the tensor {name!r}" for name in casts))
+        program = compiled(recording, clones, outside, bounds, fingerprint)
+    return replace(program, cast=tuple(f"the tensor {name!r}" for name in casts))
 
 
 def _taken(tensor: Tensor, cast: str | None) -> Tensor:
@@ -143,9 +143,9 @@ def inputs_of(function: Callable[..., Any], examples: Sequence[Any] | Mapping[st
 
 def tensors_of(source: Any, *, has_model: bool) -> dict[str, Tensor]:
     """Tensors by name, each once; of a function those that its closure, its globals or its object hold."""
-    found = _state(source) if has_model else _of_function(source)
+    tensors = _state(source) if has_model else _of_function(source)
     named: dict[int, str] = {}
-    return {name: t for name, t in found.items() if named.setdefault(id(t), name) == name and adapter.has_value(t)}
+    return {name: t for name, t in tensors.items() if named.setdefault(id(t), name) == name and adapter.has_value(t)}
 
 
 def _of_function(function: Any) -> dict[str, Tensor]:

@@ -98,8 +98,8 @@ def _raised(
 
 
 def _leaf(form: Form, name: str, tensor: Tensor) -> Node:
-    found = leaf(form, name, dtype_of(tensor.dtype), static_shape(tensor, name))
-    return node(Form.RESHAPE, found, arg=(found.elements,))
+    array = leaf(form, name, dtype_of(tensor.dtype), static_shape(tensor, name))
+    return node(Form.RESHAPE, array, arg=(array.elements,))
 
 
 def _values(content: bytes, tensor: Tensor) -> Values:
@@ -126,8 +126,8 @@ class _Raising:
     def output(self, tensor: Tensor, name: str) -> Node:
         static_shape(tensor, name)
         refuse_unsupported(tensor.uop)
-        found = self._bottom_up(tensor.uop)
-        return found if tensor.dtype in DTYPES else self(tensor.uop, _default(tensor.uop))
+        result = self._bottom_up(tensor.uop)
+        return result if tensor.dtype in DTYPES else self(tensor.uop, _default(tensor.uop))
 
     def _bottom_up(self, u: Any) -> Node:
         """The node of `u`, operands first: no recursion goes deep."""
@@ -142,8 +142,8 @@ class _Raising:
         key = u, want if weak else None
         if key not in self.done:
             self.done[key] = self._of(u, _weak(u, want) if weak else dtype_of(u.dtype))
-        found = self.done[key]
-        return found if want is None or found.dtype is want else node(Op.CAST, found, arg=want)
+        value = self.done[key]
+        return value if want is None or value.dtype is want else node(Op.CAST, value, arg=want)
 
     def _of(self, u: Any, dtype: DType) -> Node:
         if u.op is Ops.CONST:

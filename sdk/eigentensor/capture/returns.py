@@ -103,8 +103,8 @@ def _read(value: Any, module: str) -> Any:
         case {"tuple": items}:
             return tuple(_read(item, module) for item in items)
         case {"class": name, "of": place, "fields": fields}:
-            found = _class(name, place or module, set(fields))
-            return made_of(found, {n: _read(v, module) for n, v in fields.items()})
+            kind = _class(name, place or module, set(fields))
+            return made_of(kind, {n: _read(v, module) for n, v in fields.items()})
         case {"unknown": name}:
             raise BindingError(
                 f"the call returns a {name}, which another process cannot know", fix=_OUTPUTS, topic="outputs"
@@ -117,11 +117,11 @@ _OUTPUTS = "Fetch the outputs by their names."
 
 def _class(name: str, module: str, fields: set[str]) -> Any:
     """A class that this process has under this name, with these fields."""
-    found: Any = sys.modules.get(module)
+    candidate: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    there = getattr(found, "_fields", None) or getattr(found, "__dataclass_fields__", None)
-    if not isinstance(found, type) or there is None or not fields <= set(there):
+        candidate = getattr(candidate, part, None)
+    there = getattr(candidate, "_fields", None) or getattr(candidate, "__dataclass_fields__", None)
+    if not isinstance(candidate, type) or there is None or not fields <= set(there):
         what = f"the call returns a {name} of {module} with the fields {', '.join(sorted(fields))}; there is none here"
         raise BindingError(what, fix=f"Define it at the top of that module. {_OUTPUTS}", topic="outputs")
-    return found
+    return candidate

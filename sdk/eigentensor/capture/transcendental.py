@@ -100,5 +100,5 @@ def short(k: float, tolerance: float = 1e-7) -> float | None:
     """k if it is a short number up to the rounding of a constant, so that nothing is lost by multiplying with it."""
     if not isfinite(k * 4096):
         return None
-    found = round(k * 4096) / 4096
-    return found if found and abs(k / found - 1) < tolerance else None
+    rounded = round(k * 4096) / 4096
+    return rounded if rounded and abs(k / rounded - 1) < tolerance else None

@@ -66,11 +66,11 @@ def unpacked(dtypes: Sequence[DType], data: bytes) -> tuple[int, ...]:
     """The inverse of `packed`. Raises DisputeError for another number of bytes."""
     if len(data) != sum(dtype.size for dtype in dtypes):
         raise DisputeError(f"{len(data)} bytes for {len(dtypes)} patterns")
-    found, start = [], 0
+    patterns, start = [], 0
     for dtype in dtypes:
-        found.append(int.from_bytes(data[start : start + dtype.size], "little"))
+        patterns.append(int.from_bytes(data[start : start + dtype.size], "little"))
         start += dtype.size
-    return tuple(found)
+    return tuple(patterns)
 
 
 def _tensor(tensor: Tensor, results: int) -> Iterable[bytes]:

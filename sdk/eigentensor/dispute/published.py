@@ -26,11 +26,11 @@ class Published:
     @classmethod
     def of(cls, moves: Iterable[tuple[Position, bytes]]) -> Self:
         """From the data of all moves of a game, in order, each with the position that it led to."""
-        found = cls()
+        published = cls()
         for position, data in moves:
             if data:
-                found = found.after(position, data)
-        return found
+                published = published.after(position, data)
+        return published
 
     def after(self, position: Position, data: bytes) -> Self:
         """With the data of an executor's move, which led to a position."""

@@ -81,7 +81,7 @@ def _loads(body: Body) -> list[Counter[int]]:
     """How often each parameter is loaded, by the final expression and by a step of each reduction."""
     roots = [(len(body.instructions) - 1,), *(body.instructions[number].values for number in reductions(body))]
     instructions = ([body.instructions[n] for n in cone(body, values)] for values in roots)
-    return [Counter(i.a for i in found if i.op is Op.LOAD) for found in instructions]
+    return [Counter(i.a for i in expression if i.op is Op.LOAD) for expression in instructions]
 
 
 def _opening(parameter: Parameter) -> int:

@@ -232,8 +232,8 @@ def _element(turn: _Turn) -> Move | None:
 
 def _borders(turn: _Turn) -> Move:
     borders, dtype = borders_of(turn.position), reduction_types(turn.position)[turn.position.reduction]
-    found = turn.element.accumulators(turn.position.reduction, borders)
-    return ClaimBorders(packed([dtype] * len(borders), [found[steps] for steps in borders]))
+    accumulators = turn.element.accumulators(turn.position.reduction, borders)
+    return ClaimBorders(packed([dtype] * len(borders), [accumulators[steps] for steps in borders]))
 
 
 def _span(turn: _Turn) -> Move | None:

@@ -130,7 +130,7 @@ def stand_in(step: Axis) -> tuple[Node, Node]:
 
 def _reshaped(at: Index, shape: Shape, source: Shape) -> Index:
     """The index into the source of an index into its reshaped form: extents are matched group by group."""
-    found: list[Node] = []
+    indices: list[Node] = []
     new, rest = list(zip(at, shape, strict=True)), list(source)
     while rest:
         group, size = [], rest.pop(0)
@@ -144,8 +144,8 @@ def _reshaped(at: Index, shape: Shape, source: Shape) -> Index:
             else:
                 extents.append(rest.pop(0))
                 size *= extents[-1]
-        found += _split(group, extents)
-    return tuple(found)
+        indices += _split(group, extents)
+    return tuple(indices)
 
 
 def _split(group: Sequence[tuple[Node, int]], extents: Sequence[int]) -> list[Node]:
@@ -154,10 +154,10 @@ def _split(group: Sequence[tuple[Node, int]], extents: Sequence[int]) -> list[No
         kept = iter(i for i, _ in real)
         return [index(0) if extent == 1 else next(kept) for extent in extents]
     total = element(tuple(i for i, _ in real), tuple(extent for _, extent in real))
-    found, stride = [], prod(extents)
+    indices, stride = [], prod(extents)
     for position, extent in enumerate(extents):
         stride //= extent
         value = node(Op.FLOORDIV, DType.INDEX, total, index(stride)) if stride > 1 else total
         value = node(Op.FLOORMOD, DType.INDEX, value, index(extent)) if position else value
-        found.append(index(0) if extent == 1 else simplify(value))
-    return found
+        indices.append(index(0) if extent == 1 else simplify(value))
+    return indices

@@ -200,13 +200,13 @@ def matmul(a: Node, b: Node) -> Node:
     rows = reshape(left, (*left.shape[:-1], 1, left.shape[-1]))
     columns = reshape(turned, (*turned.shape[:-2], 1, *turned.shape[-2:]))
     terms = accumulated(binary(Op.MUL, cast(rows, dtype), cast(columns, dtype)))
-    found = cast(node(Op.REDUCE_ADD, terms, arg=(len(terms.shape) - 1,)), dtype)
-    shape = list(found.shape)
+    product = cast(node(Op.REDUCE_ADD, terms, arg=(len(terms.shape) - 1,)), dtype)
+    shape = list(product.shape)
     if len(b.shape) == 1:
         shape.pop()
     if len(a.shape) == 1:
         shape.pop(-1 if len(b.shape) == 1 else -2)
-    return reshape(found, shape)
+    return reshape(product, shape)
 
 
 def choice(condition: Node, a: Any, b: Any) -> Node:

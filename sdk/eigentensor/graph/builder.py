@@ -84,17 +84,17 @@ class GraphBuilder:
         kind = dtype_of(array.dtype if dtype is None else dtype)
         if array.dtype != STORAGE[kind]:
             raise refused(f"{name!r} is {array.dtype}, not {name_of(kind)}", "Give bfloat16 as its bits, uint16.")
-        found = self._leaf(form, name, kind, array.shape)
+        tensor = self._leaf(form, name, kind, array.shape)
         self._data[name] = stored(array)
-        return found
+        return tensor
 
     def _leaf(self, form: Form, name: str, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         if name in self._leaves:
             raise refused(f"there are two tensors named {name!r}", "Give each its own name.")
         if any(extent < 0 for extent in shape):
             raise refused(f"{name!r} of shape {shape}", "Extents are not negative.")
-        found = self._leaves[name] = Tensor(leaf(form, name, dtype, shape))
-        return found
+        tensor = self._leaves[name] = Tensor(leaf(form, name, dtype, shape))
+        return tensor
 
 
 def _named(outputs: tuple[Outputs, ...]) -> dict[str, Tensor]:

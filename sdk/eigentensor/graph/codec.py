@@ -84,15 +84,15 @@ def _encoded(n: Node, number: Mapping[Node, int]) -> dict[str, Any]:
 def _valid(entry: Any, before: list[Node]) -> Node:
     place = f"node {len(before)}"
     try:
-        found = _decoded(entry, before)
-        wrong = breach(found)
+        decoded = _decoded(entry, before)
+        wrong = breach(decoded)
     except CaptureError as error:
         raise _malformed(f"{place}: {error.reason}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise _malformed(f"{place} is no node: {str(entry)[:80]}") from None
     if wrong:
-        raise _malformed(f"{place}: {found.op.name}: {wrong}")
-    return found
+        raise _malformed(f"{place}: {decoded.op.name}: {wrong}")
+    return decoded
 
 
 def _decoded(entry: dict[str, Any], before: list[Node]) -> Node:

@@ -55,5 +55,5 @@ def ones(shape: int | Sequence[int], dtype: Any = DType.FLOAT32) -> Tensor:
 def arange(start: int, stop: int | None = None, step: int = 1) -> Tensor:
     """Integers as int32; counters of loops, so that nothing is stored."""
     steps = range(start, stop, step) if stop is not None else range(0, start, step)
-    found = Tensor(counter((len(steps),), 0)) * steps.step
-    return found + steps.start
+    multiples = Tensor(counter((len(steps),), 0)) * steps.step
+    return multiples + steps.start

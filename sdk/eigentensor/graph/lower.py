@@ -141,8 +141,8 @@ class _Lowering:
         stand, extent = stand_in(*self.plan.steps[n])
         row = as_index(number)
         condition = both(*inside(row, extent.arg))
-        found = substitute(_under(value, binary(Op.CMPLT, stand, extent), condition), {stand: row})
-        return found if condition is None else where(condition, found, const(n.dtype, 0))
+        entry = substitute(_under(value, binary(Op.CMPLT, stand, extent), condition), {stand: row})
+        return entry if condition is None else where(condition, entry, const(n.dtype, 0))
 
 
 def _under(value: Node, marker: Node, condition: Node | None) -> Node:

@@ -128,8 +128,8 @@ def move_of_counter(n: Node) -> Node | None:
         return counter(n.shape, n.arg.index(x.arg))
     if n.op is Form.SHRINK:
         start = n.arg[x.arg][0]
-        found = counter(n.shape, x.arg)
-        return node(Op.ADD, found, constant(DType.INT32, start, n.shape)) if start else found
+        numbers = counter(n.shape, x.arg)
+        return node(Op.ADD, numbers, constant(DType.INT32, start, n.shape)) if start else numbers
     if n.op is Form.EXPAND:
         return counter(n.shape, x.arg) if x.shape[x.arg] == n.shape[x.arg] else None
     real = [axis for axis, extent in enumerate(n.shape) if extent != 1]

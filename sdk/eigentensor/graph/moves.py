@@ -41,21 +41,21 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     named = (axis,) if isinstance(axis, int) else tuple(axis)
-    found = tuple(sorted(axis_of(a, rank) for a in named))
-    if len(set(found)) < len(found):
+    axes = tuple(sorted(axis_of(a, rank) for a in named))
+    if len(set(axes)) < len(axes):
         raise refused(f"an axis is named twice in {named}", "Name each axis once.")
-    return found
+    return axes
 
 
 def common_shape(*shapes: Shape) -> Shape:
     """What the shapes broadcast to, by the rules of NumPy."""
-    found = []
+    common = []
     for extents in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         several = {extent for extent in extents if extent != 1}
         if len(several) > 1:
             raise refused(f"shapes {', '.join(map(str, shapes))} do not broadcast", "Reshape one of them.")
-        found.append(several.pop() if several else 1)
-    return tuple(found[::-1])
+        common.append(several.pop() if several else 1)
+    return tuple(common[::-1])
 
 
 def broadcast(x: Node, shape: Shape) -> Node:
@@ -135,9 +135,9 @@ def gather(x: Node, indices: Node, axis: int) -> Node:
     if not indices.dtype.is_integer:
         raise refused("an index is an integer or a tensor of integers", "Cast it with astype, or use where.")
     rank, depth = len(x.shape), len(indices.shape)
-    found = node(Form.GATHER, permute(x, (axis, *(a for a in range(rank) if a != axis))), indices)
+    rows = node(Form.GATHER, permute(x, (axis, *(a for a in range(rank) if a != axis))), indices)
     order = (*range(depth, depth + axis), *range(depth), *range(depth + axis, depth + rank - 1))
-    return permute(found, order)
+    return permute(rows, order)
 
 
 def windows(x: Node, size: int, stride: int, axis: int) -> Node:
@@ -146,9 +146,9 @@ def windows(x: Node, size: int, stride: int, axis: int) -> Node:
     if size < 1 or stride < 1 or count < 1:
         raise refused(f"no window of {size} fits along axis {axis} of {x.shape}", "Pad it first.")
     starts = node(Op.MUL, counter((count, size), 0), number(stride, DType.INT32, (count, size)))
-    found = gather(x, node(Op.ADD, starts, counter((count, size), 1)), axis)
-    last = len(found.shape) - 1
-    return permute(found, (*range(axis + 1), *range(axis + 2, last + 1), axis + 1))
+    spans = gather(x, node(Op.ADD, starts, counter((count, size), 1)), axis)
+    last = len(spans.shape) - 1
+    return permute(spans, (*range(axis + 1), *range(axis + 2, last + 1), axis + 1))
 
 
 def indexed(x: Node, key: Any) -> Node:

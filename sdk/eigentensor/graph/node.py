@@ -86,10 +86,10 @@ _interned: "WeakValueDictionary[tuple[object, ...], Node]" = WeakValueDictionary
 
 def _node(op: Op | Form, dtype: DType, shape: Shape, src: tuple[Node, ...] = (), arg: Hashable = None) -> Node:
     key = (type(op), op, dtype, shape, tuple(map(id, src)), arg)
-    found = _interned.get(key)
-    if found is None:
-        found = _interned[key] = Node(op, dtype, shape, src, arg)
-    return found
+    result = _interned.get(key)
+    if result is None:
+        result = _interned[key] = Node(op, dtype, shape, src, arg)
+    return result
 
 
 def leaf(form: Form, name: str, dtype: DType, shape: Shape) -> Node:

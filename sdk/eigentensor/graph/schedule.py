@@ -57,18 +57,18 @@ def _placed(
     order: Sequence[Node], steps: dict[Node, tuple[Axis, ...]], wanted: set[Node], costs: dict[Node, float]
 ) -> Schedule:
     """The schedule in which the wanted nodes are stored, and others where they cost more to compute again."""
-    found: dict[Node, dict[Access, None]] = {n: {} for n in order}
+    uses: dict[Node, dict[Access, None]] = {n: {} for n in order}
     kernels: dict[Node, tuple[Axis, ...]] = {}
     indices = _indices(order)
     for n in reversed(order):
         is_cheap = n in indices and costs[n] < COST[Form.FUNCTION]
-        if n in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(found[n]), costs)):
+        if n in wanted or n.op is Form.CONTIGUOUS or (not is_cheap and _is_stored(n, list(uses[n]), costs)):
             kernels[n] = tuple(fresh_axis(extent) for extent in n.shape)
-            found[n] = {own(n, kernels[n]): None} | {p: None for p in found[n] if not is_loaded(n, p)}
-        for access in found[n]:
+            uses[n] = {own(n, kernels[n]): None} | {p: None for p in uses[n] if not is_loaded(n, p)}
+        for access in uses[n]:
             for operand, at in zip(n.src, operands(n, access, steps[n]) if n.src and n.elements else (), strict=False):
-                found[operand][at] = None
-    return Schedule(order, kernels, {n: list(accesses) for n, accesses in found.items()}, steps)
+                uses[operand][at] = None
+    return Schedule(order, kernels, {n: list(accesses) for n, accesses in uses.items()}, steps)
 
 
 def is_loaded(n: Node, access: Access) -> bool:
@@ -109,11 +109,11 @@ def _is_fused(n: Node, access: Access) -> bool:
 
 def _indices(order: Sequence[Node]) -> set[Node]:
     """Nodes that depend on no tensor: arithmetic of counters and variables."""
-    found: set[Node] = set()
+    indices: set[Node] = set()
     for n in order:
-        if (n.op in LEAVES and n.op not in TENSORS) or (n.src and all(s in found for s in n.src)):
-            found.add(n)
-    return found
+        if (n.op in LEAVES and n.op not in TENSORS) or (n.src and all(s in indices for s in n.src)):
+            indices.add(n)
+    return indices
 
 
 def _costs(order: Sequence[Node], stored: Collection[Node]) -> dict[Node, float]:

@@ -35,10 +35,10 @@ def _look_up(term: Node, axis: int, n: Node) -> Node | None:
         table = first(table, a)
     kept = [a for a in range(rank) if a not in of_number]
     table = node(Form.PERMUTE, table, arg=(kept.index(axis), *(kept.index(a) for a in of_table)))
-    found = node(Form.GATHER, table, rows)
+    gathered = node(Form.GATHER, table, rows)
     placed = [*of_number, *of_table]
     wanted = [a for a in order if a != axis]
-    return node(Form.PERMUTE, found, arg=tuple(placed.index(a) for a in wanted))
+    return node(Form.PERMUTE, gathered, arg=tuple(placed.index(a) for a in wanted))
 
 
 def _compared(condition: Node, axis: int) -> Node | None:
@@ -60,14 +60,14 @@ def _below(moved: Node, axis: int) -> Node | None:
     """The same of a condition that is only given more axes."""
     (x,) = moved.src
     if moved.op is Form.EXPAND:
-        found = _compared(x, axis) if x.shape[axis] == moved.shape[axis] else None
-        return None if found is None else node(Form.EXPAND, found, arg=moved.shape)
+        number = _compared(x, axis) if x.shape[axis] == moved.shape[axis] else None
+        return None if number is None else node(Form.EXPAND, number, arg=moved.shape)
     real = [a for a, extent in enumerate(moved.shape) if extent != 1]
     inner = [a for a, extent in enumerate(x.shape) if extent != 1]
     if [moved.shape[a] for a in real] != [x.shape[a] for a in inner] or axis not in real:
         return None
-    found = _compared(x, inner[real.index(axis)])
-    return None if found is None else node(Form.RESHAPE, found, arg=moved.shape)
+    number = _compared(x, inner[real.index(axis)])
+    return None if number is None else node(Form.RESHAPE, number, arg=moved.shape)
 
 
 def is_constant(n: Node, axis: int) -> bool:

@@ -47,15 +47,15 @@ def _simpler(n: Node, is_term: bool) -> Node:
 
 def _terms(roots: Iterable[Node]) -> set[Node]:
     """What float32 sums add up: their operands, and what these only move."""
-    found: set[Node] = set()
+    terms: set[Node] = set()
     for n in walk(*roots):
         if n.op is Op.REDUCE_ADD and n.dtype is DType.FLOAT32:
             term = n.src[0]
-            found.add(term)
+            terms.add(term)
             while is_moved(term):
                 term = term.src[0]
-                found.add(term)
-    return found
+                terms.add(term)
+    return terms
 
 
 def is_moved(n: Node) -> bool:

@@ -1,6 +1,7 @@
 """Putting lowered calls together into a program: bodies shared, buffers in order, calls that nothing needs left out."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 from eigentensor.program.expression import Lowered
 from eigentensor.program.model import Body, Buffer, Call, Kind, Program, Result, Role, Variable
@@ -11,7 +12,7 @@ Key = Hashable
 
 def assemble(
     calls: Sequence[tuple[Key, Lowered]],
-    externals: Mapping[Key, Buffer],
+    externals: Mapping[Any, Buffer],  # Any: a Mapping of Hashable would take no dict[str, Buffer]
     results: Mapping[tuple[Kind, str], tuple[Key, tuple[int, ...]]],
     variables: Sequence[Variable] = (),
     max_repeat: int = 1,

@@ -45,22 +45,22 @@ def bind(
 
 
 def shaped(
-    program: Program, found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+    program: Program, tensors: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Elements of some tensors, which are named by a root that has no shapes, in the program's shapes.
 
     Raises BindingError for a name that the program does not have, another dtype, another number of elements.
     """
     expected = {b.name: (b.dtype, b.shape) for b in program.buffers if b.role is not Role.CONSTANT}
-    return _shaped(expected, found)
+    return _shaped(expected, tensors)
 
 
 def shaped_results(
-    program: Program, kind: Kind, found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+    program: Program, kind: Kind, tensors: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The same of outputs, or of new states."""
     results = [r for r in program.results if r.kind is kind]
-    return _shaped({r.name: (program.parameter(r.buffer).dtype, r.shape) for r in results}, found)
+    return _shaped({r.name: (program.parameter(r.buffer).dtype, r.shape) for r in results}, tensors)
 
 
 def iteration_values(program: Program, variables: Mapping[str, int], iteration: int = 0) -> tuple[int, ...]:
@@ -78,17 +78,17 @@ def collect(program: Program, buffers: Sequence[np.ndarray[Any, Any]]) -> Result
 
 
 def _shaped(
-    expected: Mapping[str, tuple[DType, tuple[int, ...]]], found: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
+    expected: Mapping[str, tuple[DType, tuple[int, ...]]], tensors: Mapping[str, tuple[DType, np.ndarray[Any, Any]]]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    _check_names("tensor", {name: expected[name] for name in found if name in expected}, found)
-    for name, (actual, flat) in found.items():
+    _check_names("tensor", {name: expected[name] for name in tensors if name in expected}, tensors)
+    for name, (actual, flat) in tensors.items():
         dtype, shape = expected[name]
         if (actual, flat.size) != (dtype, prod(shape)):
             raise BindingError(
                 f"tensor {name!r}: expected {prod(shape)} elements of {dtype.name.lower()}, "
                 f"given {flat.size} of {actual.name.lower()}"
             )
-    return {name: flat.reshape(expected[name][1]) for name, (_, flat) in found.items()}
+    return {name: flat.reshape(expected[name][1]) for name, (_, flat) in tensors.items()}
 
 
 def _check_names(what: str, expected: Mapping[str, object], actual: Mapping[str, object]) -> None:

@@ -18,8 +18,8 @@ BODY_RULES: list[Rule[Body]] = []
 
 def check_body(body: Body, where: str) -> None:
     """Raise RuleError if a rule is broken. A body that was admitted lately is not looked at again."""
-    if found := _first_breach(body):
-        name, place, what, fix = found
+    if breach := _first_breach(body):
+        name, place, what, fix = breach
         raise RuleError(name, f"{where} {place}".strip(), what, fix=fix)
 
 

@@ -136,8 +136,8 @@ class Prover:
         f = [self.forms[v] for v in i.values]
         if i.op is Op.CAST:
             return f[0]
-        if len(f) == 2 and (found := linear(i.op, *f)) is not None:
-            return found
+        if len(f) == 2 and (form := linear(i.op, *f)) is not None:
+            return form
         if i.op in (Op.MAX, Op.MIN) and (x[0][0] >= x[1][1] or x[1][0] >= x[0][1]):
             return f[0] if (x[0][0] >= x[1][1]) == (i.op is Op.MAX) else f[1]
         if len(f) < 2 or f[1].terms:
@@ -206,18 +206,18 @@ class Prover:
 
     def _below(self, target: int) -> list[int]:
         """The integer values that one depends on, down to those that nothing more can be known about, ascending."""
-        found: set[int] = set()
+        values: set[int] = set()
         stack = [target]
         while stack:
             n = stack.pop()
-            if n in found:
+            if n in values:
                 continue
-            found.add(n)
+            values.add(n)
             stack.extend(value for value, _ in self.forms[n].terms)
             i = self.instructions[n]
             if i.op not in _OPAQUE and not any(self.instructions[v].dtype.is_float for v in i.values):
                 stack.extend(i.values[i.op is Op.WHERE :])
-        return sorted(found)
+        return sorted(values)
 
 
 def _needed(body: Body) -> list[bool]:

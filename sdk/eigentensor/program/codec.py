@@ -106,9 +106,9 @@ def read_record(kind: str, record: bytes, bodies: _Bodies = ()) -> Any:
     `kind` is variable, buffer, body, call or result. Raises FormatError.
     """
     reader = _Reader(record, kind)
-    found = _READ[kind](reader, bodies)
+    part = _READ[kind](reader, bodies)
     reader.end()
-    return found
+    return part
 
 
 def _counts(data: bytes) -> tuple[list[int], int]:
@@ -138,20 +138,20 @@ def _counts(data: bytes) -> tuple[list[int], int]:
 def _parse(data: bytes) -> Program:
     counts, repeat = _counts(data)
     _, records = split(data)
-    found: dict[str, list[Any]] = {kind: [] for kind in _ORDER}
+    parts: dict[str, list[Any]] = {kind: [] for kind in _ORDER}
     remaining = iter(records)
     for kind, number in zip(_ORDER, counts, strict=True):
         read = _READ[kind]
         for i in range(number):
             reader = _Reader(next(remaining), f"{kind} {i}")
-            found[kind].append(read(reader, found["body"]))
+            parts[kind].append(read(reader, parts["body"]))
             reader.end()
     return Program(
-        tuple(found["variable"]),
-        tuple(found["buffer"]),
-        tuple(found["body"]),
-        tuple(found["call"]),
-        tuple(found["result"]),
+        tuple(parts["variable"]),
+        tuple(parts["buffer"]),
+        tuple(parts["body"]),
+        tuple(parts["call"]),
+        tuple(parts["result"]),
         repeat,
     )
 

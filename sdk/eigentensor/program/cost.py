@@ -163,11 +163,11 @@ def body_cost(body: Body) -> BodyCost:
 
 def _weights(body: Body) -> list[int]:
     """What an evaluation of each instruction is worth."""
-    chosen, found = list[bool](), list[int]()  # whether a value depends on what was loaded
+    chosen, weights = list[bool](), list[int]()  # whether a value depends on what was loaded
     for i in body.instructions:
         chosen.append(i.op is Op.LOAD or any(chosen[v] for v in i.values))
-        found.append(_weight(body, i, chosen))
-    return found
+        weights.append(_weight(body, i, chosen))
+    return weights
 
 
 def _weight(body: Body, i: Instruction, chosen: list[bool]) -> int:

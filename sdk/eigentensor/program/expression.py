@@ -64,10 +64,10 @@ _interned: "WeakValueDictionary[tuple[object, ...], Node]" = WeakValueDictionary
 def node(op: Op, dtype: DType, *src: Node, arg: Hashable = None) -> Node:
     """The one Node with these parts."""
     key = (op, dtype, tuple(map(id, src)), arg)
-    found = _interned.get(key)
-    if found is None:
-        found = _interned[key] = Node(op, dtype, src, arg)
-    return found
+    result = _interned.get(key)
+    if result is None:
+        result = _interned[key] = Node(op, dtype, src, arg)
+    return result
 
 
 #: Types whose 32 immediate bits are read without a sign.
@@ -250,14 +250,14 @@ def nodes_of(lowered: Lowered, counters: Mapping[int, Node] | None = None) -> li
     body, outputs = lowered.body, len(lowered.body.output_ranges)
     most = (*body.output_ranges, *(largest for _, largest in prove(body).extents))
     axes = [Axis(n, extent, n >= outputs) for n, extent in enumerate(most)]
-    found: list[Node] = []
+    nodes: list[Node] = []
     for i in body.instructions:
         arg: Hashable = None
         if i.op is Op.CONST:
-            found.append(const(i.dtype, i.immediate if i.dtype.is_float else i.integer))
+            nodes.append(const(i.dtype, i.immediate if i.dtype.is_float else i.integer))
             continue
         if i.op is Op.RANGE and counters and i.a in counters:
-            found.append(counters[i.a])
+            nodes.append(counters[i.a])
             continue
         if i.op is Op.RANGE:
             arg = axes[i.a]
@@ -267,5 +267,5 @@ def nodes_of(lowered: Lowered, counters: Mapping[int, Node] | None = None) -> li
             arg = lowered.arrays[i.a - 1]
         elif i.op in REDUCTIONS:
             arg = tuple(axes[outputs + n] for n, r in enumerate(body.reduce_ranges) if r.reduction == i.c)
-        found.append(node(i.op, i.dtype, *(found[v] for v in operands(body, i)), arg=arg))
-    return found
+        nodes.append(node(i.op, i.dtype, *(nodes[v] for v in operands(body, i)), arg=arg))
+    return nodes

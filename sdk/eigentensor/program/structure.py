@@ -56,24 +56,24 @@ def reductions(body: Body) -> list[int]:
 
 def cone(body: Body, roots: Iterable[int]) -> list[int]:
     """What is evaluated for the roots, down to results of other reductions, ascending."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     stack = list(roots)
     while stack:
         current = stack.pop()
-        if current not in found:
-            found.add(current)
+        if current not in numbers:
+            numbers.add(current)
             instruction = body.instructions[current]
             if instruction.op not in REDUCTIONS:
                 stack.extend(instruction.values)
-    return sorted(found)
+    return sorted(numbers)
 
 
 def below(body: Body, root: int) -> list[int]:
     """The instructions that one depends on, trip counts and the instruction itself included, ascending."""
-    found, stack = set[int](), [root]
+    numbers, stack = set[int](), [root]
     while stack:
         current = stack.pop()
-        if current not in found:
-            found.add(current)
+        if current not in numbers:
+            numbers.add(current)
             stack.extend(operands(body, body.instructions[current]))
-    return sorted(found)
+    return sorted(numbers)

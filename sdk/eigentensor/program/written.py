@@ -161,14 +161,14 @@ def _each(fields: dict[str, Any], part: str, read: Callable[[Any, str], T]) -> t
     """The entries of one part, in order; whatever is no such entry is refused."""
     if not isinstance(fields[part], list):
         raise _refused("length", part, "is no list")
-    found = []
+    entries = []
     for number, entry in enumerate(fields[part]):
         at = f"{part} {number}"
         try:
-            found.append(read(entry, at))
+            entries.append(read(entry, at))
         except (TypeError, ValueError, KeyError, IndexError, AttributeError):
             raise _refused("length", at, f"is not as it has to be: {str(entry)[:80]}") from None
-    return tuple(found)
+    return tuple(entries)
 
 
 def _fields(entry: dict[str, Any], at: str, *names: str) -> None:

@@ -31,8 +31,8 @@ def execute(bound: BoundProgram, within: Limits, seed: bytes, *, device: str = "
     the reference computes. `unsafe` does without the sandbox.
     """
     chosen = sample.choose(bound.program, bound.repeat, seed)
-    given = bound.files, bound.variables, bound.repeat, within
-    observed = observe_sandboxed(encode(bound.program), *given, keep=chosen.keep, device=device, unsafe=unsafe)
+    arguments = bound.files, bound.variables, bound.repeat, within
+    observed = observe_sandboxed(encode(bound.program), *arguments, keep=chosen.keep, device=device, unsafe=unsafe)
     sample.recheck(bound, chosen, observed.kept, seed)
     return observed.results
 
@@ -69,10 +69,10 @@ def retracing(within: Limits, *, device: str = "CPU", unsafe: bool = False) -> R
         *,
         keep: Collection[int] = frozenset(),
     ) -> Execution:
-        given = tensors, variables, repeat
+        arguments = tensors, variables, repeat
         observed = observe_sandboxed(
-            encode(program), *given, within, keep=keep, roots=True, device=device, unsafe=unsafe
+            encode(program), *arguments, within, keep=keep, roots=True, device=device, unsafe=unsafe
         )
-        return Execution.of(program, *given, observed.roots, observed.kept, compute)
+        return Execution.of(program, *arguments, observed.roots, observed.kept, compute)
 
     return retrace

@@ -70,9 +70,9 @@ def load_role(path: Path, program: Program, role: Role) -> dict[str, np.ndarray[
 
     Raises TensorFileError for no safetensors file, BindingError for other names, dtypes or numbers of elements.
     """
-    found = load_flat(path)
-    _check_names(role, found, program.named(role))
-    return shaped(program, found)
+    flat = load_flat(path)
+    _check_names(role, flat, program.named(role))
+    return shaped(program, flat)
 
 
 def fetch_results(
@@ -100,9 +100,9 @@ def fetch_kind(
     """The outputs, or the new states, that have a bindings root. Raises as `fetch_results`."""
     expected = program.outputs if kind is Kind.OUTPUT else program.new_states
     try:
-        found = load_flat(gateway.fetch(root, progress)) if expected else {}
-        _check_names(kind, found, expected)
-        tensors = shaped_results(program, kind, found)
+        flat = load_flat(gateway.fetch(root, progress)) if expected else {}
+        _check_names(kind, flat, expected)
+        tensors = shaped_results(program, kind, flat)
     except (BindingError, TensorFileError) as error:
         raise WrongResult(f"the result does not fit the program: {error.what}") from None
     if merkle.kind_root(program, kind, tensors) != root:
@@ -130,10 +130,10 @@ def _loaded(
     return tensors
 
 
-def _check_names(part: Role | Kind, given: Iterable[str], expected: Iterable[str]) -> None:
+def _check_names(part: Role | Kind, names: Iterable[str], expected: Iterable[str]) -> None:
     """A dispute opens a tensor under the root of its role: there must be no other in the file."""
-    if set(given) != set(expected):
+    if set(names) != set(expected):
         raise BindingError(
-            f"{part.name.lower()} tensors: given {', '.join(sorted(given)) or 'none'}",
+            f"{part.name.lower()} tensors: given {', '.join(sorted(names)) or 'none'}",
             fix=f"The program has {', '.join(sorted(expected)) or 'none'}.",
         )

@@ -66,12 +66,12 @@ def recheck(bound: BoundProgram, sample: Sample, kept: Mapping[int, Values], see
     `kept` are the results of the executed calls `keep`: in each chosen call up to ELEMENTS elements are computed again.
     """
     program, source = bound.program, random.Random(seed)
-    given = bind(program, bound.tensors, bound.variables, bound.repeat)
+    arrays = bind(program, bound.tensors, bound.variables, bound.repeat)
     values = iteration_values(program, bound.variables, bound.repeat - 1)
     missing = np.empty(0)
-    buffers = given + [missing] * len(program.calls)
+    buffers = arrays + [missing] * len(program.calls)
     for number in sample.keep:
-        buffers[len(given) + number % len(program.calls)] = kept[number]
+        buffers[len(arrays) + number % len(program.calls)] = kept[number]
     for call in sample.calls:
         buffer = len(program.buffers) + call
         count = program.parameter(buffer).elements

@@ -45,8 +45,8 @@ def computed_results(execution: Execution, number: int, elements: range) -> list
             for box in _boxes(body.output_ranges, elements):
                 small = reduced(body, reduction, tuple(map(len, box)))
                 check(small.program)
-                found = _run(execution, number, small, [along.start for along in box])
-                columns[-1] += _patterns(_dtype(body, reduction), found.outputs["output"])
+                results = _run(execution, number, small, [along.start for along in box])
+                columns[-1] += _patterns(_dtype(body, reduction), results.outputs["output"])
     except (EigenTensorError, OSError):
         return None
     return list(zip(*columns, strict=True))
@@ -61,17 +61,17 @@ def checkpoints(
     """
     body, length = execution.body(number), prod(trips)
     place = [int(i) for i in np.unravel_index(element, body.output_ranges)] if body.output_ranges else []
-    steps, found = [*range(stride_of(length), length, stride_of(length)), length] if length else [], list[int]()
+    steps, accumulators = [*range(stride_of(length), length, stride_of(length)), length] if length else [], list[int]()
     try:
         for chosen in (steps[first : first + AT_ONCE] for first in range(0, len(steps), AT_ONCE)):
             small = prefixes(body, reduction, trips, len(chosen))
             check(small.program)
             variables = {f"{STEPS}{n:02}": after for n, after in enumerate(chosen)}
             outputs = _run(execution, number, small, place, variables).outputs
-            found += (_patterns(_dtype(body, reduction), outputs[name])[0] for name in sorted(outputs))
+            accumulators += (_patterns(_dtype(body, reduction), outputs[name])[0] for name in sorted(outputs))
     except (EigenTensorError, OSError):
         return {}
-    return dict(zip(steps, found, strict=True))
+    return dict(zip(steps, accumulators, strict=True))
 
 
 def stride_of(length: int) -> int:
@@ -83,19 +83,19 @@ def _boxes(shape: tuple[int, ...], run: range) -> list[tuple[range, ...]]:
     """The boxes, in order, that elements with successive numbers make: rows, and what is cut off at both ends."""
     if not shape:
         return [()]
-    found, at = list[tuple[range, ...]](), run.start
+    boxes, at = list[tuple[range, ...]](), run.start
     row, whole = prod(shape[1:]), tuple(map(range, shape[1:]))
     while at < run.stop:
         number, within = divmod(at, row)
         if within or run.stop - at < row:
             end = min(run.stop, (number + 1) * row)
             cut = _boxes(shape[1:], range(within, within + end - at))
-            found += [(range(number, number + 1), *box) for box in cut]
+            boxes += [(range(number, number + 1), *box) for box in cut]
         else:
             end = run.stop // row * row
-            found.append((range(number, end // row), *whole))
+            boxes.append((range(number, end // row), *whole))
         at = end
-    return found
+    return boxes
 
 
 def _run(

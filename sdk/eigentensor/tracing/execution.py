@@ -140,11 +140,11 @@ class Execution:
     @cached_property
     def bound_tensors(self) -> dict[Role, dict[str, bytes]]:
         """The tensor roots of the inputs, weights and states by name."""
-        found: dict[Role, dict[str, bytes]] = {Role.INPUT: {}, Role.WEIGHT: {}, Role.STATE: {}}
+        roots: dict[Role, dict[str, bytes]] = {Role.INPUT: {}, Role.WEIGHT: {}, Role.STATE: {}}
         for number, buffer in enumerate(self.program.buffers):
             if buffer.role is not Role.CONSTANT:
-                found[buffer.role][buffer.name] = self.flat(number, 0).root
-        return found
+                roots[buffer.role][buffer.name] = self.flat(number, 0).root
+        return roots
 
     def flat(self, buffer: int, iteration: int) -> Flat:
         """A buffer in an iteration. Raises WitnessError if it is a result that was not kept."""

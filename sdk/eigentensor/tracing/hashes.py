@@ -53,8 +53,8 @@ class Hashes(Nodes):
         """The node that covers the leaves from index · 2^level on, those of the padding included."""
         if not (0 <= level <= self.depth and 0 <= index < 1 << self.depth - level):
             raise IndexError(f"node {index} of level {level} in a tree of {self.depth} levels")
-        found = self._levels[level][index * _SIZE : (index + 1) * _SIZE]
-        return found or padding(level)
+        digest = self._levels[level][index * _SIZE : (index + 1) * _SIZE]
+        return digest or padding(level)
 
     def below(self, level: int, index: int, levels: int) -> tuple[bytes, ...]:
         """The nodes `levels` below one, as it is opened: without those that stand for padding alone."""
@@ -127,17 +127,17 @@ class Claimed(Nodes):
 
 def padding(level: int) -> bytes:
     """The node of a level that stands for padding alone."""
-    found = NOTHING
+    digest = NOTHING
     for _ in range(level):
-        found = node(found, found)
-    return found
+        digest = node(digest, digest)
+    return digest
 
 
 def levels_above(nodes: Sequence[bytes], levels: int, bottom: int) -> list[bytes]:
     """The nodes of a level `bottom` and of so many above it, right of which there is padding alone."""
-    found, zero = [b"".join(nodes)], padding(bottom)
-    found[0] = found[0] or zero
+    result, zero = [b"".join(nodes)], padding(bottom)
+    result[0] = result[0] or zero
     for _ in range(levels):
-        found.append(parents(found[-1], zero))
+        result.append(parents(result[-1], zero))
         zero = node(zero, zero)
-    return found
+    return result

@@ -114,9 +114,9 @@ def _results_of(execution: Execution, number: int, elements: range) -> list[tupl
     if not numbers:
         return [()] * len(elements)
     if execution.compute is not None and is_worth(body, len(elements)):
-        found = computed_results(execution, number, elements)
-        if found is not None and _are_those(execution, number, elements, found):
-            return found
+        results = computed_results(execution, number, elements)
+        if results is not None and _are_those(execution, number, elements, results):
+            return results
     arrays = [argument.array for argument in execution.arguments(number)]
     each = Evaluation(body, reading(arrays), execution.bound(number), np.array(elements, np.int64))
     each.stored()
@@ -137,9 +137,9 @@ def _are_those(execution: Execution, number: int, elements: range, results: Sequ
         return _pattern(body.parameters[parameter].dtype, arrays[parameter - 1][element : element + 1])
 
     return all(
-        evaluate_point(body, Point(element, found), execution.bound(number), read)
+        evaluate_point(body, Point(element, result), execution.bound(number), read)
         == _pattern(body.parameters[0].dtype, written[element : element + 1])
-        for element, found in zip(elements, results, strict=True)
+        for element, result in zip(elements, results, strict=True)
     )
 
 
@@ -194,9 +194,9 @@ class Element:
             return {}
         of = self.execution, self.number
         trips = trips_of(self.body, self.variables, reduction)
-        found = checkpoints(*of, self.element, reduction, trips)
+        accumulators = checkpoints(*of, self.element, reduction, trips)
         (result,) = results_of(*of, range(self.element, self.element + 1))
-        return found if found.get(prod(trips)) == result[reduction] else {}
+        return accumulators if accumulators.get(prod(trips)) == result[reduction] else {}
 
     def _go_on(self, reduction: int, end: int) -> None:
         """Makes the accumulator known after `end` steps, and every so many on the way, by the reference."""

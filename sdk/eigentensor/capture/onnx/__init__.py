@@ -58,8 +58,8 @@ def import_onnx(
         inputs = {names[name]: tensor for name, tensor in examples.items()}
         model = _Model(runner, {name: names[name] for name in examples}, results)
         with in_one_line(f"{path.name} cannot be imported"):
-            found = capture(model, inputs, {names[n]: t for n, t in weights.items()}, fingerprint=fingerprint)
-    return replace(found, cast=tuple(elements.casts))
+            program = capture(model, inputs, {names[n]: t for n, t in weights.items()}, fingerprint=fingerprint)
+    return replace(program, cast=tuple(elements.casts))
 
 
 class _Model:
@@ -71,5 +71,5 @@ class _Model:
         self.results = results
 
     def __call__(self, **tensors: Tensor) -> dict[str, Tensor]:
-        found = self.runner({name: tensors[source] for name, source in self.inputs.items()})
-        return {self.results[name]: tensor for name, tensor in found.items()}
+        outputs = self.runner({name: tensors[source] for name, source in self.inputs.items()})
+        return {self.results[name]: tensor for name, tensor in outputs.items()}

@@ -185,10 +185,10 @@ def place(axis: int, ndim: int, node: Node) -> int:
 
 def places(axes: Sequence[int], ndim: int, node: Node) -> list[int]:
     """Axes, each once, in ascending order."""
-    found = sorted(place(axis, ndim, node) for axis in axes)
-    if len(set(found)) != len(found):
+    positions = sorted(place(axis, ndim, node) for axis in axes)
+    if len(set(positions)) != len(positions):
         raise refuse(node, f"the axes {list(axes)} name one twice", "check it with onnx.checker")
-    return found
+    return positions
 
 
 def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -253,10 +253,10 @@ def _extreme(find: Callable[..., Tensor]) -> Callable[..., Any]:
     def compute(x: Tensor, axis: int = 0, keepdims: int = 1, select_last_index: int = 0, *, node: Node) -> Tensor:
         axis = place(axis, x.ndim, node)
         if select_last_index:
-            found = x.shape[axis] - 1 - find(x.flip(axis), axis, keepdim=bool(keepdims))
+            indices = x.shape[axis] - 1 - find(x.flip(axis), axis, keepdim=bool(keepdims))
         else:
-            found = find(x, axis, keepdim=bool(keepdims))
-        return found.cast(dtypes.int64)
+            indices = find(x, axis, keepdim=bool(keepdims))
+        return indices.cast(dtypes.int64)
 
     return compute
 
@@ -285,8 +285,8 @@ operator("CumProd", numbers=(1,))(_cumulative(Tensor.cumprod, 1))
 
 def number(value: Any) -> Any:
     """The one number of a list, or the number."""
-    (found,) = value if isinstance(value, Sequence) else (value,)
-    return found
+    (element,) = value if isinstance(value, Sequence) else (value,)
+    return element
 
 
 def _normalised(x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -205,7 +205,7 @@ def _declared(value: Fields) -> tuple[str, Declared]:
 
 def _fields(data: Any, wanted: set[int]) -> Fields:
     """Those fields of a message that are wanted: integers as they are, all else as bytes, in their order."""
-    data, place, found = _bytes(data), 0, Fields()
+    data, place, fields = _bytes(data), 0, Fields()
     while place < len(data):
         tag, place = _varint(data, place)
         number, wire = tag >> 3, tag & 7
@@ -220,8 +220,8 @@ def _fields(data: Any, wanted: set[int]) -> Fields:
         if place > len(data):
             raise Malformed("it ends within a field")
         if number in wanted:
-            found.setdefault(number, []).append(value)
-    return found
+            fields.setdefault(number, []).append(value)
+    return fields
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
@@ -295,14 +295,14 @@ def fixed(declared: Mapping[str, Declared], shapes: Mapping[str, Shape]) -> dict
     if unknown := sorted(shapes.keys() - declared.keys()):
         there = ", ".join(declared) or "none"
         raise CaptureError(f"the model has no input {unknown[0]!r}", fix=f"its inputs are: {there}")
-    found = {name: _fixed(name, declaration, shapes.get(name)) for name, declaration in declared.items()}
+    extents = {name: _fixed(name, declaration, shapes.get(name)) for name, declaration in declared.items()}
     numbers: dict[str, int] = {}
     for name, declaration in declared.items():
-        for symbol, extent in zip(declaration.shape or (), found[name], strict=False):
+        for symbol, extent in zip(declaration.shape or (), extents[name], strict=False):
             if isinstance(symbol, str) and numbers.setdefault(symbol, extent) != extent:
                 what = f"the shape of {name!r} has {extent} for {symbol!r}, another input's {numbers[symbol]}"
                 raise CaptureError(what, fix="give one number for each symbol")
-    return found
+    return extents
 
 
 def _fixed(name: str, declared: Declared, shape: Shape | None) -> Shape:

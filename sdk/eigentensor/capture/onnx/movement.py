@@ -164,10 +164,10 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 def one_hot(indices: Tensor, depth: Any, values: Tensor, axis: int = -1, *, node: Node) -> Tensor:
     """Indices beyond the depth give no hot one."""
     count, axis = int(number(depth)), place(axis, indices.ndim + 1, node)
-    found = indices.cast(dtypes.int64)
-    found = (found < 0).where(found + count, found).unsqueeze(axis)
-    places = Tensor.arange(count, dtype=dtypes.int64).reshape(*(count if i == axis else 1 for i in range(found.ndim)))
-    return (found == places).where(values[1], values[0])
+    classes = indices.cast(dtypes.int64)
+    classes = (classes < 0).where(classes + count, classes).unsqueeze(axis)
+    places = Tensor.arange(count, dtype=dtypes.int64).reshape(*(count if i == axis else 1 for i in range(classes.ndim)))
+    return (classes == places).where(values[1], values[0])
 
 
 @operator("TopK", numbers=(1,), since=10)

@@ -49,7 +49,7 @@ def slides(
         or auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
     ):
         raise refuse(node, f"a window of {tuple(kernel)} over the shape {x.shape}", "check it with onnx.checker")
-    found = []
+    dimensions = []
     for i, (extent, size, stride, dilation) in enumerate(zip(extents, kernel, strides, dilations, strict=True)):
         span = (size - 1) * dilation + 1
         before, after = (pads[i], pads[i + n]) if auto_pad == "NOTSET" else (0, 0)
@@ -63,8 +63,8 @@ def slides(
                 count -= 1  # it would begin in the padding
         if count < 1:
             raise refuse(node, f"a window of {tuple(kernel)} over the shape {x.shape}", "check it with onnx.checker")
-        found.append(Slide(extent, size, stride, dilation, before, after, count))
-    return found
+        dimensions.append(Slide(extent, size, stride, dilation, before, after, count))
+    return dimensions
 
 
 def halves(total: int, auto_pad: str) -> tuple[int, int]:

@@ -53,19 +53,19 @@ def of_tinygrad(*names: str, since: int = 1) -> None:
 
 def operator_of(node: Node) -> Operator:
     """What computes a node. Raises CaptureError where nothing does, or not in that version, or with its attributes."""
-    found = OPERATORS[full_name(node.operator, node.domain)]
-    if not found.since <= node.opset <= NEWEST:
+    entry = OPERATORS[full_name(node.operator, node.domain)]
+    if not entry.since <= node.opset <= NEWEST:
         raise CaptureError(
             f"the operator {node.operator} of opset {node.opset} cannot be imported",
-            fix=f"export the model with an opset from {found.since} to {NEWEST}",
+            fix=f"export the model with an opset from {entry.since} to {NEWEST}",
         )
     for attribute in node.attributes:
-        if attribute in ("node", "types") or not found.asks_for(attribute):
+        if attribute in ("node", "types") or not entry.asks_for(attribute):
             raise CaptureError(
                 f"the operator {node.operator} cannot be imported with the attribute {attribute!r}",
                 fix="export the model without it",
             )
-    return found
+    return entry
 
 
 def full_name(operator: str, domain: str) -> str:

@@ -120,10 +120,10 @@ class Runner:
             with in_one_line(f"the operator {node.operator} cannot be imported"):
                 results = [_bounded(result, node) for result in self._computed(node, values, inputs)]
             values |= {name: result for name, result in zip(node.outputs, results, strict=False) if name}
-        found = {name: self._value(name, values) for name in self.graph.outputs}
-        if missing := [name for name, tensor in found.items() if tensor is None]:
+        outputs = {name: self._value(name, values) for name in self.graph.outputs}
+        if missing := [name for name, tensor in outputs.items() if tensor is None]:
             raise CaptureError(f"nothing computes the output {missing[0]!r}", fix="check it with onnx.checker")
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        return {name: tensor for name, tensor in outputs.items() if tensor is not None}
 
     def _value(self, name: str, values: Values) -> Tensor | None:
         if not name:

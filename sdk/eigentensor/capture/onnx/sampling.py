@@ -83,8 +83,8 @@ def _coordinates(
     if mode == "tf_crop_and_resize":
         first, last = region
         steps = at * 0 + (extent - 1) / 2 if whole == 1 else at * (extent - 1) / (whole - 1)
-        found = steps * (last - first) + first * (extent - 1)
-        return found, (found < 0) | (found > extent - 1)
+        coordinates = steps * (last - first) + first * (extent - 1)
+        return coordinates, (coordinates < 0) | (coordinates > extent - 1)
     if mode == "pytorch_half_pixel" and whole == 1:
         return at * 0 - 0.5, inside
     if mode in ("half_pixel", "pytorch_half_pixel"):
@@ -216,5 +216,5 @@ def _read(
     assert flat is not None and weight is not None and inside is not None
     shape = (planes.shape[0], 1, *flat.shape[1:])
     rows = flat.reshape(planes.shape[0], 1, -1).expand(planes.shape[0], planes.shape[1], flat[0].numel())
-    found = planes.gather(2, rows).reshape(planes.shape[0], planes.shape[1], *flat.shape[1:])
-    return inside.reshape(shape).where(found * weight.reshape(shape), 0)
+    elements = planes.gather(2, rows).reshape(planes.shape[0], planes.shape[1], *flat.shape[1:])
+    return inside.reshape(shape).where(elements * weight.reshape(shape), 0)
