@@ -32,7 +32,7 @@ from eigentensor.runtime.memory.append import append
 from eigentensor.runtime.memory.plan import parts, plan
 from support.campaigns.device_cases import on_devices, usable
 from support.generated.trials import trial
-from support.oracles.agreement import Run
+from support.oracles.agreement import Observable
 from support.oracles.backends import SECOND, backend
 
 F32, I32, INDEX = DType.FLOAT32, DType.INT32, DType.INDEX
@@ -74,8 +74,8 @@ def cast(value: Node) -> Node:
     return node(Op.CAST, I32, value)
 
 
-GIVEN = load(Array("at", I32, 1), index(0))
-SMALL = node(Op.CAST, INDEX, binary(Op.AND, GIVEN, const(I32, 7)))
+LOADED = load(Array("at", I32, 1), index(0))
+SMALL = node(Op.CAST, INDEX, binary(Op.AND, LOADED, const(I32, 7)))
 
 
 def long_way(value: Node) -> Node:
@@ -166,38 +166,40 @@ def program(name: str, *, dtype: DType = F32, swap: bool = False, twice: bool = 
 def tensors(of: Program, seed: int = 1) -> dict[str, np.ndarray]:
     """Any bits: also NaNs that a store would change."""
     random = np.random.default_rng(seed)
-    found = {}
+    arrays = {}
     for buffer in of.buffers:
         storage = STORAGE[buffer.dtype]
         raw = random.integers(0, 256, buffer.elements * buffer.dtype.size, np.uint8)
-        found[buffer.name] = (raw & 1 if buffer.dtype is DType.BOOL else raw).view(storage).reshape(buffer.shape)
+        arrays[buffer.name] = (raw & 1 if buffer.dtype is DType.BOOL else raw).view(storage).reshape(buffer.shape)
         if buffer.dtype is F32:
-            found[buffer.name].reshape(-1)[::5] = np.array([0x7FA12345], np.uint32).view(np.float32)
-    return found
+            arrays[buffer.name].reshape(-1)[::5] = np.array([0x7FA12345], np.uint32).view(np.float32)
+    return arrays
 
 
 def bits(results: Any) -> list[dict[str, bytes]]:
     return [{name: a.tobytes() for name, a in arrays.items()} for arrays in (results.outputs, results.states)]
 
 
-def agree(of: Program, run: Run, starts: range = range(8)) -> None:
+def appending(calls: list[tuple[int, bytes]]) -> Callable[[int, np.ndarray], None]:
+    return lambda number, array: calls.append((number, array.tobytes()))
+
+
+def agree(of: Program, run: Observable, starts: range = range(8)) -> None:
     """Each value of the variable, alone and followed by all later ones: results, and those of all calls."""
-    given = tensors(of)
-    copies = {name: array.copy() for name, array in given.items()}
+    arrays = tensors(of)
+    copies = {name: array.copy() for name, array in arrays.items()}
     for pos in starts if of.variables else [0]:
         for repeat in {1, 2, 8 - pos}:
             values = {v.name: pos for v in of.variables}
             if pos + repeat > 8:
                 continue
             right: list[tuple[int, bytes]] = []
-            found: list[tuple[int, bytes]] = []
-            expected = reference.execute(
-                of, given, values, repeat, observe=lambda n, a, to=right: to.append((n, a.tobytes()))
-            )
-            observed = run(given, values, repeat, observe=lambda n, a, to=found: to.append((n, a.tobytes())))
-            assert found == right
-            assert bits(run(given, values, repeat)) == bits(observed) == bits(expected)
-    assert all(given[name].tobytes() == copies[name].tobytes() for name in given)
+            seen: list[tuple[int, bytes]] = []
+            expected = reference.execute(of, arrays, values, repeat, observe=appending(right))
+            observed = run(arrays, values, repeat, observe=appending(seen))
+            assert seen == right
+            assert bits(run(arrays, values, repeat)) == bits(observed) == bits(expected)
+    assert all(arrays[name].tobytes() == copies[name].tobytes() for name in arrays)
 
 
 @pytest.fixture(scope="module")
@@ -208,9 +210,9 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 @pytest.mark.parametrize("name", CASES)
 def test_a_condition_bounds_a_box(name: str) -> None:
     shape, condition, extents = CASES[name]
-    found = append(body_of(shape, condition).body)
+    appended = append(body_of(shape, condition).body)
     swapped = append(body_of(shape, condition, swap=True).body)
-    assert (found and found.part.output_ranges) == (swapped and swapped.part.output_ranges) == extents
+    assert (appended and appended.part.output_ranges) == (swapped and swapped.part.output_ranges) == extents
 
 
 FEW = ("rows of each head", "a column", "an interval that begins before", "a point beyond the end", "more than a box")

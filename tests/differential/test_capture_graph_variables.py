@@ -84,11 +84,13 @@ def test_variables_and_states_have_the_bits_of_the_captured_program(name: str) -
     ours, theirs = lower(graph), capture(CASES[name](), {"x": X}, variables=variables)
     assert ours.states.keys() == theirs.states.keys()
     for n in range(LIMITS[0], LIMITS[1] + 1):
-        found, expected = (execute(of.program, {"x": X, **of.states}, {"n": n}) for of in (ours, theirs))
-        assert found.outputs["output"].tobytes() == expected.outputs["output"].tobytes()
-        assert {k: v.tobytes() for k, v in found.states.items()} == {k: v.tobytes() for k, v in expected.states.items()}
+        actual, expected = (execute(of.program, {"x": X, **of.states}, {"n": n}) for of in (ours, theirs))
+        assert actual.outputs["output"].tobytes() == expected.outputs["output"].tobytes()
+        assert {k: v.tobytes() for k, v in actual.states.items()} == {
+            k: v.tobytes() for k, v in expected.states.items()
+        }
         exact = oracle(graph, {"x": X}, {"n": n})
-        results = [*found.outputs.values(), *found.states.values()]
+        results = [*actual.outputs.values(), *actual.states.values()]
         for root, result, values in zip(graph.roots, results, exact, strict=False):
             assert max_relative_error(root.dtype, result, values) < 1e-5
 
@@ -99,9 +101,9 @@ def test_a_step_of_a_decoder_and_random_numbers_have_the_bits_of_the_captured_pr
     graph = capture_graph(example.function, example.inputs, variables=example.variables)
     ours, theirs = lower(graph), example.captured()
     last = {name: limits[1] for name, limits in example.variables.items()}
-    found, expected = (execute(of.program, example.bound(of), last) for of in (ours, theirs))
+    actual, expected = (execute(of.program, example.bound(of), last) for of in (ours, theirs))
     for name, tensor in {**expected.outputs, **expected.states}.items():
-        assert {**found.outputs, **found.states}[name].tobytes() == tensor.tobytes()
+        assert {**actual.outputs, **actual.states}[name].tobytes() == tensor.tobytes()
 
 
 def test_a_step_of_training_is_near_what_the_scheduler_makes_of_it() -> None:
@@ -109,10 +111,10 @@ def test_a_step_of_training_is_near_what_the_scheduler_makes_of_it() -> None:
     graph = capture_graph(example.function, example.inputs)
     ours, theirs = lower(graph), example.captured()
     assert ours.states.keys() == theirs.states.keys()
-    found, expected = (execute(of.program, example.bound(of)) for of in (ours, theirs))
+    actual, expected = (execute(of.program, example.bound(of)) for of in (ours, theirs))
     for name, tensor in {**expected.outputs, **expected.states}.items():
         if name != "fingerprint":
-            np.testing.assert_allclose({**found.outputs, **found.states}[name], tensor, 1e-3, 1e-5)
+            np.testing.assert_allclose({**actual.outputs, **actual.states}[name], tensor, 1e-3, 1e-5)
 
 
 @pytest.mark.parametrize("realized", [False, True])
@@ -132,12 +134,12 @@ def test_what_was_read_before_an_assignment_to_a_part_is_what_was_there(realized
         return function
 
     for made in (capture(make(), {"x": X[0, :2]}), lower(capture_graph(make(), {"x": X[0, :2]}))):
-        found = execute(made.program, {"x": X[0, :2], **made.states})
+        results = execute(made.program, {"x": X[0, :2], **made.states})
         state = made.states["state"]
         twice = state * 2 + X[0, :2]
-        np.testing.assert_allclose(found.outputs["output"], twice.sum(0) * 3, 1e-5)
-        np.testing.assert_array_equal(found.states["other"], state + 1)
-        np.testing.assert_allclose(found.states["state"], [state[0], twice[0] + twice.sum(0), state[2]], 1e-5)
+        np.testing.assert_allclose(results.outputs["output"], twice.sum(0) * 3, 1e-5)
+        np.testing.assert_array_equal(results.states["other"], state + 1)
+        np.testing.assert_allclose(results.states["state"], [state[0], twice[0] + twice.sum(0), state[2]], 1e-5)
 
 
 def test_what_is_realized_on_the_way_is_stored() -> None:
@@ -148,8 +150,8 @@ def test_what_is_realized_on_the_way_is_stored() -> None:
     graph = capture_graph(function, {"x": X})
     assert any(n.op is Form.CONTIGUOUS for n in walk(*graph.roots))
     ours, theirs = lower(graph), capture(function, {"x": X})
-    found, expected = (execute(of.program, {"x": X}).outputs["output"] for of in (ours, theirs))
-    assert found.tobytes() == expected.tobytes()
+    actual, expected = (execute(of.program, {"x": X}).outputs["output"] for of in (ours, theirs))
+    assert actual.tobytes() == expected.tobytes()
 
 
 def test_an_extent_that_depends_on_a_variable_stays_an_axis() -> None:

@@ -154,8 +154,8 @@ def test_inputs_that_are_not_aligned_or_not_contiguous_give_the_same_bits() -> N
     shifted = raw[1:].view(np.float32).reshape(x.shape)
     shifted[:] = x
     expected = runtime.execute(program, {"x": x, "w": w}).outputs["output"]
-    given = runtime.execute(program, {"x": shifted, "w": np.asfortranarray(w)}).outputs["output"]
-    assert given.tobytes() == expected.tobytes()
+    result = runtime.execute(program, {"x": shifted, "w": np.asfortranarray(w)}).outputs["output"]
+    assert result.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -174,21 +174,21 @@ def test_callers_in_several_threads_get_their_own_results() -> None:
     compiled = CompiledGraph(program, {"w": w})
     inputs = [matrix(6, 8, seed=seed) for seed in range(8)]
     with ThreadPoolExecutor(4) as pool:
-        given = list(pool.map(lambda x: compiled.run({"x": x}).outputs["output"], inputs))
-    for x, result in zip(inputs, given, strict=True):
+        results = list(pool.map(lambda x: compiled.run({"x": x}).outputs["output"], inputs))
+    for x, result in zip(inputs, results, strict=True):
         assert result.tobytes() == reference.execute(program, {"x": x, "w": w}).outputs["output"].tobytes()
 
 
 @pytest.mark.parametrize(
-    ("tensors", "said"),
+    ("tensors", "message"),
     [
         ({"x": matrix(6, 8)}, "missing w"),
         ({"x": matrix(6, 8), "w": matrix(8, 20), "z": matrix(1)}, "unknown z"),
         ({"x": matrix(6, 9), "w": matrix(8, 20)}, "expected float32 of shape"),
     ],
 )
-def test_tensors_that_do_not_fit_are_told(tensors: dict[str, np.ndarray], said: str) -> None:
-    with pytest.raises(BindingError, match=said):
+def test_tensors_that_do_not_fit_are_told(tensors: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(BindingError, match=message):
         runtime.execute(product(6, 20, 8), tensors)
 
 
@@ -220,6 +220,6 @@ def test_filling_and_copying_call_no_library(dtype: DType, lanes: int, tmp_path:
     inputs = {"x": Buffer(Role.INPUT, dtype, (size,), "x")}
     program = assemble([("copied", copied), ("filled", filled)], inputs, results)
     x = np.arange(size).astype(dtype.name.lower())
-    given = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run({"x": x}).outputs
-    assert given["copied"].tobytes() == x.tobytes()
-    assert not given["filled"].any()
+    outputs = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run({"x": x}).outputs
+    assert outputs["copied"].tobytes() == x.tobytes()
+    assert not outputs["filled"].any()

@@ -20,6 +20,7 @@ from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.program.signatures import STORED
 from eigentensor.runtime import CompiledGraph, devices, execute, selftest
+from eigentensor.runtime.gpu.gridded import Gridded, Launches
 from support.campaigns.device_cases import AnyGrid, WidestGrid, on_devices, other, usable
 from support.generated.programs import generate
 from support.oracles.agreement import disagreements
@@ -49,6 +50,7 @@ def test_a_device_passes_the_selftest(device: str, dtype: DType) -> None:
 @pytest.mark.parametrize(("device", "case"), on_devices(CASES, ["convolution"]))
 def test_tiles_give_the_bits_of_the_reference(device: str, case: str, tmp_path: Path) -> None:
     here, of = devices.of(usable(device)), CASES[case]()
+    assert isinstance(here, Gridded)
     for kind in (here, other(WidestGrid, here)):
         assert disagreements(of, tensors(of), device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 
@@ -56,15 +58,17 @@ def test_tiles_give_the_bits_of_the_reference(device: str, case: str, tmp_path: 
 @pytest.mark.parametrize(("device", "seed"), on_devices(range(120), [5]))
 def test_generated_programs_give_the_bits_of_the_reference(device: str, seed: int) -> None:
     example = generate(seed)
-    given = example.tensors, example.variables, example.repeat
-    assert disagreements(example.program, *given, device=usable(device)) == []
+    arguments = example.tensors, example.variables, example.repeat
+    assert disagreements(example.program, *arguments, device=usable(device)) == []
 
 
 @pytest.mark.parametrize(("device", "seed"), on_devices(range(200, 320), [314]))
 def test_every_grid_gives_the_same_bits(device: str, seed: int, tmp_path: Path) -> None:
-    example, kind = generate(seed), other(AnyGrid, devices.of(usable(device)), seed)
-    given = example.tensors, example.variables, example.repeat
-    assert disagreements(example.program, *given, device=device, toolchain=kind, cache=Cache(tmp_path)) == []
+    example, here = generate(seed), devices.of(usable(device))
+    assert isinstance(here, Gridded)
+    kind = other(AnyGrid, here, seed)
+    arguments = example.tensors, example.variables, example.repeat
+    assert disagreements(example.program, *arguments, device=device, toolchain=kind, cache=Cache(tmp_path)) == []
 
 
 @pytest.mark.parametrize(("device", "name"), on_devices(graphs(), ["softmax", "embedding"]))
@@ -80,15 +84,18 @@ def test_captured_graphs(device: str, name: str) -> None:
 @pytest.mark.parametrize(("device", "method"), on_devices(METHODS))
 def test_every_method_of_tensor(device: str, method: str) -> None:
     graph, inputs = captured(EXAMPLES[method]), function_of(EXAMPLES[method])[1]
-    given = {**graph.weights, **graph.states, **inputs}
-    assert disagreements(graph.program, given, device=usable(device)) == []
+    arrays = {**graph.weights, **graph.states, **inputs}
+    assert disagreements(graph.program, arrays, device=usable(device)) == []
 
 
 @pytest.mark.parametrize(("device", "_"), on_devices([0]))
 def test_every_pattern_of_the_half_types_is_read_rounded_and_written_exactly(device: str, _: int) -> None:
-    program, given = halves()
-    expected, found = reference.execute(program, given).outputs, execute(program, given, device=usable(device)).outputs
-    assert [name for name in expected if expected[name].tobytes() != found[name].tobytes()] == []
+    program, arrays = halves()
+    expected, outputs = (
+        reference.execute(program, arrays).outputs,
+        execute(program, arrays, device=usable(device)).outputs,
+    )
+    assert [name for name in expected if expected[name].tobytes() != outputs[name].tobytes()] == []
 
 
 @pytest.mark.parametrize(("device", "_"), on_devices([0], [0]))
@@ -96,11 +103,11 @@ def test_weights_stay_on_the_device_and_inputs_change(device: str, _: int, tmp_p
     program, w, cache = product(6, 20, 8), matrix(8, 20, seed=1), Cache(tmp_path)
     compiled = CompiledGraph(program, {"w": w}, device=usable(device), cache=cache)
     assert (compiled.compiled, CompiledGraph(program, device=device, cache=cache).compiled) == (2, 0)
-    given = w.copy()
+    original = w.copy()
     w[:] = 0  # the device has a copy
     for seed in range(3):
         x = matrix(6, 8, seed=seed)
-        expected = reference.execute(program, {"x": x, "w": given}).outputs["output"]
+        expected = reference.execute(program, {"x": x, "w": original}).outputs["output"]
         assert compiled.run({"x": x}).outputs["output"].tobytes() == expected.tobytes()
 
 
@@ -121,15 +128,19 @@ def test_states_are_fed_back_on_the_device(device: str, size: int) -> None:
 @pytest.mark.parametrize(("device", "seed"), on_devices(range(10), [2]))
 def test_nothing_of_what_lay_in_the_devices_memory_shows(device: str, seed: int) -> None:
     example = generate(seed)
-    given = example.tensors, example.variables, example.repeat
+    arguments = example.tensors, example.variables, example.repeat
     expected, compiled = (
-        reference.execute(example.program, *given),
+        reference.execute(example.program, *arguments),
         CompiledGraph(example.program, device=usable(device)),
     )
+    loaded = compiled.loaded
+    assert isinstance(loaded, Launches)
     for canary in (0xA5, 0xFF):
-        compiled.loaded.queue.write(compiled.loaded.arena, np.full(compiled.loaded.plan.size, canary, np.uint8))
-        found = compiled.run(*given)
-        assert {n: a.tobytes() for n, a in found.outputs.items()} == {
+        loaded.queue.write(loaded.arena, np.full(loaded.plan.size, canary, np.uint8))
+        results = compiled.run(*arguments)
+        assert {n: a.tobytes() for n, a in results.outputs.items()} == {
             n: a.tobytes() for n, a in expected.outputs.items()
         }
-        assert {n: a.tobytes() for n, a in found.states.items()} == {n: a.tobytes() for n, a in expected.states.items()}
+        assert {n: a.tobytes() for n, a in results.states.items()} == {
+            n: a.tobytes() for n, a in expected.states.items()
+        }

@@ -19,5 +19,5 @@ def test_a_function_has_the_reference_s_bits_when_executed_fast(name: str, dtype
     spread = np.random.default_rng(4).integers(0, 1 << 8 * dtype.size, 1 << 14).astype(f"u{dtype.size}")
     x = np.concatenate([spread.view(STORAGE[dtype]), held(dtype, edges(dtype))])
     operands = ("x", "e") if name == "power" else ("x",)
-    given = {operand: np.roll(x, place * 7) for place, operand in enumerate(operands)}
-    assert disagreements(program_of(name, x.size, dtype, operands), given, cache=Cache(tmp_path)) == []
+    tensors = {operand: np.roll(x, place * 7) for place, operand in enumerate(operands)}
+    assert disagreements(program_of(name, x.size, dtype, operands), tensors, cache=Cache(tmp_path)) == []

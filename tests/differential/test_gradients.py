@@ -24,14 +24,14 @@ APART = {"atanh": [48]}
 @pytest.mark.parametrize("name", CASES)
 def test_a_captured_gradient_is_what_pytorch_or_tinygrad_says(name: str) -> None:
     case = CASES[name]
-    found = wrong(name, capture(gradient_of(case), given_to(case), {}, fingerprint=False))
-    assert [place for place, *_ in found] == APART.get(name, []), found
+    differences = wrong(name, capture(gradient_of(case), inputs_of(case), {}, fingerprint=False))
+    assert [place for place, *_ in differences] == APART.get(name, []), differences
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "silu", "gelu", "quick_gelu", "by hand", "div"])
 def test_so_is_that_of_a_graph(name: str) -> None:
     case = CASES[name]
-    assert wrong(name, lower(capture_graph(gradient_of(case), given_to(case), {}), fingerprint=False)) == []
+    assert wrong(name, lower(capture_graph(gradient_of(case), inputs_of(case), {}), fingerprint=False)) == []
 
 
 def test_every_method_has_a_case_or_a_reason() -> None:
@@ -67,7 +67,7 @@ def test_infinities_meet_no_zeros_however_a_product_is_nested(product: str, sigm
     np.testing.assert_allclose(values[2], -3 * 0.5 * e / (1 + e) ** 2, rtol=1e-6)
 
 
-def given_to(case: Case) -> dict[str, np.ndarray]:
+def inputs_of(case: Case) -> dict[str, np.ndarray]:
     return {name: INPUTS[name] for name in case.takes}
 
 

@@ -102,5 +102,5 @@ def captured_graph(name: str, kind: Guarded, folder: Path) -> None:
     graph: Any = graphs()[name]
     captured = graph.captured()
     variables = {variable: bounds[0] for variable, bounds in graph.variables.items()}
-    options = {"cache": Cache(folder), "toolchain": kind}
-    assert disagreements(captured.program, graph.bound(captured), variables, **options) == []
+    tensors = graph.bound(captured)
+    assert disagreements(captured.program, tensors, variables, cache=Cache(folder), toolchain=kind) == []

@@ -87,8 +87,8 @@ def chain(links: int) -> Program:
 def test_a_chain_needs_the_memory_of_one_link(tmp_path: Path) -> None:
     program = chain(5)
     assert plan(program).size > plan(program, over=True).size == 0  # all in the memory of the result
-    given = {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}
-    assert disagreements(program, given, cache=Cache(tmp_path)) == []
+    tensors = {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}
+    assert disagreements(program, tensors, cache=Cache(tmp_path)) == []
 
 
 @pytest.mark.parametrize("over", [False, True])

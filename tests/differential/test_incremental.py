@@ -49,8 +49,8 @@ def test_generated_programs_have_the_results_of_a_full_run_after_any_changes(
     less = 0
     for seed in range(25):
         example = generate(seed)
-        found = rerun(Random(seed), example.program, example.tensors, 4)
-        less += sum(r.computed.evaluations < r.of.evaluations for r in found)
+        repetitions = rerun(Random(seed), example.program, example.tensors, 4)
+        less += sum(r.computed.evaluations < r.of.evaluations for r in repetitions)
     assert less > 12
 
 
@@ -63,8 +63,8 @@ def test_generated_programs_have_the_results_of_a_full_run_where_all_calls_are_c
 
 @pytest.mark.usefixtures("small_boxes")
 def test_kernels_of_boxes_give_the_bits_of_the_reference() -> None:
-    found = rerun(Random(0), trial(0, 1).program, trial(0, 1).groups[0].sets[0], 3)
-    assert any(r.computed.evaluations < r.of.evaluations for r in found)
+    repetitions = rerun(Random(0), trial(0, 1).program, trial(0, 1).groups[0].sets[0], 3)
+    assert any(r.computed.evaluations < r.of.evaluations for r in repetitions)
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_what_a_zero_is_multiplied_with_is_not_computed_again() -> None:
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -0.0, 1e-45, -1e-45, 3e38])
 def test_zeros_do_not_hide_infinities_nor_signs_of_zeros(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputation, "SPREAD", 9)
-    program, kinds = masked_product(8, 16), np.float32([0.0, -0.0, 1e-45, -1e-45, value])
+    program, kinds = masked_product(8, 16), np.array([0.0, -0.0, 1e-45, -1e-45, value], np.float32)
     for seed in range(12):
         random = np.random.default_rng(seed)
         tensors = {name: random.standard_normal(b.shape, np.float32) for name, b in program.named(Role.INPUT).items()}

@@ -16,6 +16,7 @@ from eigentensor.capture import capture
 from eigentensor.errors import BindingError, EigenTensorError, ExecutionError, LimitError, TensorFileError
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.assemble import assemble
+from eigentensor.program.binding import Results
 from eigentensor.program.codec import encode
 from eigentensor.program.expression import Array, Axis, Node, binary, const, counter, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
@@ -47,16 +48,16 @@ def goes_on(device: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = raw(first)
     kept = CompiledGraph(program, first, device=device, keep_states=True)
     forbid(monkeypatch)
-    for given in ({}, first):
-        states, earlier = dict(first), []
+    for start in ({}, first):
+        states, earlier = dict(first), list[tuple[Results, dict[str, bytes]]]()
         for repeat in (1, most, 1, 1, most):
             expected = reference.execute(program, {**others, **states}, variables, repeat)
-            found = kept.run({**others, **(given if not earlier else {})}, variables, repeat)
+            results = kept.run({**others, **(start if not earlier else {})}, variables, repeat)
             states = expected.states
-            assert found.states == {} and raw(found.outputs) == raw(expected.outputs)
+            assert results.states == {} and raw(results.outputs) == raw(expected.outputs)
             assert raw(kept.states()) == raw(states)
-            earlier.append((found, raw(expected.outputs)))
-        assert all(raw(found.outputs) == bits for found, bits in earlier)
+            earlier.append((results, raw(expected.outputs)))
+        assert all(raw(results.outputs) == bits for results, bits in earlier)
     assert raw(first) == before
 
 
@@ -140,7 +141,7 @@ B = np.array([1, 2, 3], np.uint8)
 def test_weights_are_read_in_their_file_wherever_alignment_allows(padding: int, tmp_path: Path) -> None:
     program, w = matvec(10, 64), np.random.default_rng(1).standard_normal((10, 64), dtype=np.float32)
     path = tmp_path / "weights.safetensors"
-    entries = {"b": B, "w": w} if padding else {"w": w, "b": B}
+    entries: dict[str, np.ndarray] = {"b": B, "w": w} if padding else {"w": w, "b": B}
     header, place = {}, 0
     for name, array in entries.items():
         kind = {"w": "F32", "b": "U8"}[name]
@@ -153,7 +154,8 @@ def test_weights_are_read_in_their_file_wherever_alignment_allows(padding: int, 
     graph = CompiledGraph(program, path, cache=Cache(tmp_path / "cache"))
     expected = reference.execute(program, {"w": w, "b": B})
     assert raw(graph.run({}).outputs) == raw(expected.outputs)
-    for number, array in graph.loaded.bound.items():  # type: ignore[attr-defined]
+    assert isinstance(graph.loaded, table.Table)
+    for number, array in graph.loaded.bound.items():
         start = read_header(path)[program.buffers[number].name].start
         assert is_mapped(array, path) is (start % array.itemsize == 0)
 
@@ -198,7 +200,7 @@ def test_no_copy_of_a_file_of_weights_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tensors", "error", "said"),
+    ("tensors", "error", "message"),
     [
         ({"w": np.zeros((10, 64), np.float16), "b": B}, BindingError, "'w' of .*expected float32, given float16"),
         ({"w": np.zeros((10, 65), np.float32), "b": B}, BindingError, r"'w': expected float32 of shape \(10, 64\)"),
@@ -207,14 +209,14 @@ def test_no_copy_of_a_file_of_weights_is_made(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_before_anything_is_compiled(
-    tensors: dict[str, np.ndarray], error: type[EigenTensorError], said: str, tmp_path: Path
+    tensors: dict[str, np.ndarray], error: type[EigenTensorError], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "weights.safetensors"
     if tensors:
         save_safetensors(path, tensors)
     else:
         path.write_bytes(b"weights")
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         CompiledGraph(matvec(10, 64), path, cache=Cache(tmp_path / "cache"))
     assert not (tmp_path / "cache").exists()
 
@@ -286,15 +288,15 @@ def test_a_decoder_takes_all_its_steps_without_planning_or_compiling_anything_ag
         forbid(patch)
         for position in range(context):
             tokens.append(token)
-            given, at = {"token": np.array([[token]], np.int32)}, {"position": position}
+            inputs, at = {"token": np.array([[token]], np.int32)}, {"position": position}
             if checked := position in (0, context // 2, context - 1):
                 states = kept.states() if position else dict(graph.states)
-            found = kept.run(given, at)
+            results = kept.run(inputs, at)
             if checked:
-                right = reference.execute(program, {**graph.weights, **given, **states}, at)
-                assert raw(found.outputs) == raw(right.outputs)
+                right = reference.execute(program, {**graph.weights, **inputs, **states}, at)
+                assert raw(results.outputs) == raw(right.outputs)
                 assert raw(kept.states()) == raw(right.states)
-            (scores,) = (a for name, a in found.outputs.items() if name != "fingerprint")
+            (scores,) = (a for name, a in results.outputs.items() if name != "fingerprint")
             token = int(scores.reshape(-1).argmax())
     scores = complete.run({"tokens": np.array([tokens], np.int32)}).outputs["output"]
     again = scores.reshape(context, -1).argmax(-1)

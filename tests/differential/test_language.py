@@ -44,11 +44,11 @@ def tensors(graph: GraphProgram, sampling: Sampling) -> dict[str, Any]:
     return {**graph.weights, **graph.states, "prompt": prompt, **sampling.inputs()}
 
 
-def recomputed(given: dict[str, Any], count: int) -> list[int]:
-    weights = {name: array for name, array in given.items() if name.startswith("decoder.")}
-    seed = int(given["seed"][0]), int(given["seed"][1])
-    choice = float(given["temperature"]), float(given["margin"])
-    return NumpyDecoder(TINY, weights).written(given["prompt"], count, *choice, seed)
+def recomputed(arrays: dict[str, Any], count: int) -> list[int]:
+    weights = {name: array for name, array in arrays.items() if name.startswith("decoder.")}
+    seed = int(arrays["seed"][0]), int(arrays["seed"][1])
+    choice = float(arrays["temperature"]), float(arrays["margin"])
+    return NumpyDecoder(TINY, weights).written(arrays["prompt"], count, *choice, seed)
 
 
 SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.2, seed=9)]
@@ -57,35 +57,35 @@ SAMPLINGS = [Sampling(), Sampling(0.8, seed=1 << 40 | 3), Sampling(1.3, least=0.
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 def test_tokens_are_those_of_the_whole_text_computed_anew_for_each(sampling: Sampling) -> None:
     graph = small()
-    given = tensors(graph, sampling)
-    expected = recomputed(given, TINY.context)
-    results = reference.execute(graph.program, given, {"position": 0}, TINY.context)
+    arrays = tensors(graph, sampling)
+    expected = recomputed(arrays, TINY.context)
+    results = reference.execute(graph.program, arrays, {"position": 0}, TINY.context)
     assert results.outputs["output"].tolist() == expected
     assert expected[1:4] == PROMPT
-    compiled = CompiledGraph(graph.program).run(given, {"position": 0}, TINY.context)
+    compiled = CompiledGraph(graph.program).run(arrays, {"position": 0}, TINY.context)
     assert results_root(graph.program, compiled) == results_root(graph.program, results)
 
 
 def test_steps_taken_one_by_one_are_the_repeat() -> None:
     graph = small()
-    given = tensors(graph, SAMPLINGS[1])
+    arrays = tensors(graph, SAMPLINGS[1])
     compiled = CompiledGraph(graph.program, graph.weights)
-    states = {name: given.pop(name) for name in graph.states}
-    given = {name: array for name, array in given.items() if name not in graph.weights}
-    together = compiled.run({**given, **states}, {"position": 0}, TINY.context)
+    states = {name: arrays.pop(name) for name in graph.states}
+    arrays = {name: array for name, array in arrays.items() if name not in graph.weights}
+    together = compiled.run({**arrays, **states}, {"position": 0}, TINY.context)
     results = Results({}, states)
     for position in range(TINY.context):
-        results = compiled.run({**given, **results.states}, {"position": position})
+        results = compiled.run({**arrays, **results.states}, {"position": position})
     assert results_root(graph.program, results) == results_root(graph.program, together)
 
 
 def test_as_a_graph_it_writes_the_same_text_into_the_same_states() -> None:
     graph, captured = lower(written_graph(drawn(TINY))).repeatable(4), writing(drawn(TINY))
-    given = {**tensors(captured, SAMPLINGS[1]), **graph.weights}
+    arrays = {**tensors(captured, SAMPLINGS[1]), **graph.weights}
     assert {name: array.tobytes() for name, array in graph.weights.items()} == {
         name: array.tobytes() for name, array in captured.weights.items()
     }
-    ours, theirs = (reference.execute(of.program, given, {"position": 0}, 4) for of in (graph, captured))
+    ours, theirs = (reference.execute(of.program, arrays, {"position": 0}, 4) for of in (graph, captured))
     assert ours.outputs["output"].tobytes() == theirs.outputs["output"].tobytes()
     assert {n: s.tobytes() for n, s in ours.states.items()} == {n: s.tobytes() for n, s in theirs.states.items()}
 
@@ -97,9 +97,9 @@ def test_it_can_be_planned(tmp_path: Path) -> None:
         plan = Planner(written_graph(drawn(TINY)), meter, tolerance=1e-4, most=6).plan()
     assert plan.chosen.error <= 1e-4
     assert plan.chosen.cost.seconds <= plan.original.cost.seconds
-    given = {**tensors(small(), SAMPLINGS[0]), **plan.chosen.made.weights}
+    arrays = {**tensors(small(), SAMPLINGS[0]), **plan.chosen.made.weights}
     compiled = CompiledGraph(plan.chosen.made.repeatable(TINY.context).program)
-    tokens = compiled.run(given, {"position": 0}, TINY.context).outputs["output"]
+    tokens = compiled.run(arrays, {"position": 0}, TINY.context).outputs["output"]
     assert tokens[: 1 + len(PROMPT)].tolist() == [0, *PROMPT]
 
 

@@ -66,8 +66,8 @@ def test_what_it_writes_is_what_the_reference_and_the_whole_text_computed_anew_s
     weights, _ = learnt()
     pairs, _ = page()
     graph = writing(drawn(SMALL))
-    prompt, given = np.full(SMALL.context + 1, -1, np.int32), pairs.encode("A program has")
-    prompt[1 : 1 + len(given)] = given
+    prompt, tokens = np.full(SMALL.context + 1, -1, np.int32), pairs.encode("A program has")
+    prompt[1 : 1 + len(tokens)] = tokens
     inputs = {"prompt": prompt, **sampling.inputs()}
     tensors = {**graph.states, **{name: weights[name] for name in graph.weights}, **inputs}
     expected = reference.execute(graph.program, tensors, {"position": 0}, WRITTEN)

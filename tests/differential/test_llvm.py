@@ -99,10 +99,10 @@ def test_integers_side_by_side_keep_their_signs(device: str) -> None:
       a = z < a ? a : z; b = z < b ? b : z; c = z < c ? c : z; d = z < d ? d : z;
       q[0] = (float)a; q[1] = (float)b; q[2] = (float)c; q[3] = (float)d;
     }"""
-    given, result = np.array([-1, -7, 5, -(1 << 31), 3], np.int32), np.zeros(4, np.float32)
+    numbers, result = np.array([-1, -7, 5, -(1 << 31), 3], np.int32), np.zeros(4, np.float32)
     code = Code(devices.of(device).compile(text))
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)(given.ctypes.data, result.ctypes.data)
-    wide = given.astype(np.int64).astype(np.uint64)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)(numbers.ctypes.data, result.ctypes.data)
+    wide = numbers.astype(np.int64).astype(np.uint64)
     assert result.tolist() == np.maximum(wide[:4], wide[4]).astype(np.float32).tolist()
 
 
@@ -115,8 +115,8 @@ def test_the_selftest_passes_for_every_type(dtype: DType, tmp_path: Path) -> Non
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_programs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
     example = generate(seed)
-    options = {"cache": Cache(tmp_path), "device": "CPU:LLVM"}
-    assert disagreements(example.program, example.tensors, example.variables, example.repeat, **options) == []
+    arguments = example.tensors, example.variables, example.repeat
+    assert disagreements(example.program, *arguments, cache=Cache(tmp_path), device="CPU:LLVM") == []
 
 
 @pytest.mark.slow
@@ -145,5 +145,5 @@ def test_captured_graphs(name: str, tmp_path: Path) -> None:
     graph = graphs()[name]
     captured = graph.captured()
     variables = {variable: bounds[0] for variable, bounds in graph.variables.items()}
-    options = {"cache": Cache(tmp_path), "device": "CPU:LLVM"}
-    assert disagreements(captured.program, graph.bound(captured), variables, **options) == []
+    tensors = graph.bound(captured)
+    assert disagreements(captured.program, tensors, variables, cache=Cache(tmp_path), device="CPU:LLVM") == []

@@ -16,6 +16,7 @@ from eigentensor.program.expression import Array, Axis, binary, const, counter, 
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph, estimate_memory_requirements
+from eigentensor.runtime.cpu.table import Table
 from eigentensor.runtime.sandbox.execution import Limits, run_sandboxed
 
 F32, SIZE = DType.FLOAT32, 1 << 18  #: elements of each tensor: 1 MiB
@@ -51,6 +52,7 @@ def test_a_run_takes_the_memory_that_is_estimated(repeat: int, turned: bool, tmp
     finally:
         tracemalloc.stop()
     arrays = sum(trace.size for trace in counted.traces)
+    assert isinstance(compiled.loaded, Table)
     taken = 3 * ones.nbytes + compiled.loaded.memory.nbytes + arrays  # given, of all calls, made on the way
     estimated = estimate_memory_requirements(of, repeat=repeat)
     assert estimated.keys() == {"CPU"}
@@ -90,10 +92,10 @@ def test_a_device_with_its_own_memory_needs_it_beside_the_hosts() -> None:
 
 def test_a_program_that_does_not_fit_is_refused_with_what_it_needs_what_there_is_and_what_to_do(tmp_path: Path) -> None:
     needed, limits = estimate_memory_requirements(program())["CPU"], Limits(memory=1 << 20)
-    said = rf"needs {needed:,} bytes of memory on CPU, there are 1,048,576"
-    with pytest.raises(LimitError, match=said) as refusal:
+    message = rf"needs {needed:,} bytes of memory on CPU, there are 1,048,576"
+    with pytest.raises(LimitError, match=message) as refusal:
         CompiledGraph(program(), memory_limit=1 << 20, cache=Cache(tmp_path))
     assert "smaller batch" in refusal.value.fix
-    with pytest.raises(LimitError, match=said):
+    with pytest.raises(LimitError, match=message):
         run_sandboxed(encode(program()), {}, limits=limits, cache=Cache(tmp_path), unsafe=True)
     assert list(tmp_path.iterdir()) == []

@@ -59,12 +59,12 @@ def trained() -> tuple[Example, list[bytes]]:
 
 def hashes(program: Program, first: Mapping[str, Any], run: Callable[[dict[str, Any]], Results]) -> list[bytes]:
     """Of loss and states after each step."""
-    tensors, found = dict(first), []
+    tensors, roots = dict(first), []
     for _ in range(STEPS):
         results = run(tensors)
-        found.append(results_root(program, results))
+        roots.append(results_root(program, results))
         tensors |= results.states
-    return found
+    return roots
 
 
 def test_a_hundred_steps_of_training_have_the_hashes_of_the_reference(at: Backend) -> None:

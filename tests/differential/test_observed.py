@@ -20,11 +20,13 @@ from eigentensor.program.model import Kind, Program, Result
 from eigentensor.reexecution import confined
 from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.runtime import CompiledGraph, execute
+from eigentensor.runtime.cpu.table import Table
 from eigentensor.runtime.sandbox.execution import Limits, observe_sandboxed
 from eigentensor.store import save_safetensors
 from eigentensor.tracing import Execute, Retrace, retrace
 from support.campaigns.device_cases import on_devices, usable
 from support.generated.programs import Example, generate
+from support.oracles.agreement import Observable
 from support.oracles.backends import SECOND, backend
 from support.programs import long_program
 from support.programs.captured import graphs
@@ -34,7 +36,7 @@ from support.programs.worked_examples import session
 LIMITS = confined.limits(1 << 30, 60)
 
 
-def by(way: Callable[[Program], Any]) -> Execute:
+def by(way: Callable[[Program], Observable]) -> Execute:
     """A way of executing programs, observed."""
 
     def execute(
@@ -45,25 +47,32 @@ def by(way: Callable[[Program], Any]) -> Execute:
         *,
         observe: Callable[[int, np.ndarray], None] | None = None,
     ) -> Results:
-        results: Results = way(program)(tensors, variables, repeat, observe=observe)
-        return results
+        return way(program)(tensors, variables, repeat, observe=observe)
 
     return execute
 
 
-def given_of(example: Example) -> tuple[Program, dict[str, np.ndarray], dict[str, int], int]:
-    return example.program, example.tensors, example.variables, example.repeat
+def arguments_of(example: Example) -> tuple[dict[str, np.ndarray], dict[str, int], int]:
+    return example.tensors, example.variables, example.repeat
+
+
+def recorder(results: dict[int, bytes]) -> Callable[[int, np.ndarray], None]:
+    def observe(number: int, result: np.ndarray) -> None:
+        results[number] = result.tobytes()
+
+    return observe
 
 
 def agree(example: Example, other: Retrace) -> None:
     """All results of calls and the account of them are the reference's."""
-    given, keep = given_of(example), range(len(example.program.calls) * example.repeat)
-    right, found = retrace(*given, keep=keep), other(*given, keep=keep)
-    assert (found.calls, found.outputs) == (right.calls, right.outputs)
-    assert found.kept.keys() == right.kept.keys()
+    program, arguments = example.program, arguments_of(example)
+    keep = range(len(program.calls) * example.repeat)
+    right, account = retrace(program, *arguments, keep=keep), other(program, *arguments, keep=keep)
+    assert (account.calls, account.outputs) == (right.calls, right.outputs)
+    assert account.kept.keys() == right.kept.keys()
     for number, array in right.kept.items():
-        assert (found.kept[number].dtype, found.kept[number].shape) == (array.dtype, array.shape)
-        assert found.kept[number].tobytes() == array.tobytes()
+        assert (account.kept[number].dtype, account.kept[number].shape) == (array.dtype, array.shape)
+        assert account.kept[number].tobytes() == array.tobytes()
 
 
 def several(device: str, seeds: range) -> None:
@@ -103,25 +112,24 @@ def test_calls_of_captured_graphs(name: str) -> None:
 def test_calls_that_write_over_what_they_read_are_observed_before_it_is_gone(tmp_path: Path) -> None:
     example = Example(chain(9), {"x": np.random.default_rng(1).standard_normal((6, 32), dtype=np.float32)}, {}, 1)
     compiled = CompiledGraph(example.program, cache=Cache(tmp_path))
-    assert compiled.loaded.plan.own == (9,) * 9  # type: ignore[attr-defined]
+    assert isinstance(compiled.loaded, Table) and compiled.loaded.plan.own == (9,) * 9
     agree(example, partial(retrace, execute=by(lambda _: compiled.run)))
 
 
 @pytest.mark.parametrize(("device", "seed"), [("CPU", seed) for seed in range(3)] + [("CL", 0)])
 def test_some_calls_can_be_observed_and_the_results_are_the_same(device: str, seed: int) -> None:
     example = next(e for e in map(generate, range(1000 * seed, 1000 * seed + 1000)) if e.repeat > 1)
-    program, *given = given_of(example)
+    program, arguments = example.program, arguments_of(example)
     numbers = range(len(program.calls) * example.repeat)
     expected: dict[int, bytes] = {}
-    right = reference.execute(program, *given, observe=lambda n, array: expected.update({n: array.tobytes()}))
+    right = reference.execute(program, *arguments, observe=recorder(expected))
     compiled = CompiledGraph(program, device=usable(device) if device == "CL" else device)
     for only in (numbers[::2], numbers[-1:], (), numbers):
         seen: dict[int, bytes] = {}
-        observed = {"observe": lambda n, array, seen=seen: seen.update({n: array.tobytes()}), "only": set(only)}
-        results = compiled.run(*given, **observed)  # type: ignore[arg-type]
+        results = compiled.run(*arguments, observe=recorder(seen), only=set(only))
         assert list(seen) == list(only)
         assert seen == {number: expected[number] for number in only}
-        assert raw(results) == raw(right) == raw(compiled.run(*given))
+        assert raw(results) == raw(right) == raw(compiled.run(*arguments))
 
 
 def test_what_is_written_into_a_result_is_what_later_calls_read() -> None:
@@ -131,8 +139,8 @@ def test_what_is_written_into_a_result_is_what_later_calls_read() -> None:
         if number == 1:
             result[5] = 3
 
-    found = (ex(program, {"x": x}, observe=disturb).outputs["output"] for ex in (execute, reference.execute))
-    assert [array.reshape(-1)[4:7].tolist() for array in found] == [[16, 12, 16]] * 2
+    outputs = (ex(program, {"x": x}, observe=disturb).outputs["output"] for ex in (execute, reference.execute))
+    assert [array.reshape(-1)[4:7].tolist() for array in outputs] == [[16, 12, 16]] * 2
 
 
 @pytest.mark.parametrize("seed", [*(s for s in range(30) if generate(s).repeat > 1)][:2])
@@ -152,22 +160,24 @@ def test_a_child_without_the_helper_gives_the_same_roots(monkeypatch: pytest.Mon
 
 
 def test_only_what_is_kept_comes_back() -> None:
-    program, *given = given_of(session())
-    found = observe_sandboxed(encode(program), *given, keep={3, 1}, unsafe=True)
-    assert (list(found.kept), found.roots) == ([1, 3], ())
+    example = session()
+    program, arguments = example.program, arguments_of(example)
+    observed = observe_sandboxed(encode(program), *arguments, keep={3, 1}, unsafe=True)
+    assert (list(observed.kept), observed.roots) == ([1, 3], ())
 
 
 @pytest.mark.slow
 def test_a_thousand_calls_over_a_gigabyte_are_retraced_in_little_memory() -> None:
-    program, *given = given_of(long_program.example())
+    example = long_program.example()
+    program, arguments = example.program, arguments_of(example)
     assert len(program.calls) == 1000 and costs(program).all_bytes > 10**9
     little = Limits(memory=64 << 20)  # of addresses, beyond the interpreter's
-    found = confined.retracing(little)(program, *given, keep={998, 999})
-    right = retrace(program, *given, keep={998, 999}, execute=execute)
-    assert found.calls == right.calls
-    assert all(found.kept[number].tobytes() == right.kept[number].tobytes() for number in (998, 999))
+    account = confined.retracing(little)(program, *arguments, keep={998, 999})
+    right = retrace(program, *arguments, keep={998, 999}, execute=execute)
+    assert account.calls == right.calls
+    assert all(account.kept[number].tobytes() == right.kept[number].tobytes() for number in (998, 999))
     with pytest.raises(LimitError):  # all results of calls at once are too many
-        confined.retracing(little)(outputs_of_all(program), *given)
+        confined.retracing(little)(outputs_of_all(program), *arguments)
 
 
 def outputs_of_all(program: Program) -> Program:
@@ -176,10 +186,11 @@ def outputs_of_all(program: Program) -> Program:
 
 
 def test_results_of_an_execution_in_the_sandbox_are_rechecked_without_changing_them(tmp_path: Path) -> None:
-    program, *given = given_of(session())
-    save_safetensors(tmp_path / "tensors", given[0])
-    bound = BoundProgram(program, (tmp_path / "tensors",), *given)  # type: ignore[arg-type]
-    assert raw(confined.execute(bound, LIMITS, b"seed")) == raw(reference.execute(program, *given))
+    example = session()
+    program, arguments = example.program, arguments_of(example)
+    save_safetensors(tmp_path / "tensors", example.tensors)
+    bound = BoundProgram(program, (tmp_path / "tensors",), *arguments)
+    assert raw(confined.execute(bound, LIMITS, b"seed")) == raw(reference.execute(program, *arguments))
 
 
 def raw(results: Results) -> list[dict[str, bytes]]:

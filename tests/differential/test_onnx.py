@@ -102,14 +102,14 @@ def test_what_cannot_be_imported_is_refused_with_its_name(tmp_path: Path) -> Non
 
 def test_types_and_operators_without_a_meaning_here_are_named(tmp_path: Path) -> None:
     """Not "no ONNX model": four-bit weights, and what skl2onnx writes of a classifier unless it is told otherwise."""
-    for dtype, said in (
+    for dtype, type_name in (
         (TensorProto.UINT4, "uint4"),
         (TensorProto.INT4, "int4"),
         (TensorProto.FLOAT8E5M2, "float8e5m2"),
     ):
-        made = model([node("DequantizeLinear", ["w", "s"], ["y"])], {}, {"y": FLOAT}, {"s": np.float32(1)})
+        made = model([node("DequantizeLinear", ["w", "s"], ["y"])], {}, {"y": FLOAT}, {"s": np.array(1, np.float32)})
         made.graph.initializer.add(name="w", data_type=dtype, dims=[2], raw_data=b"\x12")
-        with pytest.raises(CaptureError, match=f"the tensor 'w': {said} cannot be in a program"):
+        with pytest.raises(CaptureError, match=f"the tensor 'w': {type_name} cannot be in a program"):
             import_onnx(saved(made, tmp_path))
     made = model(
         [node("LinearClassifier", ["x"], ["l", "s"], domain="ai.onnx.ml", coefficients=[1.0], classlabels_ints=[0, 1]),
@@ -126,7 +126,7 @@ def test_types_and_operators_without_a_meaning_here_are_named(tmp_path: Path) ->
 def doubled(tmp_path: Path) -> Path:
     nodes = [node("MatMul", ["x", "w"], ["m"]), node("Cast", ["m"], ["c"], to=TensorProto.DOUBLE)]
     nodes.append(node("Add", ["c", "b"], ["y"]))
-    weights = {"w": normal(4, 2).astype(np.float64), "b": np.float64(0.5)}
+    weights = {"w": normal(4, 2).astype(np.float64), "b": np.array(0.5, np.float64)}
     return saved(model(nodes, {"x": (TensorProto.DOUBLE, (3, 4))}, {"y": TensorProto.DOUBLE}, weights), tmp_path)
 
 
@@ -138,10 +138,10 @@ def test_float64_is_float32_if_one_asks_for_it(tmp_path: Path) -> None:
     graph = import_onnx(path, cast="float32")
     assert set(graph.cast) >= {"the tensor 'x'", "the tensor 'w'", "the attribute 'to' of Cast"}
     x = normal(3, 4)
-    found = reference.execute(graph.program, {**graph.weights, "x": x}).outputs["y"]
+    result = reference.execute(graph.program, {**graph.weights, "x": x}).outputs["y"]
     (wanted,) = ReferenceEvaluator(str(path)).run(None, {"x": x.astype(np.float64)})
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert result.dtype == np.float32 and isinstance(wanted, np.ndarray)
+    np.testing.assert_allclose(result, wanted, rtol=1e-5)
 
 
 def test_a_captured_function_takes_float64_as_float32_if_one_asks_for_it() -> None:
@@ -151,8 +151,8 @@ def test_a_captured_function_takes_float64_as_float32_if_one_asks_for_it() -> No
         capture(lambda x: x @ weight, {"x": x})
     graph = capture(lambda x: x @ weight, {"x": x}, cast="float32")
     assert graph.cast == ("the tensor 'x'", "the tensor 'weight'") and weight.dtype is dtypes.float64
-    (found,) = reference.execute(graph.program, {**graph.weights, "x": x.astype(np.float32)}).outputs.values()
-    np.testing.assert_allclose(found, x @ np.arange(6).reshape(3, 2), rtol=1e-5)
+    (result,) = reference.execute(graph.program, {**graph.weights, "x": x.astype(np.float32)}).outputs.values()
+    np.testing.assert_allclose(result, x @ np.arange(6).reshape(3, 2), rtol=1e-5)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_the_command_writes_the_program_and_beside_it_its_weights(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["model.onnx"], 7, "has the open shape (batch, 16)"),
         (["model.onnx", "--shape", "x"], 2, "cannot read shape 'x'"),
@@ -193,12 +193,14 @@ def test_the_command_writes_the_program_and_beside_it_its_weights(tmp_path: Path
         (["model.bin"], 7, "model.bin is not an ONNX model"),
     ],
 )
-def test_a_mistake_is_said_in_a_line(tmp_path: Path, command: Command, words: list[str], code: int, said: str) -> None:
+def test_a_mistake_is_said_in_a_line(
+    tmp_path: Path, command: Command, words: list[str], code: int, message: str
+) -> None:
     saved(MODELS["mlp"]()[0], tmp_path)
     (tmp_path / "model.bin").write_bytes(b"PK\x03\x04")
-    found, out, err = command("program", "import", *words)
-    assert (found, out) == (code, "")
-    assert said in err and "Traceback" not in err
+    status, out, err = command("program", "import", *words)
+    assert (status, out) == (code, "")
+    assert message in err and "Traceback" not in err
 
 
 def test_the_command_says_what_it_casts(tmp_path: Path, command: Command) -> None:
@@ -264,7 +266,7 @@ def test_a_malformed_model_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_weights_of_a_safetensors_file_have_its_bits(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    tensors = {"a": normal(3, 4), "b": np.arange(6, dtype=np.uint16)}
+    tensors: dict[str, np.ndarray] = {"a": normal(3, 4), "b": np.arange(6, dtype=np.uint16)}
     save_safetensors(path, tensors, {"b": DType.BFLOAT16})
     loaded = load_weights(path)
     assert str(loaded["b"].dtype) == "dtypes.bfloat16"

@@ -42,17 +42,17 @@ def one(
 
 def results(made: onnx.ModelProto, inputs: Arrays, folder: Path) -> list[np.ndarray[Any, Any]]:
     graph: GraphProgram = import_onnx(saved(made, folder), fingerprint=False)
-    found = reference.execute(graph.program, {**graph.weights, **inputs}).outputs
-    return [found[output.name] for output in made.graph.output]
+    outputs = reference.execute(graph.program, {**graph.weights, **inputs}).outputs
+    return [outputs[output.name] for output in made.graph.output]
 
 
 def same_as_onnx(made: onnx.ModelProto, inputs: Arrays, folder: Path) -> None:
     """onnx's own evaluator says the same, type and shape included."""
-    for found, wanted in zip(
+    for result, wanted in zip(
         results(made, inputs, folder), ReferenceEvaluator(made).run(None, dict(inputs)), strict=True
     ):
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=1e-6)
+        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
@@ -71,43 +71,45 @@ def integers(*shape: int, dtype: Any = np.uint8, most: int = 255) -> np.ndarray[
 
 
 X = normal(2, 3, 7, 6)
-CASES: dict[str, tuple[onnx.ModelProto, dict[str, Any]]] = {
+#: Name, operator, inputs, numbers, opset, count of results, attributes.
+ROWS: list[tuple[str, str, Arrays, Arrays, int, int, dict[str, Any]]] = [
+    ("pads that make the same extent know dilations", "Conv", {"x": X, "w": normal(4, 3, 3, 2)}, {}, 22, 1,
+     {"auto_pad": "SAME_UPPER", "dilations": [2, 3]}),
+    ("a stride beyond the window pads nothing", "Conv", {"x": X, "w": normal(4, 3, 1, 1)}, {}, 22, 1,
+     {"auto_pad": "SAME_UPPER", "strides": [3, 4]}),
+    ("pads of integers are zero points", "ConvInteger",
+     {"x": integers(1, 2, 5, 5), "w": integers(3, 2, 3, 3)}, {"z": np.array(7, np.uint8), "v": np.array(3, np.uint8)},
+     10, 1, {"pads": [1, 1, 1, 1]}),
+    ("zero points of rows", "MatMulInteger", {"x": integers(4, 5), "w": integers(5, 3)},
+     {"z": integers(4, 1, most=9), "v": integers(3, most=9)}, 10, 1, {}),
+    ("an average of what is there", "AveragePool", {"x": X}, {}, 22, 1,
+     {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 2], "dilations": [2, 1]}),
+    ("parts of which the last is smaller", "Split", {"x": normal(9)}, {}, 18, 4, {"num_outputs": 4}),
+    ("the least of unsigned numbers", "ArgMin", {"x": integers(5, 6)}, {}, 13, 1, {"axis": 1}),
+    ("the least of the least number", "ArgMin", {"x": np.array([3, -128, 5], np.int8)}, {}, 13, 1, {}),
+    ("an exponential that overflows", "ReduceLogSumExp", {"x": normal(3, 4) * 100}, {"a": np.array([1])}, 18, 1,
+     {}),
+    ("a mean of integers", "ReduceMean", {"x": _random.integers(-50, 50, (3, 5)).astype(np.int32)},
+     {"a": np.array([1])}, 18, 1, {}),
+    ("infinities are shrunk to themselves", "Shrink", {"x": np.array([np.inf, -np.inf, 0.3, 2], np.float32)}, {}, 9,
+     1, {"bias": 0.5, "lambd": 1.0}),
+    ("axes from the end among axes from the beginning", "Unsqueeze", {"x": normal(2, 3)}, {"a": np.array([-1, 0])},
+     13, 1, {}),
+    ("an eye beside the diagonal", "EyeLike", {"x": normal(4, 4)}, {}, 22, 1, {"k": -1}),
+    ("an eye that is not square", "EyeLike", {"x": normal(3, 5)}, {}, 22, 1, {"k": 1}),
+    ("each group has a scale", "GroupNormalization", {"x": X[:, :2], "s": normal(2), "b": normal(2)}, {}, 21, 1,
+     {"num_groups": 2}),
+    ("a batch of lists is normalised in training", "BatchNormalization",
+     {"x": normal(6, 3), "s": normal(3), "b": normal(3), "m": normal(3), "v": np.abs(normal(3))}, {}, 15, 3,
+     {"training_mode": 1}),
+    ("corners meet when it shrinks", "Resize", {"x": X}, {"r": np.array([], np.float32),
+     "s": np.array([1, 1, 0.6, 0.5], np.float32)}, 19, 1,
+     {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+]  # fmt: skip
+CASES = {
     name: (one(operator, inputs, numbers, opset, count, **attributes), inputs)
-    for name, operator, inputs, numbers, opset, count, attributes in [
-        ("pads that make the same extent know dilations", "Conv", {"x": X, "w": normal(4, 3, 3, 2)}, {}, 22, 1,
-         {"auto_pad": "SAME_UPPER", "dilations": [2, 3]}),
-        ("a stride beyond the window pads nothing", "Conv", {"x": X, "w": normal(4, 3, 1, 1)}, {}, 22, 1,
-         {"auto_pad": "SAME_UPPER", "strides": [3, 4]}),
-        ("pads of integers are zero points", "ConvInteger",
-         {"x": integers(1, 2, 5, 5), "w": integers(3, 2, 3, 3)}, {"z": np.uint8(7), "v": np.uint8(3)}, 10, 1,
-         {"pads": [1, 1, 1, 1]}),
-        ("zero points of rows", "MatMulInteger", {"x": integers(4, 5), "w": integers(5, 3)},
-         {"z": integers(4, 1, most=9), "v": integers(3, most=9)}, 10, 1, {}),
-        ("an average of what is there", "AveragePool", {"x": X}, {}, 22, 1,
-         {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 2], "dilations": [2, 1]}),
-        ("parts of which the last is smaller", "Split", {"x": normal(9)}, {}, 18, 4, {"num_outputs": 4}),
-        ("the least of unsigned numbers", "ArgMin", {"x": integers(5, 6)}, {}, 13, 1, {"axis": 1}),
-        ("the least of the least number", "ArgMin", {"x": np.array([3, -128, 5], np.int8)}, {}, 13, 1, {}),
-        ("an exponential that overflows", "ReduceLogSumExp", {"x": normal(3, 4) * 100}, {"a": np.array([1])}, 18, 1,
-         {}),
-        ("a mean of integers", "ReduceMean", {"x": _random.integers(-50, 50, (3, 5)).astype(np.int32)},
-         {"a": np.array([1])}, 18, 1, {}),
-        ("infinities are shrunk to themselves", "Shrink", {"x": np.array([np.inf, -np.inf, 0.3, 2], np.float32)}, {}, 9,
-         1, {"bias": 0.5, "lambd": 1.0}),
-        ("axes from the end among axes from the beginning", "Unsqueeze", {"x": normal(2, 3)}, {"a": np.array([-1, 0])},
-         13, 1, {}),
-        ("an eye beside the diagonal", "EyeLike", {"x": normal(4, 4)}, {}, 22, 1, {"k": -1}),
-        ("an eye that is not square", "EyeLike", {"x": normal(3, 5)}, {}, 22, 1, {"k": 1}),
-        ("each group has a scale", "GroupNormalization", {"x": X[:, :2], "s": normal(2), "b": normal(2)}, {}, 21, 1,
-         {"num_groups": 2}),
-        ("a batch of lists is normalised in training", "BatchNormalization",
-         {"x": normal(6, 3), "s": normal(3), "b": normal(3), "m": normal(3), "v": np.abs(normal(3))}, {}, 15, 3,
-         {"training_mode": 1}),
-        ("corners meet when it shrinks", "Resize", {"x": X}, {"r": np.array([], np.float32),
-         "s": np.array([1, 1, 0.6, 0.5], np.float32)}, 19, 1,
-         {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
-    ]
-}  # fmt: skip
+    for name, operator, inputs, numbers, opset, count, attributes in ROWS
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -135,18 +137,18 @@ def test_before_opset_13_softmax_is_of_all_dimensions_from_the_axis_on(tmp_path:
     flat = np.exp(x.reshape(2, 12) - x.reshape(2, 12).max(1, keepdims=True))
     wanted = (flat / flat.sum(1, keepdims=True)).reshape(x.shape)
     for operator, expected in (("Softmax", wanted), ("LogSoftmax", np.log(wanted))):
-        (found,) = results(one(operator, {"x": x}, opset=11), {"x": x}, tmp_path)
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-    (found,) = results(one("Hardmax", {"x": x}, opset=11), {"x": x}, tmp_path)
-    assert (found.reshape(2, 12).argmax(1) == x.reshape(2, 12).argmax(1)).all() and found.sum() == 2
+        (result,) = results(one(operator, {"x": x}, opset=11), {"x": x}, tmp_path)
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+    (result,) = results(one("Hardmax", {"x": x}, opset=11), {"x": x}, tmp_path)
+    assert (result.reshape(2, 12).argmax(1) == x.reshape(2, 12).argmax(1)).all() and result.sum() == 2
 
 
 def test_upsample_and_the_first_resize_repeat_elements(tmp_path: Path) -> None:
     x = normal(1, 2, 3, 5)
     scales = {"s": np.array([1, 1, 2, 3], np.float32)}
     for operator, opset in (("Upsample", 9), ("Resize", 10)):
-        (found,) = results(one(operator, {"x": x}, scales, opset), {"x": x}, tmp_path)
-        assert (found == x.repeat(2, 2).repeat(3, 3)).all()
+        (result,) = results(one(operator, {"x": x}, scales, opset), {"x": x}, tmp_path)
+        assert (result == x.repeat(2, 2).repeat(3, 3)).all()
 
 
 def test_a_tensor_stays_what_it_is_where_another_node_scatters_into_it(tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_what_is_not_wanted_of_a_node_is_nobody_s_input(tmp_path: Path) -> None:
     """An empty name is no tensor, though a node gave a result there."""
     nodes = [node("MaxPool", ["x"], ["m", ""], kernel_shape=[1]), node("Clip", ["m", "", "top"], ["y"])]
     x = normal(1, 1, 5)
-    made = model(nodes, {"x": (1, x.shape)}, {"y": 1}, {"top": np.float32(0)})
+    made = model(nodes, {"x": (1, x.shape)}, {"y": 1}, {"top": np.array(0, np.float32)})
     assert (results(made, {"x": x}, tmp_path)[0] == np.minimum(x, 0)).all()
 
 
@@ -181,10 +183,10 @@ def test_the_branch_of_a_known_condition_reads_weights_around_it(tmp_path: Path)
     made.graph.initializer[1].raw_data = b"\0"
     with pytest.raises(CaptureError, match="NonZero"):
         import_onnx(saved(made, tmp_path))
-    given = model([node("If", ["holds"], ["y"], **branches)], {"x": (1, (3,)), "holds": (9, ())}, {"y": 1},
+    undecided = model([node("If", ["holds"], ["y"], **branches)], {"x": (1, (3,)), "holds": (9, ())}, {"y": 1},
                   {"w": np.arange(3, dtype=np.float32)})  # fmt: skip
     with pytest.raises(CaptureError, match="the operator If takes numbers that depend on an input: 'holds'"):
-        import_onnx(saved(given, tmp_path))
+        import_onnx(saved(undecided, tmp_path))
 
 
 def test_extremes_of_signs(tmp_path: Path) -> None:
@@ -195,10 +197,10 @@ def test_extremes_of_signs(tmp_path: Path) -> None:
 def test_scales_of_groups_before_opset_21(tmp_path: Path) -> None:
     x, scale, bias = normal(2, 6, 3), normal(2), normal(2)
     inputs = {"x": x, "s": scale, "b": bias}
-    (found,) = results(one("GroupNormalization", inputs, opset=18, num_groups=2), inputs, tmp_path)
+    (result,) = results(one("GroupNormalization", inputs, opset=18, num_groups=2), inputs, tmp_path)
     groups = x.reshape(2, 2, 9)
     normed = (groups - groups.mean(2, keepdims=True)) / np.sqrt(groups.var(2, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(found.reshape(2, 2, 9), normed * scale[:, None] + bias[:, None], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result.reshape(2, 2, 9), normed * scale[:, None] + bias[:, None], rtol=1e-4, atol=1e-5)
 
 
 floats = st.integers(0, 2**32 - 1).map(lambda bits: np.uint32(bits).view(np.float32))
@@ -208,32 +210,32 @@ floats = st.integers(0, 2**32 - 1).map(lambda bits: np.uint32(bits).view(np.floa
 @given(a=st.lists(floats, min_size=64, max_size=64), b=st.lists(floats, min_size=64, max_size=64), fmod=st.booleans())
 def test_a_rest_of_floats_is_exact(a: list[Any], b: list[Any], fmod: bool, tmp_path: Path) -> None:
     inputs = {"a": np.array(a, np.float32), "b": np.array(b, np.float32)}
-    (found,) = results(one("Mod", inputs, opset=28, fmod=int(fmod)), inputs, tmp_path)
+    (result,) = results(one("Mod", inputs, opset=28, fmod=int(fmod)), inputs, tmp_path)
     with np.errstate(all="ignore"):
         wanted = (np.fmod if fmod else np.mod)(inputs["a"], inputs["b"])
-    np.testing.assert_array_equal(found, wanted)
-    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+    np.testing.assert_array_equal(result, wanted)
+    assert (np.signbit(result) == np.signbit(wanted))[~np.isnan(wanted)].all()
 
 
 def test_quantised_ties_go_to_even(tmp_path: Path) -> None:
     x = np.arange(-5, 6, dtype=np.float32) * 0.5
-    made = one("QuantizeLinear", {"x": x}, {"s": np.float32(1), "z": np.uint8(10)}, 21)
+    made = one("QuantizeLinear", {"x": x}, {"s": np.array(1, np.float32), "z": np.array(10, np.uint8)}, 21)
     assert results(made, {"x": x}, tmp_path)[0].tolist() == (np.rint(x) + 10).tolist()
-    x = np.concatenate([normal(4000) * 3, np.float32([0])]).astype(np.float32)
-    for found, wanted in zip(
+    x = np.concatenate([normal(4000) * 3, np.array([0], np.float32)]).astype(np.float32)
+    for result, wanted in zip(
         results(one("DynamicQuantizeLinear", {"x": x}, opset=11, count=3), {"x": x}, tmp_path),
         ReferenceEvaluator(one("DynamicQuantizeLinear", {"x": x}, opset=11, count=3)).run(None, {"x": x}),
         strict=True,
     ):
-        assert (found == wanted).all()
+        assert (result == wanted).all()
 
 
 def test_a_product_of_half_types_is_rounded_once(tmp_path: Path) -> None:
     inputs = {"a": normal(5, 40).astype(np.float16), "b": normal(40, 6).astype(np.float16)}
-    (found,) = results(one("MatMul", inputs, opset=13), inputs, tmp_path)
+    (result,) = results(one("MatMul", inputs, opset=13), inputs, tmp_path)
     exact = inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)
-    assert (np.abs(found - exact) <= np.spacing(np.abs(exact).astype(np.float16)) * 0.51 + 1e-6).all()
-    assert found.dtype == helper.tensor_dtype_to_np_dtype(HALF)
+    assert (np.abs(result - exact) <= np.spacing(np.abs(exact).astype(np.float16)) * 0.51 + 1e-6).all()
+    assert result.dtype == helper.tensor_dtype_to_np_dtype(HALF)
 
 
 @pytest.mark.parametrize(

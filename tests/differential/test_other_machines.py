@@ -39,19 +39,21 @@ class Machine:
         target = f"--target={self.name}-none-unknown-elf"
         return Toolchain(self.name, self.target, ("clang", *FLAGS, target, *self.flags, "-", "-o", "-"))
 
-    def run(self, program: Program, given: list[np.ndarray], values: tuple[int, ...], folder: Path) -> dict[int, bytes]:
+    def run(
+        self, program: Program, arrays: list[np.ndarray], values: tuple[int, ...], folder: Path
+    ) -> dict[int, bytes]:
         """What each result of the program holds after one iteration, by number of buffer."""
         built = self._built(program, folder)
-        data = b"".join(np.ascontiguousarray(array).tobytes() for array in given)
+        data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
         done = subprocess.run([f"qemu-{self.name}", built], input=data, capture_output=True, check=False)
         assert done.returncode == 0, done
-        found, at = {}, 0
+        contents, at = {}, 0
         for result in program.results:
             parameter = program.parameter(result.buffer)
             size = parameter.elements * parameter.dtype.size
-            found[result.buffer] = done.stdout[at : at + size]
+            contents[result.buffer] = done.stdout[at : at + size]
             at += size
-        return found
+        return contents
 
     def _built(self, program: Program, folder: Path) -> Path:
         made, used = self.toolchain, [program.bodies[call.body] for call in program.calls]
@@ -66,8 +68,9 @@ class Machine:
             objects = list(pool.map(build, range(len(bodies)), bodies))
         (folder / "driver.o").write_bytes(made.compile(made.driver))
         (folder / "main.c").write_text(main(program, bodies, self.mode))
-        command = [f"{self.name}-linux-gnu-gcc", "-static", "-O1", "-o", folder / "main", folder / "main.c"]
-        subprocess.run([*command, folder / "driver.o", *objects], check=True, capture_output=True)
+        files = [folder / "main", folder / "main.c", folder / "driver.o", *objects]
+        command: list[str | Path] = [f"{self.name}-linux-gnu-gcc", "-static", "-O1", "-o", *files]
+        subprocess.run(command, check=True, capture_output=True)
         return folder / "main"
 
 
@@ -131,15 +134,15 @@ def differing(
     if missing := [command for command in needed if shutil.which(command) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     values = iteration_values(program, variables, 0)
-    given = [np.array(values, np.int64), *bind(program, tensors, variables, 1)]
-    found = machine.run(program, given, values, folder)
+    arrays = [np.array(values, np.int64), *bind(program, tensors, variables, 1)]
+    contents = machine.run(program, arrays, values, folder)
     expected = reference.execute(program, tensors, variables)
     named = {**expected.outputs, **expected.states}
     storage = {r.name: STORAGE[program.parameter(r.buffer).dtype] for r in program.results}
     return [
         r.name
         for r in program.results
-        if found[r.buffer] != np.ascontiguousarray(named[r.name]).astype(storage[r.name], copy=False).tobytes()
+        if contents[r.buffer] != np.ascontiguousarray(named[r.name]).astype(storage[r.name], copy=False).tobytes()
     ]
 
 
@@ -178,10 +181,11 @@ def test_the_allowed_system_calls_have_the_numbers_of_the_kernels_headers(machin
     headers = headers if headers.exists() else Path(f"/usr/include/{machine}-linux-gnu")
     if not headers.exists():
         pytest.skip(f"no headers for {machine}: apt-get install libc6-dev-{machine}-cross")
-    command = ["clang", f"--target={machine}-linux-gnu", "-nostdinc", "-isystem", headers, "-isystem", "/usr/include"]
+    include = ["-nostdinc", "-isystem", str(headers), "-isystem", "/usr/include"]
+    command = ["clang", f"--target={machine}-linux-gnu", *include, "-E", "-P", "-"]
     text = "#include <asm/unistd.h>\n#include <linux/audit.h>\n"
     text += "".join(f"\n{name} __NR_{name}" for name in (*calls, "seccomp"))
-    done = subprocess.run([*command, "-E", "-P", "-"], input=text.encode(), capture_output=True, check=True)
-    said = {name: number for name, _, number in (line.partition(" ") for line in done.stdout.decode().splitlines())}
-    assert {name: int(eval(said[name])) for name in calls} == calls
-    assert int(said["seccomp"]) == confine.SECCOMP[machine]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
+    numbers = {name: number for name, _, number in (line.partition(" ") for line in done.stdout.decode().splitlines())}
+    assert {name: int(eval(numbers[name])) for name in calls} == calls
+    assert int(numbers["seccomp"]) == confine.SECCOMP[machine]

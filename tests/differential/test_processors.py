@@ -58,8 +58,8 @@ def test_every_pattern_of_the_half_types_is_read_rounded_and_written_exactly(lan
     here = toolchain.local()
     kind = Toolchain(here.identity, Target(lanes, 16), here.command)
     expected = reference.execute(program, tensors).outputs
-    given = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run(tensors).outputs
-    assert [name for name in expected if expected[name].tobytes() != given[name].tobytes()] == []
+    outputs = CompiledGraph(program, cache=Cache(tmp_path), toolchain=kind).run(tensors).outputs
+    assert [name for name in expected if expected[name].tobytes() != outputs[name].tobytes()] == []
 
 
 def halves() -> tuple[Program, dict[str, np.ndarray]]:
@@ -67,7 +67,7 @@ def halves() -> tuple[Program, dict[str, np.ndarray]]:
     pattern = np.arange(PATTERNS, dtype=np.uint32)
     singles = [(pattern << 16) + d for d in (0x7FFF, 0x8000, 0x8001)]
     singles += [(pattern << 13) + base + d for base in (0x32000000, 0x47000000) for d in (0xFFF, 0x1000, 0x1001)]
-    tensors = {
+    tensors: dict[str, np.ndarray] = {
         "f16": pattern.astype(np.uint16).view(np.float16), "bf16": pattern.astype(np.uint16),
         "f32": np.concatenate(singles).view(np.float32),
     }  # fmt: skip

@@ -78,7 +78,7 @@ extern "C" __global__ void compute(f32 *p0, const f32 *p1) { p0[0] = EXPRESSION;
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("__fmaf_rn(p1[0], p1[1], p1[2])", "contracted"),
         ("__fadd_rz(p1[0], p1[1])", "add.rz.f32"),
@@ -88,8 +88,8 @@ extern "C" __global__ void compute(f32 *p0, const f32 *p1) { p0[0] = EXPRESSION;
         ("(f32)((double)p1[0] * p1[1] + p1[2])", "f64"),
     ],
 )
-def test_ptx_that_rounds_otherwise_is_refused(expression: str, said: str) -> None:
-    with pytest.raises(ExecutionError, match=said):
+def test_ptx_that_rounds_otherwise_is_refused(expression: str, message: str) -> None:
+    with pytest.raises(ExecutionError, match=message):
         compiler().compile(CONTRACTED.replace("EXPRESSION", expression))
 
 

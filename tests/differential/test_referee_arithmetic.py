@@ -67,7 +67,7 @@ def referee(anvil: Anvil, built: Any) -> Referee:
 
 
 def assert_same(referee: Referee, cell: Cell, operands: Words) -> None:
-    assert not (found := difference(cell, operands, referee.evaluate(cell, operands))), found
+    assert not (wrong := difference(cell, operands, referee.evaluate(cell, operands))), wrong
 
 
 def test_every_operation_gives_the_bits_of_numerics_on_edges_and_at_random(referee: Referee) -> None:

@@ -46,25 +46,25 @@ def test_a_captured_program_means_what_it_says(name: str) -> None:
     row = ROWS[name]
     inputs = dict(zip("xyz", row.arrays, strict=False))
     program = capture(row.function, inputs, fingerprint=False).program
-    given = reference.execute(program, inputs).outputs["output"]
-    assert same(row.mean(row.rewritten if row.cut else row.said, fused=True), given)
+    result = reference.execute(program, inputs).outputs["output"]
+    assert same(row.mean(row.rewritten if row.cut else row.captured, fused=True), result)
 
 
 def test_nothing_rewrites_a_program_that_says_it(tmp_path: Path) -> None:
     """The kernels as they would be if the scheduler changed nothing: also what it does is not done again."""
-    everything_as_said(cache=Cache(tmp_path))
+    assert_unrewritten(cache=Cache(tmp_path))
 
 
 @pytest.mark.slow
 def test_nothing_rewrites_it_for_llvm(tmp_path: Path) -> None:
-    everything_as_said(cache=Cache(tmp_path), device="CPU:LLVM")
+    assert_unrewritten(cache=Cache(tmp_path), device="CPU:LLVM")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["clang", "llvm"])
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_nothing_rewrites_it_in_guarded_code_generation(way: str, seed: int | None, tmp_path: Path) -> None:
-    everything_as_said(cache=Cache(tmp_path), toolchain=getattr(guarded, way)(seed))
+    assert_unrewritten(cache=Cache(tmp_path), toolchain=getattr(guarded, way)(seed))
 
 
 @WIDE
@@ -72,10 +72,10 @@ def test_nothing_rewrites_it_in_guarded_code_generation(way: str, seed: int | No
 @pytest.mark.parametrize("name", STOCK)
 def test_tinygrad_itself_gives_what_the_table_says(name: str) -> None:
     row = ROWS[name]
-    expected, given = row.mean(row.before), stock_kernels.stock(row)
-    plain = canonical(DTYPES[row.before.dtype], given)
-    found = DIFFERS if not same(expected, plain) else AGREES if same(expected, given) else NAN
-    assert found == row.stock or (found == NAN and row.stock == AGREES)
+    expected, computed = row.mean(row.before), stock_kernels.stock(row)
+    plain = canonical(DTYPES[row.before.dtype], computed)
+    outcome = DIFFERS if not same(expected, plain) else AGREES if same(expected, computed) else NAN
+    assert outcome == row.stock or (outcome == NAN and row.stock == AGREES)
 
 
 @pytest.mark.slow
@@ -90,10 +90,10 @@ def test_the_table_is_fresh() -> None:
     assert README.read_text() == document(), "run scripts/vectors"
 
 
-def everything_as_said(**options: Any) -> None:
+def assert_unrewritten(**options: Any) -> None:
     program, tensors = all_kernels()
-    given = CompiledGraph(program, **options).run(tensors).outputs
-    assert [row.name for n, row in enumerate(ROWS.values()) if not same(row.mean(row.said), given[str(n)])] == []
+    outputs = CompiledGraph(program, **options).run(tensors).outputs
+    assert [row.name for n, row in enumerate(ROWS.values()) if not same(row.mean(row.captured), outputs[str(n)])] == []
 
 
 def all_kernels() -> tuple[Program, dict[str, NDArray[Any]]]:
@@ -113,8 +113,8 @@ def all_kernels() -> tuple[Program, dict[str, NDArray[Any]]]:
     used = {array.key for _, lowered in calls for array in lowered.arrays}
     results = {(Kind.OUTPUT, key): (key, (CASES,)) for key, _ in calls}
     program = assemble(calls, {k: b for k, b in buffers.items() if k in used}, results)
-    return program, {name: tensors[name] for name in used}
+    return program, {key: tensor for key, tensor in tensors.items() if key in used}
 
 
-def same(expected: NDArray[Any], given: NDArray[Any]) -> bool:
-    return bool(np.array_equal(bits(expected), bits(np.ascontiguousarray(given).reshape(-1))))
+def same(expected: NDArray[Any], computed: NDArray[Any]) -> bool:
+    return bool(np.array_equal(bits(expected), bits(np.ascontiguousarray(computed).reshape(-1))))

@@ -15,8 +15,8 @@ def raw(results: Results) -> dict[tuple[str, str], tuple[str, tuple[int, ...], b
 
 def assert_agreement(seed: int) -> None:
     example = generate(seed)
-    given = (example.program, example.tensors, example.variables, example.repeat)
-    assert raw(reference.execute(*given)) == raw(interpreter.execute(*given))
+    arguments = (example.program, example.tensors, example.variables, example.repeat)
+    assert raw(reference.execute(*arguments)) == raw(interpreter.execute(*arguments))
 
 
 @pytest.mark.parametrize("seed", range(1000, 1040))

@@ -114,8 +114,8 @@ def test_what_the_process_does_with_subnormals_has_no_influence() -> None:
     compiled = CompiledGraph(program)
     expected = compiled.run(tensors).outputs
     with flush_to_zero():
-        given = compiled.run(tensors).outputs
-    assert all(expected[name].tobytes() == given[name].tobytes() for name in expected)
+        outputs = compiled.run(tensors).outputs
+    assert all(expected[name].tobytes() == outputs[name].tobytes() for name in expected)
 
 
 @contextmanager

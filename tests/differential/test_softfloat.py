@@ -17,7 +17,7 @@ ROUNDED = [
 ]
 
 
-def found(cell: Cell, operands: Words) -> Words:
+def computed(cell: Cell, operands: Words) -> Words:
     op, source, target = cell
     columns = [np.ascontiguousarray(column) for column in operands.T]
     if op is Op.CAST:
@@ -36,20 +36,20 @@ def one_at_a_time(cell: Cell, operands: Words) -> list[int]:
 @pytest.mark.parametrize("cell", FLOATS, ids=name)
 def test_side_by_side_is_one_at_a_time(cell: Cell) -> None:
     operands = np.concatenate([on_edges(cell, 300), at_random(cell, 200, seed=1)])
-    assert found(cell, operands).tolist() == one_at_a_time(cell, operands)
+    assert computed(cell, operands).tolist() == one_at_a_time(cell, operands)
 
 
 @pytest.mark.parametrize("cell", FLOATS, ids=name)
 def test_this_machine_gives_the_same_bits(cell: Cell) -> None:
     operands = np.concatenate([on_edges(cell, 5_000), at_random(cell, 5_000, seed=2)])
-    assert not (wrong := difference(cell, operands, found(cell, operands))), wrong
+    assert not (wrong := difference(cell, operands, computed(cell, operands))), wrong
 
 
 def test_a_sum_that_cancels_down_to_its_last_bit() -> None:
     one, two = 0x3F800001, 0x40000001  # the products' lowest bit is all that remains
     operands = np.array([(two, one | 1 << 31, 0x40000002), (0x7F7FFFFF, 0x807FFFFF, 0x407FFFFD)], np.uint64)
     cell = (Op.MULACC, DType.FLOAT32, DType.FLOAT32)
-    assert found(cell, operands).tolist() == one_at_a_time(cell, operands) == [0xA9000000, 0xA9000000]
+    assert computed(cell, operands).tolist() == one_at_a_time(cell, operands) == [0xA9000000, 0xA9000000]
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MULACC, Op.SQRT], ids=lambda op: op.name)
@@ -57,7 +57,7 @@ def test_a_wrong_rounding_is_seen(op: Op, monkeypatch: pytest.MonkeyPatch) -> No
     cell = (op, DType.FLOAT32, DType.FLOAT32)
     operands = on_edges(cell, 5_000)
     monkeypatch.setattr(softfloat, "_halved", lambda m, down: m >> down.astype(np.uint64))  # never upwards
-    assert difference(cell, operands, found(cell, operands))
+    assert difference(cell, operands, computed(cell, operands))
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_side_by_side_is_one_at_a_time_on_many_values(cell: Cell) -> None:
         operands = EVERY_HALF
     else:
         operands = np.concatenate([on_edges(cell, 15_000), at_random(cell, 15_000, seed=3)])
-    assert found(cell, operands).tolist() == one_at_a_time(cell, operands)
+    assert computed(cell, operands).tolist() == one_at_a_time(cell, operands)
 
 
 @pytest.mark.slow
@@ -75,4 +75,4 @@ def test_side_by_side_is_one_at_a_time_on_many_values(cell: Cell) -> None:
 def test_this_machine_gives_the_same_bits_on_a_hundred_million_values(cell: Cell) -> None:
     for seed in range(-(-MANY // PORTION)):
         operands = at_random(cell, PORTION, seed=10 + seed)
-        assert not (wrong := difference(cell, operands, found(cell, operands))), wrong
+        assert not (wrong := difference(cell, operands, computed(cell, operands))), wrong

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from eigentensor.runtime.bodies.rewriting import join
 from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.cpu.choice import candidates
 from eigentensor.runtime.cpu.schedule import Schedule, Target
+from eigentensor.runtime.cpu.table import Table
 from eigentensor.runtime.cpu.toolchain import Toolchain
 from eigentensor.threads import start
 from support.oracles.agreement import disagreements
@@ -135,7 +137,7 @@ def means_and_deviations() -> Program:
 CASES: dict[str, Callable[[], Program]] = {
     **{
         f"product_{dtype.name.lower()}_{'t' if left else 'n'}{'t' if right else 'n'}": (
-            lambda dtype=dtype, left=left, right=right: product(dtype, left, right)
+            partial(product, dtype, left, right)
         )
         for dtype, left, right in (
             (F32, False, False), (F32, False, True), (F32, True, False), (DType.FLOAT16, False, True),
@@ -147,14 +149,14 @@ CASES: dict[str, Callable[[], Program]] = {
 
 
 def tensors(of: Program) -> dict[str, np.ndarray]:
-    random, given = np.random.default_rng(3), {}
+    random, arrays = np.random.default_rng(3), {}
     for b in of.buffers:
         if b.dtype.is_float:
             values = random.standard_normal(b.shape).astype(np.float16 if b.dtype is DType.FLOAT16 else np.float32)
         else:
             values = random.integers(0, 2 if b.dtype is DType.BOOL else 100, b.shape).astype(b.dtype.name.lower())
-        given[b.name] = values
-    return given
+        arrays[b.name] = values
+    return arrays
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -198,25 +200,27 @@ def test_threads_share_the_parts_of_a_call(threads: int, tmp_path: Path) -> None
         CompiledGraph(of, {"a": x.reshape(-1), "b": y.reshape(-1)}, threads=n, cache=Cache(tmp_path))
         for n in (threads, 1)
     )
-    together.loaded.table["grain"] = 1  # type: ignore[attr-defined]
+    loaded = together.loaded
+    assert isinstance(loaded, Table)
+    loaded.table["grain"] = 1
     together.run({})
-    together.loaded.written()[len(of.buffers)].fill(0)  # type: ignore[attr-defined]
+    loaded.written()[len(of.buffers)].fill(0)
     start(threads)
-    together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]
-    together.loaded.driver.run(together.loaded.table, threads)  # type: ignore[attr-defined]
+    loaded.driver.run(loaded.table, threads)
+    loaded.driver.run(loaded.table, threads)
     expected = alone.run({}).outputs["output"]
-    assert together.loaded.read(of.outputs["output"]).tobytes() == expected.tobytes()
+    assert loaded.read(of.outputs["output"]).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_joined_axes_give_the_same_elements(case: str) -> None:
     of = CASES[case]()
-    given = tensors(of)
-    expected = reference.execute(of, given).outputs["output"]
+    arrays = tensors(of)
+    expected = reference.execute(of, arrays).outputs["output"]
     axes = range(1, len(of.bodies[0].output_ranges))
     for joined in (tuple(chosen) for n in range(len(axes) + 1) for chosen in combinations(axes, n)):
         same = replace(of, bodies=(join(of.bodies[0], joined),))
-        assert reference.execute(same, given).outputs["output"].tobytes() == expected.tobytes(), joined
+        assert reference.execute(same, arrays).outputs["output"].tobytes() == expected.tobytes(), joined
 
 
 def test_indices_that_are_taken_apart_are_found_to_be_one() -> None:
@@ -229,10 +233,10 @@ def test_indices_that_are_taken_apart_are_found_to_be_one() -> None:
     of = program(load(Array("x", F32, 3 * N + 6), index(*parts)), axes, x=(F32, 3 * N + 6))
     body = join(of.bodies[0], ())
     assert not {Op.FLOORDIV, Op.FLOORMOD}.intersection(i.op for i in body.instructions)
-    given = tensors(of)
+    arrays = tensors(of)
     same = replace(of, bodies=(body,))
-    expected = reference.execute(of, given).outputs["output"]
-    assert reference.execute(same, given).outputs["output"].tobytes() == expected.tobytes()
+    expected = reference.execute(of, arrays).outputs["output"]
+    assert reference.execute(same, arrays).outputs["output"].tobytes() == expected.tobytes()
 
 
 def test_indices_that_no_constant_of_a_body_can_scale_stay_as_they_are(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from support.oracles.backends import Backend, backend
 from support.oracles.together import Together
 
 SOME = range(3)
-FOUND = (65, 378)  #: clang 14 died at a kernel, and computed wrong bits with instructions for halves
+REGRESSIONS = (65, 378)  #: clang 14 died at a kernel, and computed wrong bits with instructions for halves
 
 
 @cache
@@ -41,7 +41,7 @@ def test_generated_programs_have_the_bits_of_the_reference(at: Backend) -> None:
     agree(SOME, at)
 
 
-@pytest.mark.parametrize("seed", FOUND)
+@pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_the_campaign_has_found_stays_right(seed: int) -> None:
     agree(range(seed, seed + 1), backend("CPU"))
 
@@ -65,7 +65,7 @@ def test_a_compiler_that_contracts_is_found_and_shown() -> None:
     wrong = Backend("contracting", "CPU", lambda: replace(here, identity="contracting", command=command))
     trials = [t for t in map(generated, range(40)) if any(map(adds_a_product, t.program.bodies))]
     way = wrong.way([t.program for t in trials])
-    failing = next(found for t in trials if (found := first_failure(t, rows_of(t), way)))
+    failing = next(failure for t in trials if (failure := first_failure(t, rows_of(t), way)))
     small = shrunk(failing, lambda example: bool(differences(example, way)))
     (body,) = small.program.bodies
     assert {Op.MUL, Op.ADD} <= {i.op for i in body.instructions} or Op.REDUCE_ADD in {i.op for i in body.instructions}
@@ -118,7 +118,7 @@ def test_trials_have_everything_in_them() -> None:
     assert sum(gathers(body) for body in bodies) > 50
 
 
-def gathers(body) -> bool:
+def gathers(body: Body) -> bool:
     """Whether the data say what is read, without a guard."""
     from_data = set()
     for n, i in enumerate(body.instructions):

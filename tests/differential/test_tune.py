@@ -1,7 +1,7 @@
 """Tuning a program: measured, kept, used by the next run and by the sandboxed child; always the same bits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def summed(x: Tensor) -> Tensor:
     return (x * x).sum(axis=1)
 
 
-def program(function: object = scaled) -> Program:
+def program(function: Callable[[Tensor], Tensor] = scaled) -> Program:
     return capture(function, {"x": X}, fingerprint=False).program
 
 
@@ -62,10 +62,10 @@ def test_what_was_measured_is_kept_and_tuning_goes_on_where_it_ended(cache: Cach
         assert line.tried == line.possible == len(here.candidates(program().bodies[0])) > 1
         assert line.ratio >= 1
         assert first[0] in database.times(here.platform, program().bodies[0])
-        before, told = database.count(), []
-        tuner.run(60, lambda text, *_: told.append(text))
+        before, messages = database.count(), []
+        tuner.run(60, lambda text, *_: messages.append(text))
         assert database.count() == before
-        assert not any("schedules" in text for text in told)
+        assert not any("schedules" in text for text in messages)
 
 
 def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_with_the_same_bits(cache: Cache) -> None:
@@ -79,8 +79,8 @@ def test_a_better_schedule_is_used_by_the_next_run_and_by_the_sandboxed_child_wi
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
     assert CompiledGraph(of, cache=cache).run({"x": X}).outputs["output"].tobytes() == expected
     assert cache.path(here.key(body)).exists()
-    given = run_sandboxed(encode(of), {"x": X}, cache=cache, unsafe=True).outputs["output"]
-    assert given.tobytes() == expected
+    result = run_sandboxed(encode(of), {"x": X}, cache=cache, unsafe=True).outputs["output"]
+    assert result.tobytes() == expected
 
 
 def test_a_body_is_planned_once_however_often_it_is_called_and_a_warm_run_plans_nothing(
@@ -124,8 +124,8 @@ def test_devices_with_work_items_are_tuned_alike(device: str, name: str, cache: 
         assert [line.tried for line in tuner.lines()] == [len(here.candidates(body)) for body in of.bodies]
         assert database.platforms().keys() == {here.platform}
     expected = reference.execute(of, {"x": X}).outputs["output"].tobytes()
-    given = CompiledGraph(of, device=device, cache=cache).run({"x": X}).outputs["output"]
-    assert given.tobytes() == expected
+    result = CompiledGraph(of, device=device, cache=cache).run({"x": X}).outputs["output"]
+    assert result.tobytes() == expected
 
 
 def test_the_command_shows_a_table_and_the_times_are_in_the_database(
@@ -134,11 +134,11 @@ def test_the_command_shows_a_table_and_the_times_are_in_the_database(
     file = tmp_path / "scaled.program"
     file.write_bytes(encode(program()))
     main_ends(0, "tune", str(file), "--seconds", "1", "--json")
-    said = json.loads(capsys.readouterr().out)
-    assert said["schema"] == "eigentensor.tuning/1"
-    assert (said["device"], said["bodies"][0]["shape"]) == ("CPU", "37×45")
-    assert said["measurements"] >= 1
-    assert said["heuristic_seconds"] >= said["best_seconds"] > 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["schema"] == "eigentensor.tuning/1"
+    assert (report["device"], report["bodies"][0]["shape"]) == ("CPU", "37×45")
+    assert report["measurements"] >= 1
+    assert report["heuristic_seconds"] >= report["best_seconds"] > 0
     main_ends(0, "tune", str(file), "--seconds", "0")
     shown = capsys.readouterr().out
     assert "heuristic" in shown and "37×45" in shown and "measurements in" in shown

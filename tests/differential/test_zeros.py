@@ -21,14 +21,14 @@ def choices(dtype: DType, x: Node) -> list[Node]:
     """op(x, ±0) ? ±0 : x, with the operands and the arms in either order, two tests joined, and extrema."""
     minus = 1 << 8 * dtype.size - 1
     zeros = [const(dtype, 0), const(dtype, minus), binary(Op.MUL, const(dtype, 0), const(dtype, minus | 1))]
-    found = [binary(op, x, zero) for op in (Op.MAX, Op.MIN) for zero in zeros]
+    nodes = [binary(op, x, zero) for op in (Op.MAX, Op.MIN) for zero in zeros]
     for op, compared, chosen in product(COMPARED, zeros, zeros):
         for test in (binary(op, x, compared), binary(op, compared, x)):
             joined = binary(Op.AND, test, binary(Op.CMPLT, x, const(dtype, minus // 4 * 3)))
-            found += [
+            nodes += [
                 node(Op.WHERE, dtype, *arms) for arms in ((test, chosen, x), (test, x, chosen), (joined, chosen, x))
             ]
-    return found
+    return nodes
 
 
 def program(dtype: DType, size: int, first: int, count: int) -> Program:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -97,16 +98,16 @@ def test_a_chat_in_paid_tasks_says_what_the_program_says_here(
     here = Text(pairs, shape.context, language_model.here(graph))
     expected = here.write("a program", 24, sampling).removeprefix("a program")
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=600) as ai:
-        asked = {
+        asked: dict[str, Any] = {
             "model": "page", "messages": [{"role": "user", "content": "a program"}], "max_tokens": 24,
             "temperature": 0.9, "seed": 4, "extra_body": {"min_p": 0.01},
         }  # fmt: skip
         whole = ai.chat.completions.create(**asked)
-        said, tasks = whole.choices[0].message.content, whole.model_extra["eigentensor"]["tasks"]
-        assert expected.startswith(said)
+        content, tasks = whole.choices[0].message.content, whole.model_extra["eigentensor"]["tasks"]
+        assert expected.startswith(content)
         assert len(tasks) == -(-whole.usage.completion_tokens // 12)
         receipts = [Receipt.from_bytes(httpx.get(url + task["receipt"], timeout=60).content) for task in tasks]
         assert [receipt.task for receipt in receipts] == [task["task"] for task in tasks]
         chunks = list(ai.chat.completions.create(**asked, stream=True))
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == said
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == content
         assert len(chunks[-1].model_extra["eigentensor"]["tasks"]) == len(tasks)

@@ -70,12 +70,12 @@ def call_json(call: Call) -> Callable[..., Any]:
 
 def lines_until(process: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
     assert process.stderr is not None
-    said = []
+    lines = []
     for line in process.stderr:
-        said.append(line)
-        if found := re.search(pattern, line):
-            return found
-    raise AssertionError(f"never said {pattern!r}: {''.join(said)}")
+        lines.append(line)
+        if match := re.search(pattern, line):
+            return match
+    raise AssertionError(f"never said {pattern!r}: {''.join(lines)}")
 
 
 @pytest.fixture
@@ -95,25 +95,26 @@ def test_run_writes_the_result_and_one_object(
         net.anvil.mine_past(int(window[1]))
         out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
-    said = json.loads(out)
-    assert said["schema"] == "eigentensor.result/1"
-    drawn = said["task"]["draw"]["drawn"]
-    assert (said["task"]["state"], said["task"]["checked"]) == ("final", "checked(1)" if drawn else "unchecked")
+    result = json.loads(out)
+    assert result["schema"] == "eigentensor.result/1"
+    drawn = result["task"]["draw"]["drawn"]
+    assert (result["task"]["state"], result["task"]["checked"]) == ("final", "checked(1)" if drawn else "unchecked")
+    assert isinstance(work.weights, dict)
     expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
     written = load_safetensors(folder / "out.safetensors")
     assert {name: array.tobytes() for name, array in written.items()} == {n: a.tobytes() for n, a in expected.items()}
 
-    task = said["task"]["task"]
+    task = result["task"]["task"]
     shown = call_json("task", "show", task)
     assert (shown["schema"], shown["task"], shown["state"]) == ("eigentensor.task/1", task, "final")
     listed = call_json("ps")
     assert (listed["schema"], listed["tasks"][0]["task"]) == ("eigentensor.tasks/1", task)
     again = call_json("get", task[:12], "-o", "again.safetensors")
-    assert again["outputs_root"] == said["outputs_root"]
+    assert again["outputs_root"] == result["outputs_root"]
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
     checked = call_json("receipt", "check", "task.receipt", "--outputs", "out.safetensors", "--chain")
     assert (checked["schema"], checked["task"]) == ("eigentensor.receipt-check/1", task)
-    assert checked["state"] == checked["now"]["state"] == f"{said['task']['stage']}, {said['task']['checked']}"
+    assert checked["state"] == checked["now"]["state"] == f"{result['task']['stage']}, {result['task']['checked']}"
 
 
 @pytest.mark.slow
@@ -148,7 +149,9 @@ def test_a_run_that_was_interrupted_is_taken_up_again(
     assert f"eigentensor get {posted[:10]}" in err
     assert "Traceback" not in err
     assert call("get", posted[:10], "-o", "out.safetensors")[0] == 0
-    net.anvil.mine_past(client.task(posted).deadline)
+    deadline = client.task(posted).deadline
+    assert deadline is not None
+    net.anvil.mine_past(deadline)
     assert client.wait(client.task(posted), timeout=60).state is State.FINAL
 
 
@@ -156,29 +159,29 @@ def test_plan_shows_price_and_cap_and_sends_nothing(
     call_json: Callable[..., Any], client: Client, folder: Path
 ) -> None:
     sent = client.chain.node.transaction_count(client.address)
-    said = call_json("plan", *RUN[1:])
-    assert said["schema"] == "eigentensor.plan/1"
-    assert said["max_price"] == str(5 * 10**16)
-    assert int(said["escrow"]) == int(said["max_price"]) + int(said["check_fee"])
-    assert int(said["check_rate"]) == 10**18 // 5
-    assert int(said["stake"]) > int(said["max_price"])
-    assert said["affordable"] and said["evaluations"] > 0
+    plan = call_json("plan", *RUN[1:])
+    assert plan["schema"] == "eigentensor.plan/1"
+    assert plan["max_price"] == str(5 * 10**16)
+    assert int(plan["escrow"]) == int(plan["max_price"]) + int(plan["check_fee"])
+    assert int(plan["check_rate"]) == 10**18 // 5
+    assert int(plan["stake"]) > int(plan["max_price"])
+    assert plan["affordable"] and plan["evaluations"] > 0
     assert client.chain.node.transaction_count(client.address) == sent
 
 
 def test_explain_says_what_each_operator_says(
     call_json: Callable[..., Any], operators: list[Party], open_task: str
 ) -> None:
-    said = call_json("task", "explain", open_task)
-    assert said["schema"] == "eigentensor.explanation/1"
-    assert {party.address for party in operators} <= {o["operator"] for o in said["operators"]}
-    assert said["helps"]
+    explanation = call_json("task", "explain", open_task)
+    assert explanation["schema"] == "eigentensor.explanation/1"
+    assert {party.address for party in operators} <= {o["operator"] for o in explanation["operators"]}
+    assert explanation["helps"]
 
 
 def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:
     assert call("get", open_task, "-o", "never.safetensors", "--timeout", "0")[0] == 9
-    said = call_json("cancel", open_task)
-    assert said["state"] == "cancelled"
+    task = call_json("cancel", open_task)
+    assert task["state"] == "cancelled"
     code, out, _ = call("logs", open_task, "-f")
     assert code == 0
     assert [line.split("  ")[1] for line in out.splitlines()] == ["posted", "cancelled"]

@@ -25,18 +25,18 @@ def start(words: list[str], home: Path) -> "subprocess.Popen[str]":
 def test_a_network_ends_with_all_its_processes_and_files(home: Path, tmp_path: Path, number: int, code: int) -> None:
     with start(NETWORK, tmp_path) as process:
         assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
+        announcement = json.loads(process.stdout.readline())
         family = psutil.Process(process.pid).children(recursive=True)
-        assert {"rpc_url", "gateway_url", "deployment"} <= said.keys()
+        assert {"rpc_url", "gateway_url", "deployment"} <= announcement.keys()
         assert len(family) == 2  # the chain and the aggregator
-        assert Path(said["network"]).exists() and Path(said["logs"]).exists()
+        assert Path(announcement["network"]).exists() and Path(announcement["logs"]).exists()
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
     assert not psutil.wait_procs(family, timeout=10)[1]
-    assert not Path(said["network"]).exists()
-    assert not Path(said["logs"]).parent.exists()
+    assert not Path(announcement["network"]).exists()
+    assert not Path(announcement["logs"]).parent.exists()
 
 
 def test_the_death_of_one_process_ends_the_network_with_a_reason(home: Path, tmp_path: Path) -> None:

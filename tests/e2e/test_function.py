@@ -48,12 +48,12 @@ def rows(seed: int) -> Tensor:
     return Tensor(np.random.default_rng(seed).standard_normal((2, 4), dtype=np.float32), device="CPU")
 
 
-def check_bits(found: dict[str, Tensor], x: Tensor) -> None:
+def check_bits(outputs: dict[str, Tensor], x: Tensor) -> None:
     here = scores.local(x)
-    assert found.keys() == here.keys()
+    assert outputs.keys() == here.keys()
     for name, tensor in here.items():
-        assert (found[name].dtype, found[name].device) == (tensor.dtype, "CPU")
-        assert found[name].numpy().tobytes() == tensor.numpy().tobytes()
+        assert (outputs[name].dtype, outputs[name].device) == (tensor.dtype, "CPU")
+        assert outputs[name].numpy().tobytes() == tensor.numpy().tobytes()
 
 
 def test_a_call_returns_the_bits_and_how_they_came(client: Client, operators: list[Party]) -> None:
@@ -83,10 +83,10 @@ def test_the_same_data_in_another_shape_is_executed(client: Client, operators: l
 @pytest.mark.slow
 def test_many_calls_are_one_transaction_and_their_weights_one_upload(client: Client, operators: list[Party]) -> None:
     inputs = [rows(seed) for seed in range(4)]
-    found: list[Any] = list(scores.map(inputs))
-    for x, y in zip(inputs, found, strict=True):
+    results: list[Any] = list(scores.map(inputs))
+    for x, y in zip(inputs, results, strict=True):
         check_bits(y, x)
-    tasks = [client.look(y["best"].result.task) for y in found]
+    tasks = [client.look(y["best"].result.task) for y in results]
     assert len({task.events[0].place.transaction for task in tasks if isinstance(task.events[0], Posted)}) == 1
     assert len({task.order.weights for task in tasks} - {NONE}) == 1
 
@@ -159,10 +159,10 @@ if __name__ == "__main__":
 OTHER = """
 import sys, calls_of_others as theirs
 for uuid in sys.argv[1:]:
-    found = theirs.forward.handle(uuid).result()
-    assert type(found) is theirs.Scores and found.words == "said by the function"
-    assert found.scores.device == found.best.device == "CPU"
-    print(found.scores.tolist(), found.best.tolist(), found.best.result.uuid)
+    result = theirs.forward.handle(uuid).result()
+    assert type(result) is theirs.Scores and result.words == "said by the function"
+    assert result.scores.device == result.best.device == "CPU"
+    print(result.scores.tolist(), result.best.tolist(), result.best.result.uuid)
 """
 
 
@@ -241,7 +241,7 @@ def test_calls_wait_side_by_side_in_asyncio(client: Client, operators: list[Part
 
     async def story() -> tuple[Any, list[Any], TaskResult]:
         async with AsyncClient() as shell:
-            together = asyncio.gather(
+            together: asyncio.Future[tuple[Any, list[Any], TaskResult]] = asyncio.gather(
                 scores.remote.aio(rows(7)),
                 _listed(scores.map.aio([rows(8), rows(9)])),
                 shell.run(work, terms, "result", timeout=240),
@@ -259,6 +259,7 @@ def test_calls_wait_side_by_side_in_asyncio(client: Client, operators: list[Part
     check_bits(one, rows(7))
     check_bits(many[0], rows(8))
     check_bits(many[1], rows(9))
+    assert isinstance(work.weights, dict)
     expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
     assert result.outputs["output"].tobytes() == expected["output"].tobytes()
 

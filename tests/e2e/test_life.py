@@ -43,11 +43,16 @@ OWN = {"Posted", "Accepted", "Committed", "Revealed", "Closed"}  # events of a t
 LONG = 120.0  # seconds after which a wait is a failure of the test
 
 
+def deadline_of(task: TaskView) -> int:
+    assert task.deadline is not None
+    return task.deadline
+
+
 def finish(client: Client, net: Devnet, tasks: Sequence[TaskView]) -> list[TaskView]:
     """Lets the windows pass when the results are there, and what their verifiers say of them."""
     there = [client.wait(task, "result", timeout=LONG) for task in tasks]
     there = [client.wait(task, "checked", timeout=LONG) if task.answered else task for task in there]
-    net.anvil.mine_past(max(task.deadline for task in there))
+    net.anvil.mine_past(max(map(deadline_of, there)))
     return [client.wait(task, "final", timeout=LONG) for task in tasks]
 
 
@@ -68,13 +73,14 @@ def await_event(client: Client, task: TaskView, kind: type[E]) -> E:
     """An event that somebody brings about soon."""
     deadline = time.monotonic() + LONG
     while time.monotonic() < deadline:
-        if found := [event for event in client.look(task).events if isinstance(event, kind)]:
-            return found[0]
+        if events := [event for event in client.look(task).events if isinstance(event, kind)]:
+            return events[0]
         time.sleep(client.poll)
     raise AssertionError(f"no {kind.__name__} of task {task.uuid} came")
 
 
 def check_bits(client: Client, task: TaskView, work: Work) -> None:
+    assert isinstance(work.weights, dict)
     expected = reference.execute(work.program, {**work.inputs, **work.weights}).outputs
     result = client.deliver(task)
     assert result.outputs.keys() == expected.keys()
@@ -105,7 +111,7 @@ def test_a_task_that_is_drawn_is_executed_twice_and_its_verifier_is_paid(
     checked = client.wait(posted, "checked", timeout=LONG)
     assert (checked.words, checked.drawn, checked.agreed, checked.differed) == ("checked(1)", True, 1, 0)
     check_bits(client, checked, work)
-    net.anvil.mine_past(checked.deadline)
+    net.anvil.mine_past(deadline_of(checked))
     task = client.wait(checked, timeout=LONG)
     assert task.words == "final, checked(1)"
     answered = next(event for event in task.events if isinstance(event, Answered))
@@ -261,12 +267,12 @@ def test_a_lie_is_found_convicted_and_told_to_whoever_asks(
     ended = await_event(client, task, GameEnded)
     game = ended.game_id
     assert ended.executor_lost and ended.challenger == convicted.winner in finders
-    listed, told = (as_json(capsys, "challenge", *words) for words in (["list"], ["show", str(game)]))
+    listed, shown = (as_json(capsys, "challenge", *words) for words in (["list"], ["show", str(game)]))
     assert [entry["state"] for entry in listed["challenges"] if entry["game"] == game] == ["ended"]
-    assert (told["state"], told["lost_by"], told["executor"]) == ("ended", "executor", liar.address)
-    assert {move["by"] for move in told["moves"]} == {"executor", "challenger"}
-    assert all(move["gas"] > 21_000 for move in told["moves"])
-    assert told["body"] and "escrow back" in told["follows"]
+    assert (shown["state"], shown["lost_by"], shown["executor"]) == ("ended", "executor", liar.address)
+    assert {move["by"] for move in shown["moves"]} == {"executor", "challenger"}
+    assert all(move["gas"] > 21_000 for move in shown["moves"])
+    assert shown["body"] and "escrow back" in shown["follows"]
     explained = as_json(capsys, "task", "explain", task.uuid)
     assert explained["now"]["stage"] == "convicted"
 
@@ -276,5 +282,5 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     with pytest.raises(SystemExit) as ended:
         main([*words, "--json"])
     assert not ended.value.code
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return said
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer

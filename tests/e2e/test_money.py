@@ -19,6 +19,7 @@ from eigentensor.errors import (
 from eigentensor.task import State
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work, escrow_of
+from eigentensor_client.results import Tensors
 from eigentensor_local.devnet import Devnet
 from support.programs.worked_examples import sums
 
@@ -77,7 +78,7 @@ def test_too_little_money_is_refused_before_anything_is_sent(pauper: Client, wor
 
 def test_wrong_inputs_are_refused_before_anything_is_sent(client: Client, work: Work) -> None:
     sent = client.chain.node.transaction_count(client.address)
-    wrong = (
+    wrong: tuple[Tensors, ...] = (
         {},
         {"a": work.inputs["a"]},
         {**work.inputs, "c": np.zeros(1, np.float32)},

@@ -51,7 +51,7 @@ def test_the_python_of_a_session_runs(operators: list[Party], tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     graph = run_path(str(EXAMPLES / "decoder.py"))["program"]
     x, y = np.random.default_rng(0).standard_normal((2, 1, 1, 16), dtype=np.float32)
-    found = run_python(
+    names = run_python(
         "Sessions",
         Client=Client,
         Path=Path,
@@ -62,7 +62,7 @@ def test_the_python_of_a_session_runs(operators: list[Party], tmp_path: Path, mo
         x=x,
         y=y,
     )
-    assert found["session"].step == 2 and found["states"].keys() == {"keys", "values"}
+    assert names["session"].step == 2 and names["states"].keys() == {"keys", "values"}
 
 
 def test_a_function_and_a_client_run(
@@ -75,9 +75,9 @@ def test_a_function_and_a_client_run(
         return images @ weight
 
     monkeypatch.setattr(function, "exec", 60)
-    found = run_python("A function", Tensor=Tensor, model=net, x=Tensor(images, device="CPU"))
-    assert np.array_equal(found["y"].numpy(), images)
+    names = run_python("A function", Tensor=Tensor, model=net, x=Tensor(images, device="CPU"))
+    assert np.array_equal(names["y"].numpy(), images)
     assert capsys.readouterr().out.startswith("[[1. 1. 1. 1.]")
-    found = run_python("Python", net=net, images=images)
-    assert np.array_equal(found["result"].outputs["output"], images)
+    names = run_python("Python", net=net, images=images)
+    assert np.array_equal(names["result"].outputs["output"], images)
     assert "final, " in capsys.readouterr().out

@@ -69,18 +69,19 @@ def served(data: Path, client: Client, **settings: Any) -> Iterator[TestClient]:
 
 
 def test_fees_are_bounded_by_the_price(names: dict[str, str], client: Client, tmp_path: Path) -> None:
-    def quoted(**terms: Any) -> httpx.Response:
+    def quoted(**terms: Any) -> tuple[int, dict[str, Any]]:
         inputs = {name: np.zeros(of.shape).tolist() for name, of in program.named(Role.INPUT).items()}
-        return http.post("/v1/quotes", json={**names, "inputs": inputs, "terms": {**OFFER, **terms}})
+        answer = http.post("/v1/quotes", json={**names, "inputs": inputs, "terms": {**OFFER, **terms}})
+        return answer.status_code, answer.json()
 
     program = client.program(names["program"])
     with served(tmp_path, client, max_price="0.05") as http:
-        most = int(quoted().json()["escrow"])
+        most = int(quoted()[1]["escrow"])
         for terms in ({"verifiers": 2}, {"verifiers": 4, "max_price": "0.03"}, {"check_fee": "0.2"}):
-            refused = quoted(**terms)
-            assert (refused.status_code, refused.json()["code"]) == (422, "TermsRefused")
-        fewer = quoted(verifiers=2, max_price="0.02")
-        assert fewer.status_code == 200 and int(fewer.json()["escrow"]) <= most
+            status, problem = quoted(**terms)
+            assert (status, problem["code"]) == (422, "TermsRefused")
+        status, plan = quoted(verifiers=2, max_price="0.02")
+        assert status == 200 and int(plan["escrow"]) <= most
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +122,22 @@ def test_a_task_over_http_is_executed_by_a_stranger_and_costs_what_the_book_says
         answer = http.post("/execute_graph_on_gpu", json=body)
         assert answer.status_code == 200, answer.text
         tensor, task = answer.json()["tensor"], answer.headers["eigentensor-task"]
-        found = np.frombuffer(base64.b64decode(tensor["data"]), np.float32).reshape(8, 8)
+        output = np.frombuffer(base64.b64decode(tensor["data"]), np.float32).reshape(8, 8)
         a, b = (np.frombuffer(base64.b64decode(body["inputs"][n]["data"]), np.float32) for n in "ab")
         expected = np.maximum(a.reshape(8, 16) @ b.reshape(16, 8) + np.arange(8, dtype=np.float32), 0)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
         receipt = Receipt.from_bytes(http.get(answer.headers["eigentensor-receipt"]).content)
         assert receipt.task == task
 
-        net.anvil.mine_past(client.task(task).deadline)
+        deadline = client.task(task).deadline
+        assert deadline is not None
+        net.anvil.mine_past(deadline)
         events = http.get(f"/v1/tasks/{task}/events").text  # ends when the task does
         assert events.rindex("event: final") > events.index("event: asked")
-        said = http.get(f"/v1/tasks/{task}").json()
-        assert said["state"] == "final" and said["price"] == answer.headers["eigentensor-price"]
+        view = http.get(f"/v1/tasks/{task}").json()
+        assert view["state"] == "final" and view["price"] == answer.headers["eigentensor-price"]
         spent = http.get("/metrics").text.split("et_serve_spent_wei ")[-1].split()[0]
-        assert int(float(spent)) == int(said["price"]) or said["checked"] != "unchecked"
+        assert int(float(spent)) == int(view["price"]) or view["checked"] != "unchecked"
 
 
 @pytest.mark.slow
@@ -158,7 +161,8 @@ def test_killed_around_the_post_the_same_key_pays_once(
 @contextmanager
 def process(net: Devnet, data: Path) -> "Iterator[tuple[subprocess.Popen[str], str]]":
     """`eigentensor serve` as a process of its own, and its URL."""
-    command = [sys.executable, "-m", "eigentensor_client", "serve", "--port", "0", "--data", str(data), "-n", net.path]
+    command = [sys.executable, "-m", "eigentensor_client", "serve", "--port", "0"]
+    command += ["--data", str(data), "-n", str(net.path)]
     environment = os.environ | {"EIGENTENSOR_SERVE_RATE": "1000000"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
         assert serving.stderr is not None
@@ -172,16 +176,18 @@ def process(net: Devnet, data: Path) -> "Iterator[tuple[subprocess.Popen[str], s
 def test_a_process_killed_while_somebody_waits_finishes_the_same_task_afterwards(
     net: Devnet, operators: list[Party], client: Client, body: dict[str, Any], tmp_path: Path
 ) -> None:
-    asked = {"json": body, "headers": {"idempotency-key": "k"}, "timeout": 120}
+    def execute(url: str) -> httpx.Response:
+        return httpx.post(f"{url}/execute_graph_on_gpu", json=body, headers={"idempotency-key": "k"}, timeout=120)
+
     with process(net, tmp_path) as (serving, url), ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(httpx.post, f"{url}/execute_graph_on_gpu", **asked)
+        waiting = pool.submit(execute, url)
         while not httpx.get(f"{url}/v1/tasks", timeout=60).json()["tasks"]:
             assert not waiting.done()
         serving.kill()
         with pytest.raises(httpx.TransportError):
             waiting.result()
     with process(net, tmp_path) as (_, url):
-        answer = httpx.post(f"{url}/execute_graph_on_gpu", **asked)
+        answer = execute(url)
         assert answer.status_code == 200, answer.text
         (task,) = httpx.get(f"{url}/v1/tasks").json()["tasks"]
     assert task["task"] == answer.headers["eigentensor-task"] and posts(client, task["task"]) == 1
@@ -218,7 +224,8 @@ def test_a_task_that_the_chain_forgot_is_void_once_it_cannot_come_back(
     (path,) = tmp_path.glob("*.sqlite")
     with closing(Ledger(path)) as ledger:
         [(_, job)] = ledger.jobs()
-        ledger.record(job.task, {"stage": "open"}, state=State.OPEN)  # as if it had been in a block
+        response = ledger.last(job.task) | {"stage": "open"}  # as if it had been in a block
+        ledger.record(job.task, response, state=State.OPEN)
     net.anvil.mine_past(Order.from_json(job.posted or {}).accept_by)
     with served(tmp_path, Lonely(net.network)) as http:
         assert "event: void" in http.get(f"/v1/tasks/{job.task}/events").text

@@ -90,8 +90,8 @@ def test_another_operator_goes_on_where_one_was_killed(
     first, second, _ = operators
     graph, path = decoder(), tmp_path / "chat.session"
     with machine("a") as client:
-        given = (graph.program, dict(graph.weights), dict(graph.states))
-        with client.session(*given, only(first), path) as session:
+        parts = (graph.program, dict(graph.weights), dict(graph.states))
+        with client.session(*parts, only(first), path) as session:
             for _ in range(4):
                 go_on(session, only(first))
     net.processes[first.name].kill()
@@ -114,8 +114,8 @@ def test_a_lie_in_step_5_of_8_is_convicted_by_a_verifier_and_done_again(
     net.join(liar)
     net.start_operator(liar, lies=True).wait_ready()
     with machine("a") as client:
-        given = (graph.program, dict(graph.weights), dict(graph.states))
-        with client.session(*given, honest, tmp_path / "chat.session") as session:
+        parts = (graph.program, dict(graph.weights), dict(graph.states))
+        with client.session(*parts, honest, tmp_path / "chat.session") as session:
             for _ in range(5):
                 go_on(session, honest)
             lied = only(liar, check_rate=WAD, exec=40)
@@ -209,7 +209,7 @@ def test_the_example_trains_in_paid_tasks_and_goes_on_when_it_is_started_again(
         losses.append((str(number), f"{results.outputs['loss'].item():.3f}"))
     example["train"](client, file, 1, steps)
     example["train"](client, file, 2, steps)
-    said = re.findall(r"^ *(\d+)  loss (\S+)", capsys.readouterr().out, re.MULTILINE)
-    assert said == losses
+    printed = re.findall(r"^ *(\d+)  loss (\S+)", capsys.readouterr().out, re.MULTILINE)
+    assert printed == losses
     with client.resume(file) as session:
         assert bits(session.states()) == bits(states)

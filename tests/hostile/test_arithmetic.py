@@ -75,9 +75,9 @@ def test_one_wrong_bit_of_such_a_value_is_convicted(name: str) -> None:
     """Also a NaN of another payload, or a zero of the other sign."""
     true, example, random = account(name), PROGRAMS[name](), Random(7)
     liars = (Liar(true, example.tensors, some_fault(true, random)) for _ in range(100))
-    found = list(islice((liar for liar in liars if liar.changed), 4))
-    assert len(found) == 4
-    for liar in found:
+    chosen = list(islice((liar for liar in liars if liar.changed), 4))
+    assert len(chosen) == 4
+    for liar in chosen:
         played = play(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
         assert played.outcome is not None and played.outcome.executor_lost, liar.fault
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from eigentensor.capture import GraphProgram, import_onnx
 from eigentensor.errors import CaptureError, EigenTensorError
 from support.programs.onnx_models import saved
-from support.vectors.onnx import cases, given_to, part_of, table, with_constants
+from support.vectors.onnx import cases, inputs_of, part_of, table, with_constants
 
 EXTREME = [s * 2**p + d for p in (0, 1, 3, 16, 31, 32, 47, 62) for s in (1, -1) for d in (0, -1)]
 
@@ -46,8 +46,13 @@ def test_an_axis_far_outside_is_refused(tmp_path: Path) -> None:
 @cache
 def small() -> list[onnx.ModelProto]:
     """Models of one operator each; inputs that are taken as numbers are constants, so that all of it is in the file."""
-    rows = [r for r in table() if r.status == "passes" and not r.cast and part_of(r.test) == 0]
-    return [with_constants(cases()[r.test].model, given_to(cases()[r.test], r.constants)) for r in rows]
+    models = []
+    for row in table():
+        if row.status == "passes" and not row.cast and part_of(row.test) == 0:
+            case = cases()[row.test]
+            assert case.model is not None
+            models.append(with_constants(case.model, inputs_of(case, row.constants)))
+    return models
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

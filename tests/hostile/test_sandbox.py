@@ -26,6 +26,8 @@ from eigentensor.program.expression import Array, Axis, Node, binary, const, cou
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import devices
+from eigentensor.runtime.cpu.toolchain import Toolchain
+from eigentensor.runtime.gpu.gridded import Gridded
 from eigentensor.runtime.gpu.opencl import NEEDS
 from eigentensor.runtime.sandbox import bubblewrap
 from eigentensor.runtime.sandbox import execution as sandbox
@@ -113,8 +115,8 @@ def test_the_inputs_of_a_killed_execution_do_not_stay(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
 
-    def begun(what: str, given: str = "") -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, "-c", code.format(what, given)], env=environment)
+    def begun(what: str, inputs: str = "") -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, "-c", code.format(what, inputs)], env=environment)
 
     with begun("endless()") as process:
         end = time.monotonic() + 120
@@ -150,12 +152,12 @@ def test_an_execution_ends_with_whoever_began_it(tmp_path: Path, unsafe: bool) -
 
 def executions(folder: Path) -> list[psutil.Process]:
     """Processes of a sandbox whose files lie under the folder, bubblewrap's among them."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or ())
         if str(folder) in words and "sandbox.child" in words and process.status() != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def test_without_a_sandbox_the_same_child_gives_the_same_results() -> None:
@@ -187,19 +189,19 @@ def test_threads_that_were_there_before_are_sealed_as_well() -> None:
     code = PRELUDE.format(memory=2 << 30, cpu_seconds=20).replace("confine.seal()", "")
     code += textwrap.dedent("""
         import threading
-        sealed, said = threading.Event(), []
+        sealed, attempts = threading.Event(), []
         def attack():
             sealed.wait()
             try:
-                said.append(socket.socket())
+                attempts.append(socket.socket())
             except OSError as error:
-                said.append(error)
+                attempts.append(error)
         thread = threading.Thread(target=attack)
         thread.start()
         confine.seal()
         sealed.set()
         thread.join()
-        raise said[0] if isinstance(said[0], OSError) else SystemExit(0)
+        raise attempts[0] if isinstance(attempts[0], OSError) else SystemExit(0)
     """)
     refused(bubblewrap.run(bubblewrap.confined([], {}), 60, [sys.executable, "-c", code]), "Operation not permitted")
 
@@ -314,10 +316,10 @@ def test_what_a_child_hands_back_in_another_size_is_refused(
         with open(tmp_path / "results", "rb") as file:
             return wanted.read(file)
 
-    found = read(bytes(size))
-    assert found.results.outputs["output"].tolist() == [0] * 5
-    assert {number: array.tolist() for number, array in found.kept.items()} == dict.fromkeys(keep, [0] * 5)
-    assert found.roots == (bytes(32),) * (3 if roots else 0)
+    observed = read(bytes(size))
+    assert observed.results.outputs["output"].tolist() == [0] * 5
+    assert {number: array.tolist() for number, array in observed.kept.items()} == dict.fromkeys(keep, [0] * 5)
+    assert observed.roots == (bytes(32),) * (3 if roots else 0)
     for wrong in (0, size - 32, size - 1, size + 1, size + 32, 1 << 20):
         with pytest.raises(SandboxError, match="bytes of results"):
             read(bytes(max(0, wrong)))
@@ -377,8 +379,8 @@ with open(folder / "results", "r+b", buffering=0) as out:
 def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = sandbox._command
 
-    def other(*given: Any) -> tuple[list[str], list[str]]:
-        front, child = command(*given)
+    def other(*arguments: Any) -> tuple[list[str], list[str]]:
+        front, child = command(*arguments)
         return front, [sys.executable, "-c", IMPOSTOR + payload, child[-1]]
 
     monkeypatch.setattr(sandbox, "_command", other)
@@ -387,7 +389,9 @@ def test_a_hostile_child_is_refused(payload: str, error: str, monkeypatch: pytes
 
 
 def skip_on_a_gpu(device: str) -> None:
-    if not devices.of(device).command:
+    build = devices.of(device)
+    assert isinstance(build, Toolchain | Gridded)
+    if not build.command:
         pytest.skip(f"{device} is a GPU here, which is not confined")
 
 
@@ -401,7 +405,9 @@ def test_other_devices_for_the_processor_run_in_the_same_sandbox(device: str) ->
 @pytest.fixture
 def unconfinable(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a GPU: nothing confines what drives it."""
-    free = replace(devices.of("CL"), command=())
+    build = devices.of("CL")
+    assert isinstance(build, Gridded)
+    free = replace(build, command=())
     monkeypatch.setattr("eigentensor.runtime.devices.of", lambda device: free)
 
 
@@ -414,8 +420,8 @@ def test_what_cannot_be_confined_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("unconfinable")
 def test_what_cannot_be_confined_runs_where_all_clients_are_trusted() -> None:
-    given = run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32)}, device="CL", unsafe=True)
-    assert given.outputs["output"].tolist() == [0, 2, 4, 6, 8]
+    results = run_sandboxed(encode(doubled()), {"x": np.arange(5, dtype=np.float32)}, device="CL", unsafe=True)
+    assert results.outputs["output"].tolist() == [0, 2, 4, 6, 8]
 
 
 OPENCL = """

@@ -183,8 +183,8 @@ def serve() -> Iterator[Callable[[Settings], tuple[str, Daemon]]]:
 
 @pytest.fixture(scope="module")
 def served_apps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apps, str]]:
-    with served_here(tmp_path_factory.mktemp("apps")) as found:
-        yield found
+    with served_here(tmp_path_factory.mktemp("apps")) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")

@@ -73,28 +73,28 @@ def test_a_task_is_followed_to_its_end_and_closed(
     order = order_of()
     uuid = post(client, order)
     daemon.turn()
-    said = get(url, f"/v1/tasks/{uuid}")
-    assert (said["state"], said["client"], said["checked"]) == ("open", client.address, None)
-    assert said["deadline"] == order.accept_by and Order.from_json(said["order"]) == order
+    view = get(url, f"/v1/tasks/{uuid}")
+    assert (view["state"], view["client"], view["checked"]) == ("open", client.address, None)
+    assert view["deadline"] == order.accept_by and Order.from_json(view["order"]) == order
     assert get(url, f"/v1/tasks/0x{uuid.upper()}")["task"] == uuid
 
     execute(anvil, operator, order)
     daemon.turn()
-    said = get(url, f"/v1/tasks/{uuid}")
-    assert (said["state"], said["executor"]) == ("revealed", operator.address)
-    assert said["stage"] == said["checked"] == "unchecked" and said["draw"]["drawn"] is False
-    assert said["outputs_root"] == ROOT.hex()
-    assert said["deadline"] == client.market.deadline_of(bytes.fromhex(uuid))
+    view = get(url, f"/v1/tasks/{uuid}")
+    assert (view["state"], view["executor"]) == ("revealed", operator.address)
+    assert view["stage"] == view["checked"] == "unchecked" and view["draw"]["drawn"] is False
+    assert view["outputs_root"] == ROOT.hex()
+    assert view["deadline"] == client.market.deadline_of(bytes.fromhex(uuid))
 
-    anvil.mine_past(said["deadline"])
+    anvil.mine_past(view["deadline"])
     daemon.turn()
     daemon.turn()
-    said = get(url, f"/v1/tasks/{uuid}")
-    assert said["state"] == "final" and client.market.task_at(bytes.fromhex(uuid)).state is State.FINAL
-    assert said["stage"] == "final" and said["checked"] == "unchecked"
-    steps = [event["event"] for event in said["events"] if event["event"] not in ("Locked", "Unlocked")]
+    view = get(url, f"/v1/tasks/{uuid}")
+    assert view["state"] == "final" and client.market.task_at(bytes.fromhex(uuid)).state is State.FINAL
+    assert view["stage"] == "final" and view["checked"] == "unchecked"
+    steps = [event["event"] for event in view["events"] if event["event"] not in ("Locked", "Unlocked")]
     assert steps == ["Posted", "Accepted", "Committed", "Revealed", "Closed"]
-    assert next(event for event in said["events"] if event["event"] == "Closed")["paid"] == said["price"]
+    assert next(event for event in view["events"] if event["event"] == "Closed")["paid"] == view["price"]
     listed = {row["operator"]: row for row in get(url, "/v1/operators")["operators"]}
     assert set(listed) == {anvil_account(i).address for i in (1, 6, 7)}
     row = listed[operator.address]
@@ -102,8 +102,8 @@ def test_a_task_is_followed_to_its_end_and_closed(
     assert row["stake"] == str(operator.stake.of(operator.address)) and row["locked_shares"] == "0"
     assert row["seats"] == str(operator.stake.seats_of(operator.address)) != "0"
     price, blocks = (
-        dict.fromkeys(("lowest_price", "median_price", "highest_price"), said["price"]),
-        {event["event"]: event["block"] for event in said["events"]},
+        dict.fromkeys(("lowest_price", "median_price", "highest_price"), view["price"]),
+        {event["event"]: event["block"] for event in view["events"]},
     )
     assert row["lately"] == {"tasks": 1, **price, "median_blocks": blocks["Committed"] - blocks["Accepted"]}
     assert listed[anvil_account(6).address]["lately"] is None
@@ -255,8 +255,8 @@ def test_a_reorganised_accept_is_taken_back(
     assert get(url, f"/v1/tasks/{task}")["state"] == "accepted"
     anvil.rollback(3)
     daemon.turn()
-    said = get(url, f"/v1/tasks/{task}")
-    assert (said["state"], said["executor"], len(said["events"])) == ("open", None, 1)
+    view = get(url, f"/v1/tasks/{task}")
+    assert (view["state"], view["executor"], len(view["events"])) == ("open", None, 1)
     client.market.cancel(order)
     daemon.turn()
     assert get(url, f"/v1/tasks/{task}")["state"] == "cancelled"
@@ -296,8 +296,8 @@ def process(settings: Settings) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as running:
         assert running.stderr is not None
         try:
-            said = (json.loads(line) for line in running.stderr)
-            yield running, next(line["url"] for line in said if line["event"] == "listening")
+            records = (json.loads(line) for line in running.stderr)
+            yield running, next(line["url"] for line in records if line["event"] == "listening")
         finally:
             running.kill()
 
@@ -365,8 +365,8 @@ def test_the_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> N
 
 def test_the_network_is_told(served: tuple[str, Daemon], client: Chain) -> None:
     url, _ = served
-    said = get(url, "/v1/network")
-    assert said["deployment"] == client.deployment.to_json() and said["rpc_url"] == client.network.rpc_url
+    answer = get(url, "/v1/network")
+    assert answer["deployment"] == client.deployment.to_json() and answer["rpc_url"] == client.network.rpc_url
     assert get(url, "/openapi.json")["openapi"].startswith("3.1")
     assert httpx.get(f"{url}/docs").status_code == 404  # it would run scripts of strangers
 
@@ -443,7 +443,7 @@ def test_no_request_makes_the_gateway_fail(
     try:
         path = route.format(httpx.URL(path="/" + word).raw_path.decode().lstrip("/"))
         request = connection.build_request(
-            method, path, params=query, content=json.dumps(body).encode(), headers={header: value.encode()}
+            method, path, params=query, content=json.dumps(body).encode(), headers={header.encode(): value.encode()}
         )
     except (httpx.InvalidURL, UnicodeEncodeError, ValueError):
         return

@@ -53,8 +53,8 @@ def test_the_seed_is_sent_when_its_block_is_there(
     anvil.mine_past(seed - 1)
     follow(daemon)
     assert client.market.seed_of(seed) == bytes(anvil.web3.eth.get_block(seed)["mixHash"])
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert said["draw"] == {"seed_block": seed, "known": True, "drawn": client.market.is_drawn(order)}
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert view["draw"] == {"seed_block": seed, "known": True, "drawn": client.market.is_drawn(order)}
 
 
 def test_a_checked_task_is_closed_and_its_verifier_paid(
@@ -76,12 +76,12 @@ def test_a_checked_task_is_closed_and_its_verifier_paid(
     operator.market.reveal(order, Opening(task, ROOT, SALT))
     url, daemon = serve(settings)
     daemon.turn()
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert (said["stage"], said["checked"]) == ("result", None) and not said["answers"][0]["revealed"]
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert (view["stage"], view["checked"]) == ("result", None) and not view["answers"][0]["revealed"]
     verifier.market.reveal(order, opening)
     daemon.turn()
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert said["stage"] == "checked(1)" and said["answers"][0]["agrees"] is True
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert view["stage"] == "checked(1)" and view["answers"][0]["agrees"] is True
 
     anvil.mine_past(client.market.deadline_of(task))
     follow(daemon)
@@ -89,9 +89,9 @@ def test_a_checked_task_is_closed_and_its_verifier_paid(
     assert client.market.task_at(task).state is State.FINAL
     after = verifier.market.balance_of(verifier.address)
     assert after.balance + after.collateral == before.balance + before.collateral + order.check_fee
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert (said["stage"], said["checked"]) == ("final", "checked(1)")
-    assert int(said["answers"][0]["settled"]) == bond + order.check_fee
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert (view["stage"], view["checked"]) == ("final", "checked(1)")
+    assert int(view["answers"][0]["settled"]) == bond + order.check_fee
 
 
 def test_an_executor_that_is_drawn_and_silent_is_convicted_and_slashed(
@@ -108,8 +108,8 @@ def test_an_executor_that_is_drawn_and_silent_is_convicted_and_slashed(
     anvil.mine_past(client.market.answers_by(task))
     follow(daemon)
     assert client.market.conviction_of(task).slashed and client.stake.of(operator.address) < stake
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert (said["stage"], said["checked"], said["convicted"]["cause"]) == ("convicted", None, "silence")
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert (view["stage"], view["checked"], view["convicted"]["cause"]) == ("convicted", None, "silence")
     # Nobody else earned W: it went to whoever sent the slash.
     assert client.market.balance_of(anvil_account(3).address).balance > 0
 

@@ -228,9 +228,9 @@ def test_a_liar_who_plays_on_is_convicted_by_the_referee_slashed_and_the_challen
     assert [game["moves"][i]["move"] for i in (0, 1, -1)] == ["challenge", "publish", "verdict"]
     assert all(move["gas"] > 20_000 and move["block"] and move["account"] for move in game["moves"])
     assert {move["account"] for move in game["moves"]} == {operator.address, anvil_account(3).address}
-    said = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
-    assert (said["stage"], said["games"], said["convicted"]["cause"]) == ("convicted", [1], "verdict")
-    assert int(said["convicted"]["paid"]) > 0 and int(said["convicted"]["slash"]["shares"]) > 0
+    view = httpx.get(f"{url}/v1/tasks/{task.hex()}").json()
+    assert (view["stage"], view["games"], view["convicted"]["cause"]) == ("convicted", [1], "verdict")
+    assert int(view["convicted"]["paid"]) > 0 and int(view["convicted"]["slash"]["shares"]) > 0
     metrics = httpx.get(f"{url}/metrics").text
     assert 'et_looks_total{verdict="differs"} 1.0' in metrics and "et_open_games 0.0" in metrics
 
@@ -251,17 +251,17 @@ def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_ki
     publish(url, blobs)
     chain_of(5).token.mint(anvil_account(3).address, 10**18)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
-    with process(watching(url)) as (running, said):
-        word = next(said)
-        assert word["verdict"] == "differs" and word["said"].startswith("differs: challenging, since it should be ")
-        assert next(said)["said"] == "differs: challenged as game 1"
+    with process(watching(url)) as (running, reports):
+        report = next(reports)
+        assert report["verdict"] == "differs" and report["words"].startswith("differs: challenging, since it should be ")
+        assert next(reports)["words"] == "differs: challenged as game 1"
         running.send_signal(signal.SIGKILL)
     left = client.token.balance_of(anvil_account(3).address)
 
     anvil.mine(ordered.exec + client.deployment.parameters.clock)
-    with process(watching(url)) as (running, said):
-        word = next(said)
-        assert (word["said"], word["games"]) == ("differs: game 1 convicted the executor", [1])
+    with process(watching(url)) as (running, reports):
+        report = next(reports)
+        assert (report["words"], report["games"]) == ("differs: game 1 convicted the executor", [1])
         anvil.mine_past(client.market.answers_by(task))
         eventually(lambda: client.market.conviction_of(task).slashed)  # nobody else was there to send it
         running.send_signal(signal.SIGTERM)
@@ -345,10 +345,10 @@ def test_a_process_without_a_key_tells_what_differs_and_ends_well(
     url, _ = serve(settings.model_copy(update={"keystore": None}))
     publish(url, blobs)
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
-    with process(watching(url), key=False) as (running, said):
-        word = next(said)
+    with process(watching(url), key=False) as (running, reports):
+        report = next(reports)
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0
-    assert (word["schema"], word["task"], word["verdict"]) == ("eigentensor.watch/1", task.hex(), "differs")
-    assert word["said"] == "differs, and is not challenged: there is no account that could"
+    assert (report["schema"], report["task"], report["verdict"]) == ("eigentensor.watch/2", task.hex(), "differs")
+    assert report["words"] == "differs, and is not challenged: there is no account that could"
     assert not client.games.open(task)

@@ -31,10 +31,10 @@ def added(apps: Apps) -> str:
 
 
 def test_an_app_says_what_it_takes_and_answers_its_own_example(url: str, added: str) -> None:
-    said = httpx.get(f"{url}/v1/apps/{added}").json()
-    assert (said["version"], said["versions"], said["served"]) == (2, [1, 2], 2)
-    assert said["outputs"][0] == {"name": "output", "dtype": "float32", "shape": [4]}
-    answer = httpx.post(f"{url}/v1/apps/{added}", json=said["example"])
+    description = httpx.get(f"{url}/v1/apps/{added}").json()
+    assert (description["version"], description["versions"], description["served"]) == (2, [1, 2], 2)
+    assert description["outputs"][0] == {"name": "output", "dtype": "float32", "shape": [4]}
+    answer = httpx.post(f"{url}/v1/apps/{added}", json=description["example"])
     assert answer.status_code == 200, answer.text
     assert answer.headers["eigentensor-state"] == "local"
     assert "eigentensor-receipt" not in answer.headers

@@ -128,8 +128,8 @@ def test_files_with_one_bindings_root_are_one_and_the_smallest_is_given(gateway:
     alice = gateway()
     for path in paths:
         alice.upload(path)
-    found = gateway().fetch(root)
-    assert found.stat().st_size == min(path.stat().st_size for path in paths) < paths[0].stat().st_size
+    file = gateway().fetch(root)
+    assert file.stat().st_size == min(path.stat().st_size for path in paths) < paths[0].stat().st_size
 
 
 def test_what_is_not_there_is_not_found(gateway: Gateways) -> None:
@@ -226,18 +226,18 @@ def test_an_answer_that_is_no_object_is_not_a_gateways(gateway: Gateways, answer
 
 def test_an_endless_answer_is_cut_off(gateway: Gateways) -> None:
     class Endless(httpx.SyncByteStream):
-        given = 0
+        pieces = 0
 
         def __iter__(self) -> Iterator[bytes]:
             while True:
-                self.given += 1
+                self.pieces += 1
                 yield bytes(PIECE)
 
     stream = Endless()
     client = gateway(httpx.MockTransport(lambda request: httpx.Response(200, stream=stream)))
     with pytest.raises(GatewayError, match="larger than"):
         client.operators()
-    assert stream.given < 100
+    assert stream.pieces < 100
 
 
 def test_two_at_once_download_once(gateway: Gateways, tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_an_upload_goes_on_where_it_stopped_also_after_a_restart(
 def test_words_alone_lock_nobody_out(url: str, gateway: Gateways) -> None:
     for number in range(80):
         pieces = Pieces(4 * PIECE, tuple(bytes([number, i]) * 16 for i in range(4)))
-        said = httpx.put(f"{url}/v1/blobs/{pieces.blob.hex()}/pieces", json=pieces.to_json())
-        assert (said.status_code, said.json()["received"]) == (202, 0)
+        answer = httpx.put(f"{url}/v1/blobs/{pieces.blob.hex()}/pieces", json=pieces.to_json())
+        assert (answer.status_code, answer.json()["received"]) == (202, 0)
     client = gateway()
     for data in (b"small", BIG):
         assert client.upload(client.store.put(data)) == merkle.blob_root(data).hex()
@@ -430,14 +430,14 @@ def test_what_is_stored_counts_once_and_after_a_restart_and_without_the_database
 ) -> None:
     limited = settings.model_copy(update={"max_stored": 300})
 
-    def given(url: str, *fills: int) -> list[int]:
+    def statuses(url: str, *fills: int) -> list[int]:
         blobs = [bytes([fill]) * 100 for fill in fills]
         return [put(url, merkle.blob_root(blob).hex(), blob).status_code for blob in blobs]
 
-    assert given(serve(limited)[0], 0, 0, 0, 1) == [202] * 4
-    assert given(serve(limited)[0], 0, 1, 2, 3) == [202, 202, 202, 507]
+    assert statuses(serve(limited)[0], 0, 0, 0, 1) == [202] * 4
+    assert statuses(serve(limited)[0], 0, 1, 2, 3) == [202, 202, 202, 507]
     other = limited.model_copy(update={"database": f"sqlite:///{settings.data}/other.sqlite"})
-    assert given(serve(other)[0], 2, 3) == [202, 507]
+    assert statuses(serve(other)[0], 2, 3) == [202, 507]
 
 
 @pytest.mark.parametrize(

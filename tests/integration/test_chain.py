@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from eigentensor import economics
-from eigentensor.chain import Admission, Chain, Network, Opening, Reader, anvil_account, to_wei
+from eigentensor.chain import Admission, Chain, Head, Network, Opening, Reader, anvil_account, to_wei
 from eigentensor.errors import ChainError, Reverted, Unreachable
 from eigentensor.task import (
     NONE,
@@ -99,9 +99,9 @@ def test_a_task_lives_from_its_order_to_its_payment(
 
     client.market.withdraw(client.address, closed.refund)
     assert client.token.balance_of(client.address) == to_wei("10") - accepted.price
-    told = [e for e in client.history.events(posted[0].place.block) if isinstance(e, (TaskEvent, Seeded))]
+    events = [e for e in client.history.events(posted[0].place.block) if isinstance(e, (TaskEvent, Seeded))]
     kinds = (Posted, Accepted, Locked, Committed, Seeded, Revealed, Unlocked, Closed)
-    assert {type(event) for event in told} == set(kinds) and len(told) == len(kinds)
+    assert {type(event) for event in events} == set(kinds) and len(events) == len(kinds)
 
 
 def test_a_silent_executor_loses_the_penalty_and_nothing_else(
@@ -221,7 +221,8 @@ def test_long_histories_are_read_in_parts(anvil: Anvil, client: Chain, monkeypat
     anvil.mine(5)
     client.market.deposit(client.address, 2)
     reader = Reader(client.network)
-    heads, amounts, complete = [], [], False
+    heads: list[Head] = []
+    amounts, complete = [], False
     while not complete:
         changes = reader.history.changes(heads)
         heads += changes.heads

@@ -47,10 +47,10 @@ def stuck(anvil: Anvil, chain: Chain, sender: Sender, amount: int) -> str:
     return key
 
 
-def patient(chain: Chain, **settings: float) -> Sender:
+def patient(chain: Chain, deadline: float = 20.0, max_fee: int | None = None) -> Sender:
     """A sender that restarted just now, which raises no fee only because time has passed."""
-    given = {"patience": LONG, "deadline": 20.0} | settings
-    return Sender(Reader(chain.network).node, chain.account, chain.journal, **given)  # type: ignore[arg-type]
+    node = Reader(chain.network).node
+    return Sender(node, chain.account, chain.journal, patience=LONG, deadline=deadline, max_fee=max_fee)
 
 
 def test_a_message_that_the_fees_have_overtaken_is_replaced_at_once(cheap: Anvil, client: Chain) -> None:
@@ -79,7 +79,7 @@ def test_no_message_pays_more_than_is_allowed_and_it_goes_on_when_fees_come_down
     sender.send(approval(client, 6))
     intent = client.journal.get(key)
     assert intent is not None and max(attempt.fee for attempt in intent.attempts) <= SPIKE // 2
-    assert not sender.fees.capped and allowed(client) == 6
+    assert (sender.fees.capped, allowed(client)) == (False, 6)
 
 
 def test_a_message_that_the_node_has_dropped_is_offered_again(anvil: Anvil, client: Chain) -> None:

@@ -205,12 +205,12 @@ def process(*words: str) -> Iterator["subprocess.Popen[str]"]:
 
 def line_with(stream: Any, pattern: str) -> str:
     """Reads until a line has it."""
-    said = []
+    lines = []
     for line in stream:
-        said.append(line)
+        lines.append(line)
         if re.search(pattern, line):
             return str(line)
-    raise AssertionError(f"never said {pattern!r}: {''.join(said)}")
+    raise AssertionError(f"never said {pattern!r}: {''.join(lines)}")
 
 
 def test_a_lie_is_challenged_convicted_and_paid_for(
@@ -236,8 +236,8 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
     def claim(*words: str) -> dict[str, Any]:
         code, out, err = call("claim", *words, "--json")
         assert code == 0, err
-        (said,) = objects(out)
-        return said
+        (result,) = objects(out)
+        return result
 
     (waits,) = claim("--dry-run")["claims"]
     assert (waits["message"], waits["state"], waits["waits"]) == ("slash", "waits", f"block {waits['first']}")
@@ -258,11 +258,11 @@ def test_a_lie_is_challenged_convicted_and_paid_for(
     assert stranger.market.balance_of(stranger.address).balance == 0 == int(taken["balance"])
 
     _, out, _ = call("show", "1", "--json")
-    (told,) = objects(out)
+    (game,) = objects(out)
     seen = read_game(market.client, 1, {})
-    assert {name: told[name] for name in seen if name != "block"} == {n: v for n, v in seen.items() if n != "block"}
-    assert [payout["what"] for payout in told["payouts"]] == ["bond", "reward", "escrow", "share of the slash"]
-    assert told["body"] and told["path"][-1]["part"] in ("steps", "element", "expression", "reduction", "leaf")
+    assert {name: game[name] for name in seen if name != "block"} == {n: v for n, v in seen.items() if n != "block"}
+    assert [payout["what"] for payout in game["payouts"]] == ["bond", "reward", "escrow", "share of the slash"]
+    assert game["body"] and game["path"][-1]["part"] in ("steps", "element", "expression", "reduction", "leaf")
     _, out, _ = call("show", "1")
     assert "the disputed call computes" in out and "transactions, " in out
 
@@ -315,9 +315,9 @@ def test_a_right_result_is_left_alone_and_a_challenge_of_it_is_lost(
     market.operator.market.reveal(market.order, Opening(market.task, true_root, SALT))
     code, out, err = call("open", market.uuid, "--json")
     assert code == 0, err
-    (said,) = objects(out)
-    assert (said["schema"], said["event"]) == ("eigentensor.challenging/1", "agrees")
-    assert said["claimed"] == said["computed"] == true_root.hex()
+    (event,) = objects(out)
+    assert (event["schema"], event["event"]) == ("eigentensor.challenging/1", "agrees")
+    assert event["claimed"] == event["computed"] == true_root.hex()
 
     stranger = chain_of(STRANGER)
     stranger.token.ensure_allowance(stranger.deployment.task_market, TOKENS)
@@ -375,11 +375,11 @@ def test_a_receipt_of_a_lie_is_true_and_its_result_is_not(
     market.reveal(false_root)
     market.upload(lied(market.program, reference.execute(market.program, market.tensors)))
     file = str(tmp_path / "lie.receipt")
-    codes, said = [], ""
+    codes, err = [], ""
     for words in (["get", market.uuid, "-o", file], ["check", file, "--chain"], ["check", file, "--deep"]):
         with pytest.raises(SystemExit) as ended:
             main(["receipt", *words])
         codes.append(ended.value.code or 0)
-        said = capsys.readouterr().err
+        err = capsys.readouterr().err
     assert codes == [0, 0, 8]
-    assert f"the result of task {market.uuid} is wrong, as this machine computes it, twice: output[" in said
+    assert f"the result of task {market.uuid} is wrong, as this machine computes it, twice: output[" in err

@@ -47,14 +47,14 @@ def keep(gateway: GatewayClient, folder: Path, outputs: Tensors) -> bytes:
     return bytes.fromhex(gateway.store.names(roots).computed or "")
 
 
-@pytest.mark.parametrize("told", ["a long name", "other tensors", "broken gzip", "nothing"])
+@pytest.mark.parametrize("case", ["a long name", "other tensors", "broken gzip", "nothing"])
 def test_a_result_is_looked_at_again_whatever_a_gateway_says_of_it(
-    tmp_path: Path, graph: GraphProgram, told: str
+    tmp_path: Path, graph: GraphProgram, case: str
 ) -> None:
     right, lie = reference.execute(graph.program, {"x": X}), b"\7" * 32
     looked = BoundProgram(graph.program, (saved(tmp_path / "inputs", {"x": X}),), {"x": X}, {}, 1)
-    with hostile() as said, GatewayClient(said.url, LocalStore(tmp_path / "store"), attempts=1) as gateway:
-        said.raw, said.file = ANSWERS.get(told, b""), FILES.get(told)
+    with hostile() as server, GatewayClient(server.url, LocalStore(tmp_path / "store"), attempts=1) as gateway:
+        server.raw, server.file = ANSWERS.get(case, b""), FILES.get(case)
         look = look_again(looked, lie, gateway, Means(1 << 30, 60, unsafe=True))
     assert not look.agrees and look.outputs_root == merkle.results_root(graph.program, right)
 
@@ -107,8 +107,8 @@ def test_a_part_that_is_named_by_its_root_is_not_needed_here(graph: GraphProgram
     tensors = {name: example.tensors[name] for name in example.program.named(Role.INPUT)}
     work = Work(example.program, tensors, {}, b"\1" * 32, example.variables, example.repeat)
     assert bound(work).keys() == {Role.INPUT, Role.WEIGHT}
-    given = bound(replace(work, states={"cache": example.tensors["cache"]}))
-    assert given[Role.STATE]["cache"].tobytes() == example.tensors["cache"].tobytes()
+    bindings = bound(replace(work, states={"cache": example.tensors["cache"]}))
+    assert bindings[Role.STATE]["cache"].tobytes() == example.tensors["cache"].tobytes()
     with pytest.raises(BindingError, match="no states"):
         bound(Work(graph.program, {"x": X}, {}, b"\1" * 32))
     with pytest.raises(BindingError, match="missing"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from eigentensor_client.cli import main
 from eigentensor_operator.config import Settings as Operator
@@ -22,7 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def compose() -> dict[str, Any]:
-    return yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    services: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    return services
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -48,20 +49,20 @@ def settings(names: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("service", compose()["services"])
 def test_a_service_of_the_compose_file_is_a_command_that_there_is(service: str) -> None:
-    said = compose()["services"][service]
-    assert understood(said["command"])
-    assert not understood([*said["command"], "--nonsense"])
-    context = (FOLDER / said["build"]["context"]).resolve()
+    definition = compose()["services"][service]
+    assert understood(definition["command"])
+    assert not understood([*definition["command"], "--nonsense"])
+    context = (FOLDER / definition["build"]["context"]).resolve()
     assert context == ROOT
-    assert (context / said["build"]["dockerfile"]).is_file()
-    assert settings(list(said.get("environment", {}))) == set()
-    volumes = {volume.partition(":")[0] for volume in said["volumes"]}
+    assert (context / definition["build"]["dockerfile"]).is_file()
+    assert settings(list(definition.get("environment", {}))) == set()
+    volumes = {volume.partition(":")[0] for volume in definition["volumes"]}
     assert {name for name in volumes if not name.startswith(".")} <= compose()["volumes"].keys()
-    assert set(said.get("secrets", ())) <= compose()["secrets"].keys()
-    paths = [v for v in said.get("environment", {}).values() if v.startswith("/run/secrets/")]
-    assert {Path(path).name for path in paths} == set(said.get("secrets", ()))
-    mounted = {volume.split(":")[1] for volume in said["volumes"]} | set(paths)
-    assert all(word in mounted for word in said["command"] if word.startswith("/"))
+    assert set(definition.get("secrets", ())) <= compose()["secrets"].keys()
+    paths = [v for v in definition.get("environment", {}).values() if v.startswith("/run/secrets/")]
+    assert {Path(path).name for path in paths} == set(definition.get("secrets", ()))
+    mounted = {volume.split(":")[1] for volume in definition["volumes"]} | set(paths)
+    assert all(word in mounted for word in definition["command"] if word.startswith("/"))
 
 
 def test_ports_and_health_checks_are_those_of_the_services() -> None:
@@ -69,9 +70,9 @@ def test_ports_and_health_checks_are_those_of_the_services() -> None:
         f"127.0.0.1:{(port := Serve.model_fields['port'].default)}:{port}"
     ]
     for service in ("serve", "aggregator"):
-        said = compose()["services"][service]
-        port = said["ports"][0].rpartition(":")[2]
-        code = said["healthcheck"]["test"][-1]
+        definition = compose()["services"][service]
+        port = definition["ports"][0].rpartition(":")[2]
+        code = definition["healthcheck"]["test"][-1]
         compile(code, service, "exec")
         assert f":{port}/healthz" in code
 
@@ -91,11 +92,13 @@ def test_the_image_is_made_of_what_the_repository_has() -> None:
 
 
 def test_the_image_runs_the_command_as_somebody_without_rights() -> None:
-    said = dict(instructions())
-    (entry,) = json.loads(said["ENTRYPOINT"])
+    image = dict(instructions())
+    (entry,) = json.loads(image["ENTRYPOINT"])
     assert entry in PROJECT["project"]["scripts"]
-    assert understood([word for word in json.loads(said["CMD"]) if word != "--help"])
-    assert said["USER"].isdecimal() and said["USER"] in "".join(rest for _, rest in instructions() if "useradd" in rest)
+    assert understood([word for word in json.loads(image["CMD"]) if word != "--help"])
+    assert image["USER"].isdecimal() and image["USER"] in "".join(
+        rest for _, rest in instructions() if "useradd" in rest
+    )
     installed = next(rest for word, rest in instructions() if word == "RUN" and "apt-get install" in rest)
     needed = re.findall(r"missing\+=\(([\w-]+)\)", (ROOT / "scripts" / "setup").read_text())
     for package in ("bubblewrap", "clang", "libllvm19"):
@@ -111,17 +114,17 @@ def lines_of(unit: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_starts_a_command_that_there_is_with_settings_that_there_are(unit: Path) -> None:
-    said = lines_of(unit)
-    program, *words = dict(said)["ExecStart"].split()
+    lines = lines_of(unit)
+    program, *words = dict(lines)["ExecStart"].split()
     assert Path(program).name in PROJECT["project"]["scripts"]
     assert understood(words)
-    variables = dict(value.split("=", 1) for name, value in said if name == "Environment")
+    variables = dict(value.split("=", 1) for name, value in lines if name == "Environment")
     assert settings(list(variables)) == set()
-    loaded = {value.partition(":")[0] for name, value in said if name == "LoadCredential"}
+    loaded = {value.partition(":")[0] for name, value in lines if name == "LoadCredential"}
     assert {value.removeprefix("%d/") for value in variables.values() if value.startswith("%d/")} == loaded
-    own = (f"/var/lib/{dict(said)['StateDirectory']}", f"/var/cache/{dict(said)['CacheDirectory']}")
+    own = (f"/var/lib/{dict(lines)['StateDirectory']}", f"/var/cache/{dict(lines)['CacheDirectory']}")
     assert all(value.startswith(own) for value in variables.values() if value.startswith("/"))
-    assert dict(said)["NoNewPrivileges"] == "yes" and dict(said)["ProtectSystem"] == "strict"
+    assert dict(lines)["NoNewPrivileges"] == "yes" and dict(lines)["ProtectSystem"] == "strict"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

@@ -29,9 +29,9 @@ def eigentensor(*words: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def findings(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    said = json.loads(done.stdout)
-    assert said["schema"] == "eigentensor.doctor/1"
-    return {(finding["what"], finding["name"]): finding for finding in said["findings"]}
+    report = json.loads(done.stdout)
+    assert report["schema"] == "eigentensor.doctor/1"
+    return {(finding["what"], finding["name"]): finding for finding in report["findings"]}
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +50,22 @@ def built(folder: Path, bits: int) -> Path:
 
 def test_this_machine_is_admitted() -> None:
     done = eigentensor("doctor", "CPU", "--json")
-    found = findings(done)
-    assert (done.returncode, found["device", "CPU"]["state"]) == (0, "ok")
+    report = findings(done)
+    assert (done.returncode, report["device", "CPU"]["state"]) == (0, "ok")
     assert json.loads(done.stdout)["admitted"] == ["CPU"]
-    assert {finding["state"] for finding in found.values()} <= {"ok", "absent"}
-    assert all(finding["fix"] for finding in found.values() if finding["state"] != "ok")
+    assert {finding["state"] for finding in report.values()} <= {"ok", "absent"}
+    assert all(finding["fix"] for finding in report.values() if finding["state"] != "ok")
 
 
 @X86
 def test_a_library_that_flushes_subnormal_numbers_is_named_and_the_device_holds_nevertheless(library: Path) -> None:
     done = eigentensor("doctor", "CPU", "--json", LD_PRELOAD=str(library))
-    found = findings(done)
-    process = found["arithmetic", "process"]
+    report = findings(done)
+    process = report["arithmetic", "process"]
     assert (done.returncode, process["state"]) == (7, "refused")
     assert "takes subnormal operands for zero and flushes subnormal results to zero" in process["says"]
     assert str(library) in process["says"]
-    assert found["device", "CPU"]["state"] == "ok"
+    assert report["device", "CPU"]["state"] == "ok"
 
 
 @X86

@@ -35,9 +35,9 @@ def test_the_block_of_a_transformer_is_a_graph_that_becomes_a_program() -> None:
     graph = runpy.run_path(str(EXAMPLES / "attention.py"))["graph"]()
     made = lower(graph)
     x = np.random.default_rng(1).standard_normal((64, 128), dtype=np.float32)
-    found = execute(made.program, {"x": x, **made.weights}).outputs["output"]
+    output = execute(made.program, {"x": x, **made.weights}).outputs["output"]
     (exact,) = oracle(graph, {"x": x})
-    assert max_relative_error(DType.FLOAT32, found, exact) < 1e-5
+    assert max_relative_error(DType.FLOAT32, output, exact) < 1e-5
 
 
 def test_a_python_file_becomes_a_program_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,8 +28,8 @@ def lost(course: Course) -> bool | None:
 @pytest.mark.parametrize("first", range(0, NUMBERS, 2 * BATCH))
 def test_a_hundred_wrong_bits_are_convicted_and_honest_executors_acquitted(table: Table, first: int) -> None:
     stories = [story(number) for number in range(first, first + 2 * BATCH)]
-    for told, (course, state) in zip(stories, table.ends([s.case for s in stories]), strict=True):
-        expected = ({None, False}, State.FINAL) if told.is_honest else ({True}, State.CONVICTED)
+    for entry, (course, state) in zip(stories, table.ends([s.case for s in stories]), strict=True):
+        expected = ({None, False}, State.FINAL) if entry.is_honest else ({True}, State.CONVICTED)
         assert lost(course) in expected[0] and state is expected[1], course
 
 
@@ -43,10 +43,10 @@ def test_results_with_any_other_story_are_convicted(table: Table) -> None:
     cases, random = [], Random(3)
     for seed in range(STORIES):
         true = account_of(generate(seed) if seed % 2 else brought(list(GRAPHS)[seed // 2]))
-        told, tell = fabulist(true, random)
-        while (told.calls, told.outputs) == (true.calls, true.outputs):
-            told, tell = fabulist(true, random)
-        cases.append(Case(true, told.outputs, tell, honest(Side.CHALLENGER)))
+        account, strategy = fabulist(true, random)
+        while (account.calls, account.outputs) == (true.calls, true.outputs):
+            account, strategy = fabulist(true, random)
+        cases.append(Case(true, account.outputs, strategy, honest(Side.CHALLENGER)))
     courses, states = zip(*table.ends(cases), strict=True)
     reasons = {course.outcome.reason for course in courses if course.outcome}
     assert reasons == {Reason.VERDICT, Reason.COLLECT, Reason.DETERMINED}

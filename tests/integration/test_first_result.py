@@ -25,8 +25,8 @@ def test_a_model_is_run_on_a_local_network_that_the_command_starts_and_ends(tmp_
     x = np.load(tmp_path / "input.npy")
     graph = import_onnx(tmp_path / "model.onnx", {"x": x.shape})
     expected = reference.execute(graph.program, {"x": x, **graph.weights}).outputs
-    found = load_safetensors(tmp_path / "out.safetensors")
-    assert {key: value.tobytes() for key, value in found.items()} == {k: a.tobytes() for k, a in expected.items()}
+    outputs = load_safetensors(tmp_path / "out.safetensors")
+    assert {key: value.tobytes() for key, value in outputs.items()} == {k: a.tobytes() for k, a in expected.items()}
     assert not list((tmp_path / "state" / "eigentensor" / "networks").iterdir())
 
 
@@ -50,8 +50,8 @@ def test_ctrl_c_ends_the_network_and_says_so(tmp_path: Path) -> None:
 def test_a_network_that_is_kept_serves_other_commands_until_ctrl_c(tmp_path: Path) -> None:
     with started(tmp_path, "--keep") as process:
         assert process.stdout is not None
-        said = next(line for line in process.stdout if "the local network goes on until Ctrl-C" in line or not line)
-        assert said and (tmp_path / "out.safetensors").exists()
+        notice = next(line for line in process.stdout if "the local network goes on until Ctrl-C" in line or not line)
+        assert notice and (tmp_path / "out.safetensors").exists()
         words = [sys.executable, "-m", "eigentensor_client", "ps", "--json"]
         listed = subprocess.run(
             words, env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=True

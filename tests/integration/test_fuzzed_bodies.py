@@ -70,34 +70,34 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[F
         yield create_app(running), seeds
 
 
-def told(statuses: Counter[int]) -> None:
+def check_statuses(statuses: Counter[int]) -> None:
     """A fuzzer that is always refused at the door has shown nothing."""
     assert any(status < 300 for status in statuses) and len(statuses) >= 3, statuses
 
 
 def test_the_gateway_survives_a_few_fuzzed_bodies(gateway: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive(*gateway, 300, seed=1))
+    check_statuses(survive(*gateway, 300, seed=1))
 
 
 def test_the_service_survives_a_few_fuzzed_bodies(service: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive(*service, 300, seed=2))
+    check_statuses(survive(*service, 300, seed=2))
 
 
 def test_the_gateway_survives_odd_heads(gateway: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive_heads(*gateway, 300, seed=5))
+    check_statuses(survive_heads(*gateway, 300, seed=5))
 
 
 def test_the_service_survives_odd_heads(service: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive_heads(*service, 300, seed=6))
+    check_statuses(survive_heads(*service, 300, seed=6))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_gateway_survives_fifty_thousand_fuzzed_bodies(gateway: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive(*gateway, 50_000, seed=3))
+    check_statuses(survive(*gateway, 50_000, seed=3))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_service_survives_fifty_thousand_fuzzed_bodies(service: tuple[FastAPI, list[Seed]]) -> None:
-    told(survive(*service, 50_000, seed=4))
+    check_statuses(survive(*service, 50_000, seed=4))

@@ -27,7 +27,7 @@ from eigentensor.dispute import (
 )
 from eigentensor.task import Demanded, Leaf, Paid, Slashed, State, order_uuid
 from eigentensor.tracing import Execution
-from support.stories.board import Board, checks_of, distorted, ended, expected, garbage, tell, telling, wealth
+from support.stories.board import Board, checks_of, distorted, ended, executor_of, expected, garbage, transact, wealth
 from support.stories.game_table import Case, Table, encoded
 from support.stories.games import honest, reckless, spoiled
 from support.stories.players import known, lying
@@ -52,12 +52,12 @@ def lie() -> Execution:
 
 def the_lie() -> Case:
     """A liar that defends its result, and an honest challenger."""
-    return Case(true(), lie().outputs, telling(lie()), HONEST)
+    return Case(true(), lie().outputs, executor_of(lie()), HONEST)
 
 
 def the_truth(seed: int = 3) -> Case:
     """An honest executor, and a challenger that objects to what is right."""
-    return Case(true(), true().outputs, telling(true()), reckless(Random(seed)))
+    return Case(true(), true().outputs, executor_of(true()), reckless(Random(seed)))
 
 
 def begun(table: Table, case: Case) -> Board:
@@ -155,7 +155,7 @@ def test_nobody_can_take_another_players_turn_replay_a_move_or_send_garbage(
         assert board.takes(data)
     if board.play_out()[0] is Side.EXECUTOR:
         refund = encoded(table.client.node.market, "refund", (board.order.as_tuple(), twin.game))
-        assert tell(table, stranger, refund, table.client.node.market.address)
+        assert transact(table, stranger, refund, table.client.node.market.address)
         settled(board, before)
     else:
         twin.run_out()  # even the honest executor has to move in each of its games
@@ -167,10 +167,10 @@ def test_nobody_can_take_another_players_turn_replay_a_move_or_send_garbage(
 def test_an_executor_whose_account_is_wrong_in_one_place_is_convicted_wherever_that_is(table: Table) -> None:
     """INVARIANT 36: its result is right."""
     before = wealth(table)
-    board = begun(table, Case(true(), true().outputs, telling(true()), HONEST))
+    board = begun(table, Case(true(), true().outputs, executor_of(true()), HONEST))
     for number in (number for number, tensor in true().kept.items() if tensor.size):
         with board.tried() as here:
-            here.case = replace(board.case, executor=telling(distorted(true(), number)))
+            here.case = replace(board.case, executor=executor_of(distorted(true(), number)))
             assert here.play_out()[0] is Side.EXECUTOR
             settled(here, before)
 
@@ -223,7 +223,7 @@ def test_two_challengers_on_one_claim_hinder_each_other_in_no_order(table: Table
     else:
         assert good.play_out() == (Side.EXECUTOR, Reason.VERDICT)
         refund = encoded(table.client.node.market, "refund", (good.order.as_tuple(), bad.game))
-        assert tell(table, table.client, refund, table.client.node.market.address)
+        assert transact(table, table.client, refund, table.client.node.market.address)
         settled(good, before, friend)
     slashed_and_paid(good)
 
@@ -244,13 +244,13 @@ def slashed_and_paid(board: Board) -> None:
     task = order_uuid(board.order, table.client.deployment.domain)
     before, locked = wealth(table), table.client.stake.lock_of(task, table.operator.address).shares
     table.anvil.mine_past(table.client.market.answers_by(task))
-    told = tell(table, table.client, encoded(market, "slash", (board.order.as_tuple(),)), market.address) or []
-    (slashed,) = [event for event in told if isinstance(event, Slashed)]
+    events = transact(table, table.client, encoded(market, "slash", (board.order.as_tuple(),)), market.address) or []
+    (slashed,) = [event for event in events if isinstance(event, Slashed)]
     assert abs(slashed.shares - locked) <= 1024
     table.anvil.mine(25)
     bounty = table.client.node.bounty
-    told = tell(table, table.client, encoded(bounty, "pay", (slashed.slash_id,)), bounty.address) or []
-    (paid,) = [event for event in told if isinstance(event, Paid)]
+    events = transact(table, table.client, encoded(bounty, "pay", (slashed.slash_id,)), bounty.address) or []
+    (paid,) = [event for event in events if isinstance(event, Paid)]
     after = wealth(table)
     winner, burn = board.challenger.address, table.client.deployment.burn
     gained = {account: after[account] - before[account] for account in after if after[account] != before[account]}
@@ -269,7 +269,7 @@ def test_an_executor_that_changes_its_story_between_games_loses_each_of_them(tab
     stories = [lie(), distorted(lie(), len(lie().calls) - 1), replace(true(), outputs=lie().outputs)]
     board = begun(table, the_lie())
     for story in stories:
-        case = replace(board.case, executor=telling(story))
+        case = replace(board.case, executor=executor_of(story))
         with board.tried() as one:
             other = Board.of(table, case, one.order, second)
             one.play()
@@ -291,7 +291,7 @@ def test_a_right_result_with_another_story_in_one_game_is_convicted_by_that_game
     second.market.deposit(second.address, 10**18)
     before = wealth(table, second)
     vain = begun(table, the_truth())
-    story = Case(true(), true().outputs, telling(distorted(true(), 0)), HONEST)
+    story = Case(true(), true().outputs, executor_of(distorted(true(), 0)), HONEST)
     other = Board.of(table, story, vain.order, second)
     assert vain.play_out()[0] is Side.CHALLENGER
     assert other.play_out()[0] is Side.EXECUTOR
@@ -304,21 +304,21 @@ def test_leaves_that_are_demanded_beside_a_game_and_not_shown_convict_whoever_pl
     before, market = wealth(table), table.client.node.market
     (order,) = table.revealed([the_truth()])
     asked = encoded(market, "demand", (order.as_tuple(), [astuple(Leaf(False, 0, 0))]))
-    (demanded,) = [e for e in tell(table, table.client, asked, market.address) or () if isinstance(e, Demanded)]
+    (demanded,) = [e for e in transact(table, table.client, asked, market.address) or () if isinstance(e, Demanded)]
     board = Board.of(table, the_truth(), order, table.challenger)
     board.play()
     assert board.side is Side.CHALLENGER
     table.anvil.mine_past(demanded.by)
     assert ended(table, order) is State.CONVICTED and demanded.by < deadline_of(board.position)
     refund = encoded(market, "refund", (order.as_tuple(), board.game))
-    assert tell(table, table.client, refund, market.address)
+    assert transact(table, table.client, refund, market.address)
     reward = economics.reward(table.client.deployment.parameters, order.max_price)
     convicted = expected(table, order, before, winner=table.client.address)
     convicted[table.client.address] -= reward
     assert wealth(table) == convicted
     task = order_uuid(order, table.client.deployment.domain)
     table.anvil.mine_past(table.client.market.answers_by(task))
-    assert tell(table, table.challenger, encoded(market, "slash", (order.as_tuple(),)), market.address)
+    assert transact(table, table.challenger, encoded(market, "slash", (order.as_tuple(),)), market.address)
     burned = wealth(table)[table.client.deployment.burn] - convicted[table.client.deployment.burn]
     assert wealth(table)[table.challenger.address] == before[table.challenger.address] + reward
     assert burned == checks_of(order)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
+from hexbytes import HexBytes
 from tinygrad import Tensor
 
 import eigentensor as et
@@ -22,11 +23,11 @@ from eigentensor_local.devnet import Devnet, devnet
 from support.programs.worked_examples import layer
 
 
-def sent(anvil: Anvil, nonce: int) -> bytes:
+def sent(anvil: Anvil, nonce: int) -> HexBytes:
     """The hash of a transaction that the chain has taken."""
     nobody = to_checksum_address("0x" + "11" * 20)
     fields = {"chainId": 31337, "nonce": nonce, "to": nobody, "value": 1, "gas": 21_000, "gasPrice": 10**10}
-    return bytes(anvil.web3.eth.send_raw_transaction(Account.sign_transaction(fields, ANVIL_KEYS[0]).raw_transaction))
+    return anvil.web3.eth.send_raw_transaction(Account.sign_transaction(fields, ANVIL_KEYS[0]).raw_transaction)
 
 
 def test_a_transaction_waits_for_the_clock_but_where_the_chain_hurries() -> None:
@@ -87,7 +88,9 @@ def test_many_runs_of_one_account_at_once_have_a_result_each(net: Devnet, tmp_pa
         subprocess.Popen([*words, "-o", f"{n}.safetensors"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         for n in range(runs)
     ]
-    said = [process.communicate(timeout=1_200)[1] for process in running]
-    assert [process.returncode for process in running] == [0] * runs, said
-    found = {tuple(a.tobytes() for a in load_safetensors(tmp_path / f"{n}.safetensors").values()) for n in range(runs)}
-    assert len(found) == 1
+    errors = [process.communicate(timeout=1_200)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * runs, errors
+    results = {
+        tuple(a.tobytes() for a in load_safetensors(tmp_path / f"{n}.safetensors").values()) for n in range(runs)
+    }
+    assert len(results) == 1

@@ -136,6 +136,7 @@ class Walk:
         elif task.state is State.COMMITTED and not task.drawn:
             self.skip_to(task.life.seed_block + p.confirmations)
         elif task.state is State.REVEALED and not task.games and task.agreed + task.differed >= task.answered:
+            assert task.deadline is not None
             self.skip_to(task.deadline)
         elif task.state is State.CONVICTED:
             answers = chain.market.answers_by(bytes.fromhex(task.uuid))

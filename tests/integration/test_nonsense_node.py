@@ -95,12 +95,12 @@ COMMANDS = [
 def test_no_command_shows_a_traceback(
     network: Network, home: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = KINDS["nothing"]
+    response = KINDS["nothing"]
     monkeypatch.chdir(home)
-    with false_node(lambda *_: said) as url:
+    with false_node(lambda *_: response) as url:
         path = replace(network, rpc_url=url).save(home / "network.json")
         monkeypatch.setenv("EIGENTENSOR_NETWORK", str(path))
-        for kind, said in KINDS.items():  # noqa: B007 -- the node says it
+        for kind, response in KINDS.items():  # noqa: B007 -- the node says it
             with pytest.raises(SystemExit) as ended:
                 main(command.split())
             printed = capsys.readouterr().err
@@ -131,14 +131,14 @@ JUNK: list[Any] = [
 
 def spoiled(body: bytes, random: Random) -> bytes:
     """The same answer with one thing in it that is not what it was."""
-    said = json.loads(body)
-    result = said.get("result")
+    response = json.loads(body)
+    result = response.get("result")
     if isinstance(result, str) and len(result) > 66 and random.random() < 0.7:  # what a contract returned
         data = bytes.fromhex(result[2:])
         at = random.randrange(len(data))
         data = random.choice([data[:at], data + data[:at], data[:at] + random.randbytes(len(data) - at)])
-        return json.dumps(said | {"result": "0x" + data.hex()}).encode()
-    inside, name = said, "result" if "result" in said else "error"
+        return json.dumps(response | {"result": "0x" + data.hex()}).encode()
+    inside, name = response, "result" if "result" in response else "error"
     while isinstance(inside[name], (dict, list)) and inside[name] and random.random() < 0.8:
         inside = inside[name]
         name = random.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
@@ -146,7 +146,7 @@ def spoiled(body: bytes, random: Random) -> bytes:
         del inside[name]
     else:
         inside[name] = random.choice(JUNK)
-    return json.dumps(said).encode()
+    return json.dumps(response).encode()
 
 
 def views(life: Life) -> dict[str, Callable[[Reader], object]]:

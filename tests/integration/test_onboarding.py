@@ -111,7 +111,8 @@ def test_whoever_dies_at_any_message_goes_on_and_sends_nothing_twice(
     for sent in range(MESSAGES):
         with newcomer.chain() as dying:
             eth = dying.node.web3.eth
-            offer, seen = eth.send_raw_transaction, []
+            offer = eth.send_raw_transaction
+            seen: list[bytes] = []
 
             def die(raw: bytes, offer: Offer = offer, seen: list[bytes] = seen, sent: int = sent) -> object:
                 if not seen:  # what the one before left behind

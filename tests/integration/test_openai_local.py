@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 from tinygrad import Tensor
 
 import language_model
@@ -19,15 +20,15 @@ from eigentensor.capture import GraphProgram, TensorContext, capture
 from eigentensor.store import save_safetensors
 from eigentensor_client import byte_pairs
 from eigentensor_client.cli import main
-from eigentensor_client.writing import Sampling, Text
+from eigentensor_client.writing import Sampling, Step, Text
 from eigentensor_serve.apps.deployment import Here, deploy_local, read_named, read_parts
 from eigentensor_serve.apps.registry import Apps
 from eigentensor_serve.openai import texts as openai_texts
-from eigentensor_serve.openai.texts import WRITERS
+from eigentensor_serve.openai.texts import WRITERS, Values
 from eigentensor_serve.server import assembled, create_app
 from eigentensor_serve.settings import Settings
 from eigentensor_serve.tokens import Tokens
-from language.decoder import Shape, drawn
+from language.decoder import SMALL, Shape, drawn
 from language.writing import writing
 from support.stories.served import served
 
@@ -78,7 +79,7 @@ def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_
     for sampling in (Sampling(), Sampling(1.2, least=0.1, seed=5), Sampling(0.7, seed=(1 << 64) - 1)):
         text = Text(PAIRS, TINY.context, language_model.here(chat_graph))
         expected = text.write("a task", 10, sampling).removeprefix("a task")
-        asked = {
+        asked: dict[str, Any] = {
             "model": page, "messages": [{"role": "user", "content": "a task"}], "max_tokens": 10,
             "temperature": sampling.temperature, "seed": sampling.seed, "extra_body": {"min_p": sampling.least},
         }  # fmt: skip
@@ -93,8 +94,8 @@ def test_chat_writes_what_the_program_writes(ai: openai.OpenAI, page: str, chat_
         assert whole.usage.completion_tokens == 10 or choice.finish_reason == "stop"
         assert whole.model_extra["eigentensor"]["seed"] == sampling.seed
         pieces = list(ai.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
-        said = "".join(chunk.choices[0].delta.content or "" for chunk in pieces if chunk.choices)
-        assert (said, pieces[-1].usage) == (choice.message.content, whole.usage)
+        content = "".join(chunk.choices[0].delta.content or "" for chunk in pieces if chunk.choices)
+        assert (content, pieces[-1].usage) == (choice.message.content, whole.usage)
         assert pieces[-2].choices[0].finish_reason == choice.finish_reason
         stop = choice.message.content[3:5]
         stopped = ai.chat.completions.create(**asked, stop=[stop]).choices[0]
@@ -115,7 +116,8 @@ def test_a_plain_text_goes_on_without_turns(ai: openai.OpenAI, page: str) -> Non
     assert (pieces[-1].usage, pieces[-2].choices[0].finish_reason) == (whole.usage, whole.choices[0].finish_reason)
     assert pieces[-2].model_extra["eigentensor"] == {"seed": 5, "tasks": []}
     short = ai.completions.create(model=page, prompt="a", temperature=0)
-    assert short.usage.completion_tokens <= 16 and ai.completions.create(**asked, prompt="").choices[0].text
+    assert short.usage is not None and short.usage.completion_tokens <= 16
+    assert ai.completions.create(**asked, prompt="").choices[0].text
     for parameter, more in (
         ("echo", {"echo": True}),
         ("logprobs", {"logprobs": 2}),
@@ -142,8 +144,8 @@ def test_without_a_seed_answers_differ_and_say_which_seed_repeats_them(ai: opena
 
 def test_many_texts_at_once_do_not_mix(ai: openai.OpenAI, page: str) -> None:
     def written(seed: int) -> str:
-        messages = [{"role": "user", "content": "a"}]
-        answer = ai.chat.completions.create(model=page, messages=messages, max_tokens=12, seed=seed)  # type: ignore[arg-type]
+        messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "a"}]
+        answer = ai.chat.completions.create(model=page, messages=messages, max_tokens=12, seed=seed)
         return answer.choices[0].message.content or ""
 
     alone = [written(seed) for seed in range(8)]
@@ -165,23 +167,23 @@ def test_streams_that_are_left_early_keep_nobody_waiting(ai: openai.OpenAI, page
 
 
 def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, mute: str) -> None:
-    said = [{"role": "user", "content": "a"}]
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "a"}]
     for kind, code, more in (
-        (openai.NotFoundError, "model_not_found", {"model": "nothing", "messages": said}),
-        (openai.NotFoundError, "model_not_found", {"model": mute, "messages": said}),
-        (openai.NotFoundError, "model_not_found", {"model": f"{page}@x", "messages": said}),
-        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "top_p": 0.5}),
-        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": said, "max_tokens": 99}),
-        (openai.BadRequestError, "BadRequest", {"model": page, "messages": said, "temperature": 5}),
+        (openai.NotFoundError, "model_not_found", {"model": "nothing", "messages": messages}),
+        (openai.NotFoundError, "model_not_found", {"model": mute, "messages": messages}),
+        (openai.NotFoundError, "model_not_found", {"model": f"{page}@x", "messages": messages}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": messages, "top_p": 0.5}),
+        (openai.BadRequestError, "unsupported_value", {"model": page, "messages": messages, "max_tokens": 99}),
+        (openai.BadRequestError, "BadRequest", {"model": page, "messages": messages, "temperature": 5}),
     ):
         with pytest.raises(kind) as refused:
             ai.chat.completions.create(**more)
         assert refused.value.code == code
         assert refused.value.response.headers["content-type"] == "application/json"
-        assert refused.value.body["message"]
+        assert isinstance(refused.value.body, dict) and refused.value.body["message"]
     assert [refused.value.param, refused.value.type] == [None, "invalid_request_error"]
     with pytest.raises(openai.BadRequestError) as refused:
-        ai.chat.completions.create(model=page, messages=said, n=2)
+        ai.chat.completions.create(model=page, messages=messages, n=2)
     assert refused.value.param == "n"
 
 
@@ -189,8 +191,14 @@ def test_refusals_are_openais_errors(ai: openai.OpenAI, page: str, mute: str) ->
 def test_an_answer_that_nobody_reads_is_not_written_any_further(
     chat_graph: GraphProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    steps, write = [], openai_texts.Here.write
-    monkeypatch.setattr(openai_texts.Here, "write", lambda self, step: steps.append(step) or write(self, step))
+    steps: list[Step] = []
+    write = openai_texts.Here.write
+
+    async def counted(self: openai_texts.Here, step: Step) -> Values:
+        steps.append(step)
+        return await write(self, step)
+
+    monkeypatch.setattr(openai_texts.Here, "write", counted)
     monkeypatch.setenv("EIGENTENSOR_CACHE_DIR", str(tmp_path / "blobs"))
     deploy_page(Apps(tmp_path), chat_graph)
     asked = {"model": "page", "messages": [{"role": "user", "content": "a"}], "temperature": 0, "stream": stream}
@@ -255,7 +263,7 @@ def test_embeddings_are_the_pooled_vectors_of_each_text(ai: openai.OpenAI, words
     for data, vector in zip(answer.data, expected, strict=True):
         assert np.allclose(data.embedding, vector / np.linalg.norm(vector), atol=1e-6)
     assert answer.usage.prompt_tokens == sum(len(PAIRS.encode(text)) for text in texts)
-    assert len(answer.model_extra["eigentensor"]["tasks"]) == 2
+    assert answer.model_extra is not None and len(answer.model_extra["eigentensor"]["tasks"]) == 2
     plain = ai.embeddings.create(model="words", input=texts, encoding_format="float")
     assert [data.embedding for data in plain.data] == [data.embedding for data in answer.data]
     with pytest.raises(openai.BadRequestError) as refused:
@@ -282,7 +290,11 @@ def test_what_a_client_sends_again_by_itself_is_not_asked_for_twice(url: str, wo
         return len(httpx.get(f"{url}/v1/tasks", params={"limit": 200}).json()["tasks"])
 
     before, lossy = tasks(), Lossy()
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=httpx.Client(transport=lossy)) as ai:
+    with openai.OpenAI(
+        base_url=f"{url}/v1",
+        api_key="none",
+        http_client=httpx.Client(transport=lossy),  # type: ignore[arg-type]  # taken, too, though only httpx2's is named
+    ) as ai:
         ai.embeddings.create(model="words", input="a task")
         assert (lossy.lost, tasks()) == (1, before + 1)
         ai.embeddings.create(model="words", input="a task")
@@ -329,16 +341,11 @@ def test_the_language_model_of_the_examples_is_deployed_and_streams_what_it_writ
         main(["deploy", language_model.__file__, *words])
     assert not ended.value.code
     graph, pairs = language_model.load()
-    text = Text(pairs, language_model.SMALL.context, language_model.here(graph))
+    text = Text(pairs, SMALL.context, language_model.here(graph))
     expected = text.write("A program", 40, Sampling(0.7, seed=3)).removeprefix("A program")
-    messages = [{"role": "user", "content": "A program"}]
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "A program"}]
     chunks = ai.chat.completions.create(
-        model="front",
-        messages=messages,
-        max_tokens=40,
-        temperature=0.7,
-        seed=3,
-        stream=True,  # type: ignore[arg-type]
+        model="front", messages=messages, max_tokens=40, temperature=0.7, seed=3, stream=True
     )
     pieces = [chunk.choices[0].delta.content for chunk in chunks]
     assert expected.startswith("".join(piece or "" for piece in pieces))

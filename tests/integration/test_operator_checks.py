@@ -158,7 +158,7 @@ def test_challenges_in_vain_pay_the_executor_while_it_shows_what_its_client_dema
     there, missing = (e for e in chain.history.events(chain.market.task_at(uuid).accepted_at) if isinstance(e, Shown))
     first = client.deliver(client.look(task)).outputs
     assert (there.data[: first[min(first)].nbytes], missing.data) == (first[min(first)].tobytes()[:1024], b"")
-    net.anvil.mine_past(chain.node.block_number() + TERMS.exec + chain.deployment.parameters.clock)
+    net.anvil.mine_past(chain.node.block_number() + task.order.exec + chain.deployment.parameters.clock)
     wait_for(running, "game_ended", times=2)
     assert client.wait(task, "final", timeout=60).state is State.FINAL
     account = chain.market.balance_of(executor.address)

@@ -185,8 +185,8 @@ def test_an_operator_killed_before_its_reveal_reveals_before_it_tests_its_device
         pass_draw(net, client, task)
         running.wait_ready()
         assert client.look(task).state is State.REVEALED
-        said = running.log.read_bytes()[begun[running.pid] :]
-        assert b'"event": "started"' in said and b'"event": "ready"' not in said
+        log = running.log.read_bytes()[begun[running.pid] :]
+        assert b'"event": "started"' in log and b'"event": "ready"' not in log
         with node_of(running, "started") as node:
             assert node.get("/eigen/node/services/device-0/health").status_code == 206
             assert 'et_determinism_selftest_ok{avs_name="eigentensor"} 0.0' in node.get("/metrics").text
@@ -257,9 +257,9 @@ def test_a_program_that_cannot_be_executed_is_declined_before_anything_is_promis
     (task,) = client.post([work_of(example)], TERMS)
     running = start(net, party, "decline", **HURRIED)
     running.wait_ready()
-    told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
-    assert (told["reason"], told["needed"]) == ("trial", "a program that can be executed")
-    assert "too long" in told["offered"] and client.look(task).state is State.OPEN
+    entry = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
+    assert (entry["reason"], entry["needed"]) == ("trial", "a program that can be executed")
+    assert "too long" in entry["offered"] and client.look(task).state is State.OPEN
     assert client.chain.market.balance_of(party.address) == before
     client.cancel(task)
 
@@ -285,8 +285,8 @@ def test_a_draining_operator_says_so_to_whoever_asks_why(
     running = start(net, party, "decline")
     (task,) = client.post([work_of(example)], TERMS)
     running.wait_ready()
-    told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
-    assert (told["reason"], told["needed"]) == ("draining", "an operator that accepts")
+    entry = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
+    assert (entry["reason"], entry["needed"]) == ("draining", "an operator that accepts")
     assert json.loads(run("status", "--json"))["draining"] is True
     running.stop()
     assert json.loads(run("drain", "--undo", "--json"))["draining"] is False
@@ -304,11 +304,12 @@ def test_orders_too_cheap_too_large_and_too_short_are_told_what_would_help(
     wait_for(running, "decline", 3)
     helps = []
     for task in tasks:
-        said = client.explain(task)
-        said["operators"] = [o for o in said["operators"] if o["operator"] == party.address]
-        explained = Show(net.network).explained(task, said)
+        explanation = client.explain(task)
+        explanation["operators"] = [o for o in explanation["operators"] if o["operator"] == party.address]
+        explained = Show(net.network).explained(task, explanation)
         helps += [o["helps"] for o in explained["operators"]]
         assert explained["helps"] == [f"{helps[-1]} ({short(party.address)})"]
+    assert helps[0] is not None
     price = re.fullmatch(r"would accept at a price of (0\.000\d+) TETH: a higher --max-price", helps[0])
     assert price is not None and float(price[1]) > 0.0002
     assert helps[1:] == ["a smaller task: at most 1000000 operations", "--exec 4 or more"]
@@ -324,8 +325,8 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
         running = start(net, party, "decline")
         (task,) = client.post([work_of(example)], TERMS)
         running.wait_ready()
-        told = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
-        assert (told["reason"], told["offered"]) == ("core", "slashing is paused")
+        entry = next(o for o in client.explain(task)["operators"] if o["operator"] == party.address)
+        assert (entry["reason"], entry["offered"]) == ("core", "slashing is paused")
         (alarm,) = json.loads(run("status", "--json"))["alarms"]
         assert alarm["alarm"] == "paused" and alarm["fix"]
         assert f"alarm           paused: {alarm['what']}" in run("status")
@@ -341,14 +342,14 @@ def test_a_paused_core_raises_the_alarm_and_is_the_published_reason(
 
 def test_going_up_again_does_nothing(net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = net.anvil.web3.eth.get_transaction_count(party.address)
+    count = net.anvil.web3.eth.get_transaction_count(party.owner.address)
     amounts = ("--signer", party.signer.address, "--stake", "10", "--collateral", "10")
     plan = json.loads(run("up", *amounts, "--dry-run", "--json"))
     assert plan["schema"] == "eigentensor.operator-plan/2" and plan["complete"]
     assert [step["status"] for step in plan["steps"]] == ["done"] * 8
     again = json.loads(run("up", *amounts, "--min-price", "0.02", "--json"))
     assert again["complete"] and (party.folder / "operator.toml").read_text() == 'min_price = "0.02"\n'
-    assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+    assert net.anvil.web3.eth.get_transaction_count(party.owner.address) == count
     (party.folder / "operator.toml").unlink()
 
 
@@ -356,10 +357,10 @@ def test_going_up_with_too_little_says_how_much_is_missing_and_spends_nothing(
     net: Devnet, party: Party, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EIGENTENSOR_OPERATOR_KEYSTORE", str(party.folder / "owner.json"))
-    count = net.anvil.web3.eth.get_transaction_count(party.address)
+    count = net.anvil.web3.eth.get_transaction_count(party.owner.address)
     with pytest.raises(InsufficientFunds, match="stake and collateral need 19"):
         run("up", "--signer", party.signer.address, "--stake", "1000", "--collateral", "1010")
-    assert net.anvil.web3.eth.get_transaction_count(party.address) == count
+    assert net.anvil.web3.eth.get_transaction_count(party.owner.address) == count
 
 
 def test_a_cold_owner_gets_its_messages_written_down(net: Devnet, party: Party, run: Run, tmp_path: Path) -> None:
@@ -384,15 +385,15 @@ def test_status_is_one_versioned_object(party: Party, run: Run) -> None:
 
 @pytest.mark.slow
 def test_bench_measures_this_machine_and_keeps_what_run_reads(net: Devnet, party: Party, run: Run) -> None:
-    said = json.loads(run("bench", "--write", "--price-per-hour", "0.01", "--json"))
-    assert said["schema"] == "eigentensor.operator-bench/1" and said["written"] is True
-    assert said["gateway_bytes_per_second"] > 0 and said["startup_seconds"] > 0
-    for row in said["programs"]:
+    report = json.loads(run("bench", "--write", "--price-per-hour", "0.01", "--json"))
+    assert report["schema"] == "eigentensor.operator-bench/1" and report["written"] is True
+    assert report["gateway_bytes_per_second"] > 0 and report["startup_seconds"] > 0
+    for row in report["programs"]:
         costs = sum(map(int, row["costs"].values()))
         assert row["operations_per_second"] > 0 and costs < int(row["price"]) < 2 * costs
     settings = Settings.load(data_dir=party.folder)
     assert settings.price_per_hour == "0.01"
-    assert 0 < settings.operations_per_second <= said["operations_per_second"]
+    assert 0 < settings.operations_per_second <= report["operations_per_second"]
     (party.folder / "operator.toml").unlink()
 
 

@@ -96,12 +96,12 @@ def test_what_the_executor_gave_out_is_judged_in_one_move(table: Table, shown: s
     assert (len(dispute.game.moves) == 1) is (shown == "what is wrong")
 
 
-@pytest.mark.parametrize("told", ["a long name", "other tensors", "broken gzip", "less than it says", "deep JSON"])
-def test_whatever_a_gateway_says_of_a_lie_it_is_convicted(table: Table, tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("case", ["a long name", "other tensors", "broken gzip", "less than it says", "deep JSON"])
+def test_whatever_a_gateway_says_of_a_lie_it_is_convicted(table: Table, tmp_path: Path, case: str) -> None:
     dispute = Dispute(table, "long sum", lying)
     chain = dispute.chain(Side.CHALLENGER)
     with hostile() as gateway, GatewayClient(gateway.url, LocalStore(tmp_path), attempts=1) as client:
-        gateway.raw, gateway.file = ANSWERS.get(told, b""), FILES.get(told)
+        gateway.raw, gateway.file = ANSWERS.get(case, b""), FILES.get(case)
         challenger = Player(chain, chain.address, dispute.load, fast, public=partial(fetch_results, client))
         while dispute.game.ended is None:
             assert dispute.player(Side.EXECUTOR).turn(dispute.number) or challenger.turn(dispute.number)
@@ -137,9 +137,9 @@ def test_a_game_takes_one_execution_or_two_where_tensors_do_not_fit(table: Table
     traced = [0, 0]
 
     def counted(side: Side) -> Retrace:
-        def retrace(*given: Any, keep: Collection[int] = frozenset(), **more: Any) -> Execution:
+        def retrace(*arguments: Any, keep: Collection[int] = frozenset(), **more: Any) -> Execution:
             traced[side] += 1
-            return (lying, fast)[side](*given, keep=keep, **more)
+            return (lying, fast)[side](*arguments, keep=keep, **more)
 
         return retrace
 

@@ -70,8 +70,8 @@ def test_an_honest_executor_that_is_killed_in_every_move_wins_against_whoever_ob
     case = Case(known("long sum")[1], known("long sum")[1].outputs, honest(Side.EXECUTOR), objecting)
     moments, journal = cycle(MOMENTS), journal_of(tmp_path, Side.EXECUTOR)
     while (game := dispute.game).ended is None:
-        said = Published.of((moved.position, moved.data) for moved in game.moves)
-        board = Board(table, case, dispute.order, table.challenger, dispute.number, game.position, said)
+        published = Published.of((moved.position, moved.data) for moved in game.moves)
+        board = Board(table, case, dispute.order, table.challenger, dispute.number, game.position, published)
         if board.side is Side.CHALLENGER:
             board.play()
             continue

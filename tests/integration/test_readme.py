@@ -121,8 +121,8 @@ def run_python(section: str, **names: Any) -> dict[str, Any]:
 def test_the_library_does_what_its_page_shows() -> None:
     random = np.random.default_rng(0)
     graph = run_python("Graphs", weights=random.standard_normal((64, 6), dtype=np.float32))["graph"]
-    x = random.standard_normal((8, 64), dtype=np.float32)
-    result = reference.execute(graph.program, {"x": x, **graph.weights}).outputs["y"]
+    rows = random.standard_normal((8, 64), dtype=np.float32)
+    result = reference.execute(graph.program, {"x": rows, **graph.weights}).outputs["y"]
     assert result.shape == (8, 3) and np.allclose(result.sum(axis=-1), 1)
 
     # Eight calls, of which the eighth reads the fourth.

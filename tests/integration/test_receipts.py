@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import pytest
 
@@ -91,8 +92,8 @@ def test_a_receipt_is_confirmed_by_the_chain_which_refuses_what_a_forger_got_pas
     standing = compare(receipt, chain)
     assert (standing.first, standing.last) == (receipt.events[0].place.block, receipt.head.number)
     assert chain.asked and all(standing.first <= start <= stop <= standing.last for start, stop in chain.asked)
-    said = Checked(receipt, tuple(prove(receipt)), standing)
-    assert f"in blocks {standing.first} to {standing.last}" in " ".join(said.proves())
+    result = Checked(receipt, tuple(prove(receipt)), standing)
+    assert f"in blocks {standing.first} to {standing.last}" in " ".join(result.proves())
     late = replace(receipt, head=chain.node.head())
     assert compare(late, chain).last == receipt.life.end < late.head.number
 
@@ -143,18 +144,17 @@ def test_while_there_is_no_result_there_is_no_receipt(life: Life) -> None:
 def test_every_type_of_transaction_is_told_by_the_node_as_it_was_signed(anvil: Anvil, client: Chain) -> None:
     account, chain_id = anvil_account(7), client.deployment.chain_id
     nonce = client.node.transaction_count(account.address)
-    common = {"chainId": chain_id, "to": client.address, "value": 1, "gas": 100_000, "data": b"\1\2"}
-    fee = {"maxFeePerGas": 10**10, "maxPriorityFeePerGas": 1}
+    common: dict[str, Any] = {"chainId": chain_id, "to": client.address, "value": 1, "gas": 100_000, "data": b"\1\2"}
+    fee: dict[str, Any] = {"maxFeePerGas": 10**10, "maxPriorityFeePerGas": 1}
     keys = ({"address": client.address, "storageKeys": ["0x" + "01" * 32]},)
     authorization = account.sign_authorization({"chainId": chain_id, "address": client.address, "nonce": nonce + 4})
-    for number, fields in enumerate(
-        (
-            {"gasPrice": 10**10},
-            {"gasPrice": 10**10, "accessList": keys, "type": 1},
-            fee | {"accessList": keys, "type": 2},
-            fee | {"authorizationList": [authorization], "type": 4},
-        )
-    ):
+    transactions: tuple[dict[str, Any], ...] = (
+        {"gasPrice": 10**10},
+        {"gasPrice": 10**10, "accessList": keys, "type": 1},
+        fee | {"accessList": keys, "type": 2},
+        fee | {"authorizationList": [authorization], "type": 4},
+    )
+    for number, fields in enumerate(transactions):
         signed = account.sign_transaction(common | fields | {"nonce": nonce + number})
         hash_ = anvil.web3.eth.send_raw_transaction(signed.raw_transaction)
         anvil.web3.eth.wait_for_transaction_receipt(hash_)

@@ -57,7 +57,7 @@ def test_nobody_sees_or_takes_back_the_tasks_of_another(http: TestClient, alice:
         assert (refused.status_code, refused.json()["code"]) == (404, "TaskNotFound"), word
         assert refused.text.replace(task, "0" * 64) == unknown.text, "nor whether there is one"
     assert http.post(f"/v1/tasks/{task}/cancel", headers=bob).status_code == 404
-    listed = [[said["task"] for said in http.get("/v1/tasks", headers=who).json()["tasks"]] for who in (alice, bob)]
+    listed = [[entry["task"] for entry in http.get("/v1/tasks", headers=who).json()["tasks"]] for who in (alice, bob)]
     assert listed == [[task], []]
 
 

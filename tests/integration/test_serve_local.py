@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import sqlite3
 import threading
 import time
@@ -18,7 +19,6 @@ from tinygrad import Tensor
 from eigentensor import merkle
 from eigentensor.capture import GraphProgram, TensorContext
 from eigentensor.errors import ExecutionError
-from eigentensor.runtime.sandbox import bubblewrap
 from eigentensor.store import bindings_root, load_safetensors, save_safetensors
 from eigentensor_serve import asking, local
 from eigentensor_serve import executor as executing
@@ -90,8 +90,8 @@ def test_a_safetensors_body_gets_a_safetensors_answer(http: TestClient, names: d
     answer = http.post("/execute_graph_on_gpu", params=names, content=body, headers=kind)
     assert answer.status_code == 200, answer.text
     (tmp_path / "out").write_bytes(answer.content)
-    found = load_safetensors(tmp_path / "out")["output"]
-    assert found[1:].tobytes() == (x * 2 + BIAS)[1:].tobytes() and np.isnan(found[0])
+    output = load_safetensors(tmp_path / "out")["output"]
+    assert output[1:].tobytes() == (x * 2 + BIAS)[1:].tobytes() and np.isnan(output[0])
 
 
 def test_the_same_key_and_request_is_the_same_task_and_another_request_is_refused(
@@ -108,8 +108,8 @@ def test_the_same_key_and_request_is_the_same_task_and_another_request_is_refuse
 
 def test_events_end_with_the_task_and_go_on_where_one_stopped(http: TestClient, names: dict[str, str]) -> None:
     url = http.post("/v1/tasks", json={**names, "inputs": {"x": [1, 2, 3, 4]}}).headers["location"]
-    told = [line for line in http.get(f"{url}/events").text.splitlines() if line.startswith(("event:", "id:"))]
-    assert told == ["event: queued", "id: 1", "event: running", "id: 2", "event: local", "id: 3"]
+    lines = [line for line in http.get(f"{url}/events").text.splitlines() if line.startswith(("event:", "id:"))]
+    assert lines == ["event: queued", "id: 1", "event: running", "id: 2", "event: local", "id: 3"]
     rest = http.get(f"{url}/events", headers={"last-event-id": "2"}).text
     assert "id: 3" in rest and "id: 2" not in rest
 
@@ -150,12 +150,12 @@ def executing_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     run = executing.Executor.run
 
-    def told(self: executing.Executor, *arguments: Any) -> Any:
+    def record(self: executing.Executor, *arguments: Any) -> Any:
         names.append(threading.current_thread().name)
         time.sleep(0.01)
         return run(self, *arguments)
 
-    monkeypatch.setattr(executing.Executor, "run", told)
+    monkeypatch.setattr(executing.Executor, "run", record)
     return names
 
 
@@ -190,7 +190,12 @@ def test_what_has_files_or_another_device_is_not_executed_where_its_request_is(
     def is_quick(body: dict[str, Any]) -> bool:
         return backend.is_quick(asking.ask_of(service, TaskBody.model_validate(body)))
 
-    assert any(is_quick(plain) or time.sleep(0.01) for _ in range(500)), "nobody waits for it for long"
+    for _ in range(500):
+        if is_quick(plain):
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("nobody waits for it for long")
     assert not is_quick(counted) and not is_quick({**plain, "states": "ab" * 32})
     monkeypatch.setattr(backend, "_settings", service.settings.model_copy(update={"device": "CUDA"}))
     assert not is_quick(plain)
@@ -275,13 +280,14 @@ def test_who_waits_hears_of_an_end_that_could_not_be_written_down(
     http: TestClient, service: Service, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executing, "QUICK", 0)
-    tell, failures = service.ledger.record, []
+    record = service.ledger.record
+    failures: list[str] = []
 
-    def full(task: str, said: Any, **known: Any) -> None:
-        if said["stage"] == "local" and not failures:
+    def full(task: str, response: Any, **known: Any) -> None:
+        if response["stage"] == "local" and not failures:
             failures.append(task)
             raise sqlite3.OperationalError("database or disk is full")
-        tell(task, said, **known)
+        record(task, response, **known)
 
     monkeypatch.setattr(service.ledger, "record", full)
     refused = http.post("/execute_graph_on_gpu", json={**names, "inputs": {"x": [1, 2, 3, 4]}})
@@ -330,8 +336,10 @@ def test_what_holders_of_tokens_name_is_confined(
         body = {**names, "inputs": {"x": [1, 2, 3, 4]}, "wait": "result"}
         with TestClient(create_app(guarded), base_url="http://localhost", headers=token) as http:
             answer = http.post("/execute_graph_on_gpu", json=body)
-            assert decoded(answer.json()["tensor"]).tobytes() == (np.float32([1, 2, 3, 4]) * 2 + BIAS).tobytes()
-            monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+            assert (
+                decoded(answer.json()["tensor"]).tobytes() == (np.array([1, 2, 3, 4], np.float32) * 2 + BIAS).tobytes()
+            )
+            monkeypatch.setattr(shutil, "which", lambda name: None)
             refused = http.post("/execute_graph_on_gpu", json=body)
             with guarded.backend._turn:  # type: ignore[attr-defined]  # whoever executes has it
                 waiting = http.post("/v1/tasks", json=body).json()["task"]

@@ -44,6 +44,7 @@ from support.programs.worked_examples import layer
 from support.programs.worked_examples import session as session_example
 from support.stories.daemons import work_of
 from support.stories.game_table import CLIENT, Table, brought
+from support.stories.liars import Fault
 from support.stories.sessions import Market, honestly, killing, lying, not_at_all, silently, withdrawn
 
 TERMS = Terms(to_wei("0.05"), check_rate=to_wei("0.05"), exec=60)
@@ -64,9 +65,10 @@ class Play:
     def locally(self, steps: int) -> list[Results]:
         """The results of the first steps, one after the other."""
         results, work = [], self.work
-        states = work.states
+        weights, states = work.weights, work.states
+        assert isinstance(weights, dict) and isinstance(states, dict)
         for step in range(steps):
-            tensors = {**self.inputs(step), **work.weights, **states}
+            tensors = {**self.inputs(step), **weights, **states}
             results.append(reference.execute(work.program, tensors, {self.variable: step}))
             states = results[-1].states
         return results
@@ -137,8 +139,8 @@ def begun(client: Client, path: Path | None = None, play: Play | None = None) ->
 def run(market: Market, session: Session, play: Play | None = None, **more: Any) -> TaskResult:
     """The next step."""
     play, step = play or sums(), session.step
-    told = market.told(lambda: session.history)
-    return session.run(play.inputs(step), variables={play.variable: step}, **{"report": told, **more})
+    report = market.listener(lambda: session.history)
+    return session.run(play.inputs(step), variables={play.variable: step}, **{"report": report, **more})
 
 
 def wealth(client: Client) -> int:
@@ -169,9 +171,9 @@ def goes_on_after_a_lie(market: Market, payer: Client, play: Play, *, steps: int
         lie, before = session.history.steps[wrong].order, wealth(payer)
         assert market.convict(lie).executor_lost
         assert wealth(payer) == before + escrow_of(lie)
-        with pytest.raises(SessionRewound, match=f"step {wrong} was wrong, 2 of {wrong + 2} steps are void") as told:
+        with pytest.raises(SessionRewound, match=f"step {wrong} was wrong, 2 of {wrong + 2} steps are void") as error:
             run(market, session, play)
-        assert told.value.step == session.step == wrong
+        assert error.value.step == session.step == wrong
         while session.step < steps:
             step = session.step
             market.parts = [honestly((step + 1) % 3)]
@@ -225,8 +227,8 @@ def test_a_session_in_asyncio_is_cancelled_taken_up_and_pays_once(market: Market
             with pytest.raises(SessionBusy, match="another process"):
                 await client.resume(path)
         async with AsyncClient(*payer) as client, await client.resume(path) as session:
-            told = market.told(lambda: session.history)
-            calls = [session.run(sums().inputs(step), variables={"pos": step}, report=told) for step in range(2)]
+            report = market.listener(lambda: session.history)
+            calls = [session.run(sums().inputs(step), variables={"pos": step}, report=report) for step in range(2)]
             results = await asyncio.gather(*calls)
             assert [bits(result.outputs) for result in results] == [bits(each.outputs) for each in expected]
             assert bits(await session.states()) == bits(expected[-1].states)
@@ -266,10 +268,10 @@ def test_steps_become_final_and_a_convicted_step_under_way_is_done_again(market:
     expected = sums().locally(2)
     with begun(payer) as session:
         run(market, session)
-        told = market.told(lambda: session.history)
+        report = market.listener(lambda: session.history)
 
         def act(*words: object) -> None:
-            told(*words)
+            report(*words)
             asked = session.history.under_way
             if (
                 asked is not None
@@ -360,16 +362,20 @@ def test_one_bit_inside_a_repeat_is_convicted(
     work = work_of(example)
     with payer.session(work.program, work.weights, work.states, TERMS) as session:
         market.parts = [lying(Random(5), iteration)]
-        told = market.told(lambda: session.history)
-        run = {"variables": example.variables, "repeat": repeat, "report": told}
-        session.run(work.inputs, **run)
+        report = market.listener(lambda: session.history)
+
+        def execute() -> TaskResult:
+            return session.run(work.inputs, variables=example.variables, repeat=repeat, report=report)
+
+        execute()
         (lie,) = (step.order for step in session.history.steps)
-        assert market.liars[market.uuid(lie)][0].fault.number // len(example.program.calls) == iteration
+        fault = market.liars[market.uuid(lie)][0].fault
+        assert isinstance(fault, Fault) and fault.number // len(example.program.calls) == iteration
         outcome = market.convict(lie)
         assert (outcome.executor_lost, outcome.reason) == (True, Reason.VERDICT)
         with pytest.raises(SessionRewound):
             session.look()
-        result = session.run(work.inputs, **run)
+        result = execute()
         expected = reference.execute(example.program, example.tensors, example.variables, repeat)
         assert bits(result.outputs) == bits(expected.outputs)
         assert bits(session.states()) == bits(expected.states)

@@ -35,14 +35,15 @@ def test_a_program_runs_again_and_again_with_different_inputs(matmul: GraphProgr
     for seed in range(3):
         a, b = random(seed, 30, 20), random(seed + 9, 20, 10)
         result = execute_graph_on_gpu(matmul, {"matrix_a": a, "matrix_b": b})
+        assert isinstance(result, np.ndarray)
         np.testing.assert_allclose(result, a @ b, rtol=1e-4, atol=1e-5)
 
 
 def test_tinygrad_tensors_are_inputs_too(matmul: GraphProgram) -> None:
     a, b = random(1, 30, 20), random(2, 20, 10)
-    given = {"matrix_a": Tensor(a, device="CPU"), "matrix_b": Tensor(b, device="CPU")}
+    inputs = {"matrix_a": Tensor(a, device="CPU"), "matrix_b": Tensor(b, device="CPU")}
     expected = execute_graph_on_gpu(matmul, {"matrix_a": a, "matrix_b": b})
-    np.testing.assert_array_equal(execute_graph_on_gpu(matmul, given), expected)
+    np.testing.assert_array_equal(execute_graph_on_gpu(matmul, inputs), expected)
 
 
 def test_a_program_survives_its_bytes(matmul: GraphProgram) -> None:

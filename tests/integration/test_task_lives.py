@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeGuard
 
 import pytest
 
@@ -155,7 +156,7 @@ class Walker:
             self.life = self.life.step(event)
         assert self.life == fold(happened, self.led.parameters) or not happened
 
-    def _concerns(self, event: object) -> bool:
+    def _concerns(self, event: object) -> TypeGuard[TaskEvent | Seeded]:
         return isinstance(event, Seeded) or (isinstance(event, TaskEvent) and event.task == self.led.task)
 
     def compare(self) -> None:
@@ -176,11 +177,11 @@ class Walker:
         if life.accepted_at and not life.state.is_terminal:
             assert chain.stake.lock_of(life.uuid, self.led.operator.address).end == life.end
         for index, answer in life.answers.items():
-            told = chain.market.answer_of(life.uuid, index)
-            assert told.operator == answer.operator and told.stage is self._stage(index)
+            record = chain.market.answer_of(life.uuid, index)
+            assert record.operator == answer.operator and record.stage is self._stage(index)
         if life.conviction is not None:
-            said = chain.market.conviction_of(life.uuid)
-            assert (said.cause, said.slashed) == (life.conviction.cause, life.conviction.slash is not None)
+            conviction = chain.market.conviction_of(life.uuid)
+            assert (conviction.cause, conviction.slashed) == (life.conviction.cause, life.conviction.slash is not None)
 
     def _deadline(self) -> int:
         return 0 if self.life.state is State.OPEN else self.life.deadline or 0

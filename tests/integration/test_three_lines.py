@@ -55,5 +55,5 @@ def test_a_program_computes_the_same_either_way(
 def test_the_front_page_shows_the_three_lines() -> None:
     [shown] = re.findall(r"```diff\n(.*?)```", (EXAMPLES.parents[1] / "README.md").read_text(), re.DOTALL)
     changes = difflib.ndiff(lines_of("plain", "heat_equation"), lines_of("remote", "heat_equation"))
-    found = [line[0] + line[2:] for line in changes if line[0] in "+-" and line[2:]]
-    assert [line for line in shown.splitlines() if line[:1] in ("+", "-")] == found
+    lines = [line[0] + line[2:] for line in changes if line[0] in "+-" and line[2:]]
+    assert [line for line in shown.splitlines() if line[:1] in ("+", "-")] == lines

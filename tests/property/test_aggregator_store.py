@@ -32,6 +32,7 @@ from eigentensor.task import (
     Seeded,
     SignerSet,
     State,
+    TaskEvent,
     fold,
 )
 from eigentensor_aggregator.events import Sent
@@ -76,7 +77,9 @@ def happened(kind: int, subject: int, place: Place) -> Event:
     return made[kind]
 
 
-EVENTS = tuple(happened(kind, 0, Place(1, kind, bytes(32), bytes(32))) for kind in (0, 1))
+EVENTS = tuple(
+    event for kind in (0, 1) if isinstance(event := happened(kind, 0, Place(1, kind, bytes(32), bytes(32))), TaskEvent)
+)
 BLOCKS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 2)), max_size=4), max_size=4)
 
 
@@ -92,7 +95,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def content(store: Store) -> list[dict[str, Any]]:
     with store.session() as session:
         tables = (EventRow, TaskRow, GameRow, OperatorRow)
-        rows = [row.model_dump() for table in tables for row in session.exec(select(table)).all()]  # type: ignore[call-overload]
+        rows = [row.model_dump() for table in tables for row in session.exec(select(table)).all()]
     return sorted(rows, key=repr)
 
 
@@ -125,15 +128,15 @@ def test_following_a_chain_through_reorganisations_ends_where_reading_it_once_do
         assert len(queries.operators()) <= len(ADDRESSES)
         assert [head.number for head in followed.heads()] == sorted({head.number for head in followed.heads()})
         assert all(head.number <= len(canonical) for head in followed.heads())
-    events = tuple(event for block in canonical for event in block)
-    sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in events}
-    fresh.apply(Changes(None, events, (), complete=True), sent)
+    history = tuple(event for block in canonical for event in block)
+    sent = {event.place.transaction: Sent(ADDRESSES[0], event.place.block_hash[0]) for event in history}
+    fresh.apply(Changes(None, history, (), complete=True), sent)
     assert content(followed) == content(fresh)
     assert [followed.task(task) for task in TASKS] == [fresh.task(task) for task in TASKS]
-    found, anew = (
+    operators, anew = (
         [(life.row.model_dump(), *life[1:]) for life in each.operators()] for each in (queries, Queries(fresh))
     )
-    assert found == anew
+    assert operators == anew
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -78,8 +78,8 @@ def situations(draw: st.DrawFn) -> tuple[Policy, Situation]:
 
 @settings(max_examples=100, deadline=None)
 @given(situations())
-def test_the_watcher_stakes_only_what_it_may_on_what_it_knows(given: tuple[Policy, Situation]) -> None:
-    policy, now = given
+def test_the_watcher_stakes_only_what_it_may_on_what_it_knows(situation: tuple[Policy, Situation]) -> None:
+    policy, now = situation
     actions = decide(policy, now)
     lives = {life.uuid: life for life in now.lives}
     assert max(Counter(actions).values(), default=1) == 1

@@ -63,9 +63,9 @@ def of_role(example: Example, role: Role) -> Typed:
 @pytest.fixture(scope="module")
 def examples() -> list[Example]:
     """Programs with tensors of every role, some without elements."""
-    found = [e for e in map(generate, range(60)) if all(e.program.named(role) for role in _WORDS)]
-    assert len({b.dtype for e in found for b in e.program.buffers}) > 3
-    return found
+    matches = [e for e in map(generate, range(60)) if all(e.program.named(role) for role in _WORDS)]
+    assert len({b.dtype for e in matches for b in e.program.buffers}) > 3
+    return matches
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,8 @@ def test_every_file_with_the_root_of_a_part_is_bound_to_the_same_tensors(
         variables=merkle.variables_root(example.variables), **roots,
     )  # fmt: skip
     bound = fetch_bound(gateway, order).tensors
-    found = {name: (array.shape, array.tobytes()) for name, array in bound.items()}
-    assert found == {name: (tensors[name].shape, tensors[name].tobytes()) for name in tensors}
+    fetched = {name: (array.shape, array.tobytes()) for name, array in bound.items()}
+    assert fetched == {name: (tensors[name].shape, tensors[name].tobytes()) for name in tensors}
 
 
 @given(st.data())
@@ -112,8 +112,8 @@ def test_every_file_with_the_root_of_a_result_is_the_same_result(
         gateway.store.put(data.draw(files(typed)))
         roots.append(root_of(typed))
     gateway.store.put(encode_results(*roots))
-    found = fetch_results(gateway, program, merkle.results_root(program, expected))
-    for have, want in ((found.outputs, expected.outputs), (found.states, expected.states)):
+    results = fetch_results(gateway, program, merkle.results_root(program, expected))
+    for have, want in ((results.outputs, expected.outputs), (results.states, expected.states)):
         shaped = {name: (array.shape, array.tobytes()) for name, array in have.items()}
         assert shaped == {name: (array.shape, array.tobytes()) for name, array in want.items()}
 

@@ -169,12 +169,12 @@ def test_a_load_that_leaves_its_parameter_is_never_admitted(seed: int) -> None:
     if random.random() < 0.3:
         inside = binary(Op.CMPLT, const(INDEX, -1), element)
         guard = inside if guard is None else binary(Op.AND, guard, inside)
-    found = reached(element, guard, make.data)
-    if not found.size:
+    indices = reached(element, guard, make.data)
+    if not indices.size:
         return
-    if found[0] < 0:
+    if indices[0] < 0:
         assert not proven(element, guard, 1 << 31)
-    for short in {max(0, int(found[-1])), max(0, int(found[-1]) // 2)}:
+    for short in {max(0, int(indices[-1])), max(0, int(indices[-1]) // 2)}:
         assert not proven(element, guard, short)
 
 

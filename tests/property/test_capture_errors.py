@@ -109,7 +109,7 @@ def test_wrong_usage_of_a_context_is_refused() -> None:
     wrong: list[Callable[[], Any]] = [
         lambda: context.add_graph_input("x", (-1,)),
         lambda: context.add_graph_input("y", (2,), "no such type"),
-        lambda: context.add_graph_input("z", "ab"),
+        lambda: context.add_graph_input("z", "ab"),  # type: ignore[arg-type]
         lambda: context.add_weight("w", 5),
         lambda: context.add_state("s", (2,), initial=[1, 2]),
         lambda: context.variable("n", 3, 1),

@@ -61,8 +61,8 @@ def test_an_expression_of_places_is_that_of_integers(expression: Sum) -> None:
     zeros = np.zeros(COUNT, np.int32)
     graph = capture(function, [zeros], variables={"n": (0, LARGEST)}, fingerprint=False)
     for n in range(LARGEST + 1):
-        found = reference.execute(graph.program, {"x": zeros}, {"n": n}).outputs["output"]
-        assert found.tolist() == [expression.number(n, i) for i in range(COUNT)]
+        result = reference.execute(graph.program, {"x": zeros}, {"n": n}).outputs["output"]
+        assert result.tolist() == [expression.number(n, i) for i in range(COUNT)]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -88,5 +88,5 @@ def test_a_pool_is_the_pool(
     graph = capture(pool, [x], fingerprint=False)
     with Context(DEV="CPU"):
         expected = pool(Tensor(x)).numpy()
-    found = reference.execute(graph.program, {"x": x}).outputs["output"]
-    assert found.dtype == expected.dtype and np.allclose(found, expected, rtol=1e-5, atol=1e-6)
+    result = reference.execute(graph.program, {"x": x}).outputs["output"]
+    assert result.dtype == expected.dtype and np.allclose(result, expected, rtol=1e-5, atol=1e-6)

@@ -23,6 +23,7 @@ from eigentensor.dispute import (
     Publish,
     Published,
     Reason,
+    ShowLeaf,
     ShowOutputs,
     Side,
     apply,
@@ -100,13 +101,13 @@ def test_a_right_result_is_acquitted_whatever_is_objected_to(example: Example, s
 @FEW
 @given(examples(), st.integers(0, 1 << 32))
 def test_a_wrong_result_is_convicted_whatever_its_executor_says(example: Example, seed: int) -> None:  # INVARIANT 27
-    convicts_whatever_is_told(example, Random(seed))
+    assert_convicted(example, Random(seed))
 
 
-def convicts_whatever_is_told(example: Example, random: Random) -> None:
+def assert_convicted(example: Example, random: Random) -> None:
     true = account_of(example)
-    story, tell = fabulist(true, random)
-    played = play(true, story.outputs, tell, honest(Side.CHALLENGER))
+    story, player = fabulist(true, random)
+    played = play(true, story.outputs, player, honest(Side.CHALLENGER))
     if (story.calls, story.outputs) == (true.calls, true.outputs):
         assert played.outcome is None and played.last.phase is Phase.CALL
     else:
@@ -117,7 +118,7 @@ def convicts_whatever_is_told(example: Example, random: Random) -> None:
 def test_a_wrong_result_of_what_people_bring_is_convicted_whatever_is_said(name: str) -> None:
     example = captured(name)
     for seed in range(12):
-        convicts_whatever_is_told(example, Random(seed))
+        assert_convicted(example, Random(seed))
 
 
 @pytest.mark.slow
@@ -144,7 +145,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_traces_and_tensors_that_take_many_moves_are_judged_alike(seed: int) -> None:  # INVARIANTS 26, 27
     example, random = generate(seed), Random(seed)
     true = account_of(example)
-    convicts_whatever_is_told(example, random)
+    assert_convicted(example, random)
     played = play(true, true.outputs, honest(Side.EXECUTOR), reckless(random))
     assert played.outcome is None or not played.outcome.executor_lost
     assert played.last.phase.side is Side.CHALLENGER
@@ -191,10 +192,10 @@ def test_a_wrong_call_among_thousands_is_found_below_three_openings_of_the_trace
         assert [move.function for move in played.moves[:4]] == ["publish", "pickNode", "descend", "pickCall"]
         assert played.last.number == number
         poor = Knowledge(claimed(true, lie.outputs), (), knowledge)
-        assert isinstance(next_move(Side.CHALLENGER, played.positions[1], told_by(played), poor), PickNode)
+        assert isinstance(next_move(Side.CHALLENGER, played.positions[1], first_publication(played), poor), PickNode)
 
 
-def told_by(played: Played) -> Published:
+def first_publication(played: Played) -> Published:
     """What was published with the first move of a game."""
     (publish, *_), (_, position, *_) = played.moves, played.positions
     assert isinstance(publish, Publish)
@@ -272,8 +273,8 @@ def test_right_outputs_with_a_wrong_intermediate_are_convicted() -> None:  # INV
 def total_of(op: Op, dtype: DType, elements: int, steps: int) -> Example:
     """One kernel, INVARIANT 35: each of some elements is reduced over so many steps of it."""
     i, k = Axis(0, elements), Axis(1, steps, True)
-    given = Array("given", dtype, elements)
-    body = to_body(reduction(op, (k,), load(given, counter(i)), extents=(index(steps),)), (i,))
+    array = Array("given", dtype, elements)
+    body = to_body(reduction(op, (k,), load(array, counter(i)), extents=(index(steps),)), (i,))
     program = assemble(
         [("total", body)],
         {"given": Buffer(Role.INPUT, dtype, (elements,), "given")},
@@ -300,7 +301,7 @@ def test_a_wrong_accumulator_of_a_single_step_is_convicted_without_borders() -> 
     assert [move.function for move in played.moves][-2:] == ["pickReduction", "verdict"]
 
 
-def told(true: Execution, change: Fault | None, tensor: bytes | None = None) -> Execution:
+def false_account(true: Execution, change: Fault | None, tensor: bytes | None = None) -> Execution:
     """An account that has another root of the first call."""
     flat = true.kept[0].copy()
     if change is not None:
@@ -311,18 +312,21 @@ def told(true: Execution, change: Fault | None, tensor: bytes | None = None) -> 
 
 def test_a_false_result_of_no_steps_is_convicted_without_a_witness() -> None:  # INVARIANT 35
     true = account_of(total_of(Op.REDUCE_MIN, DType.INT32, 2, 0))
-    lie = told(true, Fault(0, 0, 4))
+    lie = false_account(true, Fault(0, 0, 4))
 
     def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
         move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=lie))
-        return replace(move, results=lie.kept[0].tobytes()) if position.phase is Phase.LEAF else move  # type: ignore[type-var]
+        if position.phase is Phase.LEAF:
+            assert isinstance(move, ShowLeaf)
+            return replace(move, results=lie.kept[0].tobytes())
+        return move
 
     assert play(true, lie.outputs, lying, honest(Side.CHALLENGER)).outcome == DETERMINED
 
 
 def test_a_false_root_of_nothing_is_convicted_at_once() -> None:  # INVARIANT 35
     true = account_of(total_of(Op.REDUCE_ADD, DType.INT32, 0, 2))
-    lie = told(true, None, b"\5" * 32)
+    lie = false_account(true, None, b"\5" * 32)
 
     def lying(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
         return next_move(Side.EXECUTOR, position, published, replace(knowledge, account=lie))

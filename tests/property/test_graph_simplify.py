@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from eigentensor.graph.lower import lower
 from eigentensor.graph.node import Form, Graph, Node, node, remade, walk
 from eigentensor.graph.simplify import is_moved, simplified
+from eigentensor.program.binding import Results
 from eigentensor.program.model import Role
 from eigentensor.program.ops import DType, Op
 from eigentensor.reference import execute as reference
@@ -18,29 +19,29 @@ from eigentensor.runtime.compiled import execute as compiled
 from support.programs import random_graphs
 
 RANDOM = st.randoms(use_true_random=False)
-PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+PLAIN = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-def check(random: Random, execute: object, change: Callable[[Graph], Graph] = simplified) -> None:
+def check(random: Random, execute: Callable[..., Results], change: Callable[[Graph], Graph] = simplified) -> None:
     graph, inputs = random_graphs.graph(random)
     results = []
     for of in (graph, change(graph)):
         program = lower(of, fingerprint=False).program
-        given = {name: inputs[name] for name in program.named(Role.INPUT)}
-        results.append(execute(program, given).outputs)  # type: ignore[operator]
+        arguments = {name: inputs[name] for name in program.named(Role.INPUT)}
+        results.append(execute(program, arguments).outputs)
     for name, before in results[0].items():
         after = results[1][name]
         assert (before.dtype, before.shape) == (after.dtype, after.shape)
         assert before.tobytes() == after.tobytes(), (graph.outputs[name], before, after)
 
 
-@settings(max_examples=50, **PLAIN)
+@settings(PLAIN, max_examples=50)
 @given(RANDOM)
 def test_a_simplified_graph_gives_the_same_bits(random: Random) -> None:
     check(random, reference)
 
 
-@settings(max_examples=2, **PLAIN)
+@settings(PLAIN, max_examples=2)
 @given(RANDOM)
 def test_a_simplified_graph_gives_the_same_bits_when_compiled(random: Random) -> None:
     check(random, compiled)
@@ -76,10 +77,10 @@ def stored_everywhere(graph: Graph) -> Graph:
 
 def chain(term: Node) -> list[Node]:
     """A term, and what it only moves."""
-    found = [term]
-    while is_moved(found[-1]) or found[-1].op in (Form.PAD, Form.GATHER):
-        found.append(found[-1].src[0])
-    return found
+    terms = [term]
+    while is_moved(terms[-1]) or terms[-1].op in (Form.PAD, Form.GATHER):
+        terms.append(terms[-1].src[0])
+    return terms
 
 
 def test_what_is_computed_together_has_the_bits_of_what_is_stored_one_by_one() -> None:

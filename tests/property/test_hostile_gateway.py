@@ -58,9 +58,9 @@ def ask(gateway: Hostile, *questions: Ask) -> None:
                 assert error.what and len(error.what) < 10_000
 
 
-@pytest.mark.parametrize("said", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_that_is_none_is_an_error_of_the_tree(gateway: Hostile, said: bytes) -> None:
-    gateway.raw = said
+@pytest.mark.parametrize("response", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_that_is_none_is_an_error_of_the_tree(gateway: Hostile, response: bytes) -> None:
+    gateway.raw = response
     ask(gateway, *ASKED.values())
 
 
@@ -100,16 +100,16 @@ headers = st.dictionaries(
 answers = st.binary(max_size=200) | st.builds(
     lambda status, body, length, named: answer(status, body, length=length, **named),
     st.integers(100, 599),
-    objects.map(lambda said: json.dumps(said).encode()) | st.binary(max_size=99),
+    objects.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=99),
     st.none() | st.integers(0, 300),
     headers,
 )
 
 
 @settings(max_examples=100, deadline=None)
-@given(said=answers, question=st.sampled_from(sorted(ASKED)))
-def test_any_answer_is_one_or_an_error_of_the_tree(listening: Hostile, said: bytes, question: str) -> None:
-    listening.raw, listening.file = said, None
+@given(response=answers, question=st.sampled_from(sorted(ASKED)))
+def test_any_answer_is_one_or_an_error_of_the_tree(listening: Hostile, response: bytes, question: str) -> None:
+    listening.raw, listening.file = response, None
     ask(listening, ASKED[question])
 
 

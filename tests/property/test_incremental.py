@@ -16,7 +16,7 @@ from eigentensor.runtime.incremental.regions import dirty
 from support.programs import random_graphs
 from support.programs.reruns import by_reference, rerun, small_boxes
 
-PLAIN = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+PLAIN = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def run_random_graph(seed: int) -> None:
@@ -29,7 +29,7 @@ def run_random_graph(seed: int) -> None:
             rerun(random, program, tensors, 3)
 
 
-@settings(max_examples=30, **PLAIN)
+@settings(PLAIN, max_examples=30)
 @given(st.integers(0, 1 << 32))
 @example(2402)  # a sum of products that is one element alone
 def test_random_graphs_have_the_bits_of_a_full_run_after_any_changes(seed: int) -> None:
@@ -64,7 +64,7 @@ class Windows:
         return (sums + self.pool - 2) // self.step + 1
 
 
-@settings(max_examples=4, **PLAIN)
+@settings(PLAIN, max_examples=4)
 @given(st.integers(0, 1 << 32))
 def test_an_element_of_an_image_reaches_the_windows_around_it(seed: int) -> None:
     random = Random(seed)

@@ -219,11 +219,11 @@ class OperatorMachine(RuleBasedStateMachine):
         self.market = Market()
         self.operator = Operator(POLICY)
         self.doing: list[Do] = []
-        self.told = 0  # of what the market shows
+        self.seen = 0  # of what the market shows
         self.seals: dict[bytes, set[Seal]] = {task: set() for task in TASKS}
         self.salts = 0
 
-    def tell(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         self.operator, actions = step(self.operator, event)
         for do in actions:
             self.look_at(do, self.operator.cases[do.task])
@@ -254,29 +254,29 @@ class OperatorMachine(RuleBasedStateMachine):
                 assert not case.life.open_games and case.demand is None
 
     def read_chain(self) -> None:
-        for shown in self.market.shown[self.told :]:
-            self.tell(shown)
-        self.told = len(self.market.shown)
+        for shown in self.market.shown[self.seen :]:
+            self.handle(shown)
+        self.seen = len(self.market.shown)
         mine = {t: by for t, by in self.market.deadlines().items() if self.market.case(t).life.executor == ME}
-        self.tell(Head(replace(STANDING, block=self.market.block), mine))
+        self.handle(Head(replace(STANDING, block=self.market.block), mine))
 
     def complete(self, do: Do) -> None:
         self.doing.remove(do)
         case = self.operator.cases[do.task]
         match do.step:
             case Step.INSPECT:
-                self.tell(Inspected(do.task, NEEDS, 15.0 * TASKS.index(do.task)))
+                self.handle(Inspected(do.task, NEEDS, 15.0 * TASKS.index(do.task)))
             case Step.EXECUTE:
                 self.salts += 1
-                self.tell(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
+                self.handle(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
             case Step.LOOK:
-                self.tell(Looked(do.task, Candidacy(case.life.mix or b"", 0)))
+                self.handle(Looked(do.task, Candidacy(case.life.mix or b"", 0)))
             case Step.FETCH | Step.PREPARE | Step.UPLOAD | Step.HALT:
-                self.tell(Done(do.task, do.step))
+                self.handle(Done(do.task, do.step))
             case _ if self.market.send(do, case.seal):
-                self.tell(Done(do.task, do.step, self.market.block, do.game))
+                self.handle(Done(do.task, do.step, self.market.block, do.game))
             case _:
-                self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "taken", "refused"), do.game))
+                self.handle(Undone(do.task, do.step, Reason(Code.CHAIN, "taken", "refused"), do.game))
 
     @rule(task=st.sampled_from(TASKS))
     def an_order_is_posted(self, task: bytes) -> None:
@@ -326,7 +326,7 @@ class OperatorMachine(RuleBasedStateMachine):
     @rule()
     def the_self_test_is_over(self) -> None:
         if self.operator.testing:
-            self.tell(Checked())
+            self.handle(Checked())
 
     @rule(data=st.data())
     def another_player_moves(self, data: st.DataObject) -> None:
@@ -353,7 +353,7 @@ class OperatorMachine(RuleBasedStateMachine):
     def something_fails(self, data: st.DataObject, lasting: bool) -> None:
         do = data.draw(st.sampled_from(self.doing))
         self.doing.remove(do)
-        self.tell(Undone(do.task, do.step, Reason(Code.EXECUTION, "an end", "none", lasting), do.game))
+        self.handle(Undone(do.task, do.step, Reason(Code.EXECUTION, "an end", "none", lasting), do.game))
 
     @precondition(lambda self: self.doing)
     @rule(data=st.data())
@@ -361,14 +361,14 @@ class OperatorMachine(RuleBasedStateMachine):
         do = data.draw(st.sampled_from(self.doing))
         self.market.send(do, self.operator.cases[do.task].seal)
         self.doing.remove(do)
-        self.tell(Undone(do.task, do.step, Reason(Code.CHAIN, "a receipt", "none", lasting=False), do.game))
+        self.handle(Undone(do.task, do.step, Reason(Code.CHAIN, "a receipt", "none", lasting=False), do.game))
 
     @rule(depth=st.integers(1, 20))
     def the_chain_is_reorganised(self, depth: int) -> None:
         keep = self.market.block - depth
         self.market.cut(keep)
-        self.told = min(self.told, len(self.market.shown))
-        self.tell(RolledBack(keep))
+        self.seen = min(self.seen, len(self.market.shown))
+        self.handle(RolledBack(keep))
         self.read_chain()
 
     @rule()
@@ -385,7 +385,7 @@ class OperatorMachine(RuleBasedStateMachine):
             )
             for uuid, c in self.operator.cases.items()
         }
-        self.operator, self.told = Operator(POLICY, kept, draining=self.operator.draining, testing=True), 0
+        self.operator, self.seen = Operator(POLICY, kept, draining=self.operator.draining, testing=True), 0
         self.read_chain()
 
     @invariant()

@@ -82,8 +82,9 @@ def test_no_price_falls_where_something_costs_more(
     more = data.draw(st.integers(1, 3))
     limit = PARAMETERS.max_exec if name == "exec" else getattr(changed, name) * more + more
     after = replace(changed, **{name: min(getattr(changed, name) * more + more, limit)})
-    given_ = [after if part is changed else part for part in (r, order, c)]
-    quote = price_policy(given_[0], PARAMETERS, given_[1], given_[2])
+    quote = price_policy(
+        after if changed is r else r, PARAMETERS, after if changed is order else order, after if changed is c else c
+    )
     assert quote is None or quote.price >= before.price
 
 

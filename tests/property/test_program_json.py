@@ -17,7 +17,9 @@ from support.programs.worked_examples import layer, session
 
 FEW = settings(max_examples=40, deadline=None)
 Change = Callable[[dict[str, Any]], object]
-ODD = [None, True, -1, 0, 1.0, 1 << 16, 1 << 40, 1 << 300, "", "x", "\ud800", [], {}, [0], "ADD", "float32"]
+ODD: list[object] = [
+    None, True, -1, 0, 1.0, 1 << 16, 1 << 40, 1 << 300, "", "x", "\ud800", [], {}, [0], "ADD", "float32",
+]  # fmt: skip
 
 
 @FEW

@@ -107,7 +107,12 @@ def random_value(random: Random, shift: int, tag: str) -> tuple[Node, tuple[Axis
 def test_names_of_axes_and_arrays_leave_no_mark_on_a_body(seed: int, shift: int) -> None:
     first, second = (to_body(*random_value(Random(seed), s, tag)) for s, tag in ((0, "a"), (shift, "b")))
     assert first.body == second.body
-    assert [array.key[1] for array in first.arrays] == [array.key[1] for array in second.arrays]  # type: ignore[index]
+    assert [number_of(array) for array in first.arrays] == [number_of(array) for array in second.arrays]
+
+
+def number_of(array: Array) -> object:
+    assert isinstance(array.key, tuple)
+    return array.key[1]
 
 
 @FEW
@@ -183,7 +188,8 @@ def changed(program: Program, random: Random) -> Program:
         parts.insert(random.randrange(len(parts)), part)
     else:
         parts[number] = nearby(part, random, 9)
-    return replace(program, **{group: tuple(parts)})
+    change: dict[str, Any] = {group: tuple(parts)}
+    return replace(program, **change)
 
 
 def changed_body(body: Body, random: Random) -> Body:
@@ -201,7 +207,8 @@ def changed_body(body: Body, random: Random) -> Body:
         parts[number] = random.randrange(6)
     else:
         parts[number] = nearby(parts[number], random, len(body.instructions))
-    return replace(body, **{field: tuple(parts)})
+    change: dict[str, Any] = {field: tuple(parts)}
+    return replace(body, **change)
 
 
 def nearby(part: Any, random: Random, most: int) -> Any:

@@ -29,12 +29,13 @@ def test_whatever_differs_lies_in_the_boxes_of_what_can(seed: int) -> None:
         later = variables
     tensors = with_changes(random, program, example.tensors)
     old, new = buffers_of(program, example.tensors, variables), buffers_of(program, tensors, later)
-    given_ = range(len(program.buffers))
-    changed = {n: boxes_of(differing(old[n], new[n]), random.choice((1, 4))) for n in given_}
-    moved = [tuple(sorted((variables[v.name], later[v.name]))) for v in program.variables]
-    found = dirty(program, changed, moved)
+    numbers = range(len(program.buffers))
+    changed = {n: boxes_of(differing(old[n], new[n]), random.choice((1, 4))) for n in numbers}
+    pairs = ((variables[v.name], later[v.name]) for v in program.variables)
+    moved = [(min(pair), max(pair)) for pair in pairs]
+    regions = dirty(program, changed, moved)
     for number, (before, after) in enumerate(zip(old, new, strict=True)):
-        outside = ~covered(before.shape, found.get(number, ()))
+        outside = ~covered(before.shape, regions.get(number, ()))
         assert not (differing(before, after) & outside).any(), f"buffer {number}"
 
 
@@ -97,8 +98,8 @@ def test_boxes_that_are_merged_or_rounded_cover_what_they_covered(seed: int) -> 
     boxes = [random_box(random, shape) for _ in range(random.randint(1, 7))]
     mask = covered(shape, boxes)
     around = [rounded_box(box, shape) for box in boxes]
-    for found in (merged(boxes), around):
-        assert not (mask & ~covered(shape, found)).any()
+    for cover in (merged(boxes), around):
+        assert not (mask & ~covered(shape, cover)).any()
     assert len(merged(boxes)) <= 4
     for box in around:
         *sizes, last = zip(extents_of_box(box), shape, strict=True)

@@ -38,10 +38,10 @@ def test_what_is_admitted_can_be_executed(written: Shape, steps: Shape, read: Sh
         return
     inputs = {"x": np.ones(read, np.float32)}
     expected = reference.execute(program, inputs).outputs
-    given_out = CompiledGraph(program).run(inputs).outputs
+    outputs = CompiledGraph(program).run(inputs).outputs
     for name, tensor in expected.items():
-        assert tensor.shape == written == given_out[name].shape
-        assert tensor.tobytes() == given_out[name].tobytes()
+        assert tensor.shape == written == outputs[name].shape
+        assert tensor.tobytes() == outputs[name].tobytes()
 
 
 @pytest.mark.parametrize("shape", [(0, HUGE, HUGE), (HUGE, 0, 2), (1 << 16, 1 << 16, 0, 2)])

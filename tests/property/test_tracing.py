@@ -136,11 +136,11 @@ def test_a_false_result_of_a_reduction_cannot_be_reached_by_true_steps() -> None
     borders = element.accumulators(0, range(length + 1))
     false = (element.results[0] ^ 1,)
     for lied in range(1, length + 1):
-        told = {step: pattern ^ (step >= lied) for step, pattern in borders.items()}
+        claimed = {step: pattern ^ (step >= lied) for step, pattern in borders.items()}
         wrong = [
             step
             for step in range(length)
-            if judged(account, claim, element, Point(5, false, 0, step, told[step])) != told[step + 1]
+            if judged(account, claim, element, Point(5, false, 0, step, claimed[step])) != claimed[step + 1]
         ]
         assert lied - 1 in wrong
 
@@ -312,8 +312,8 @@ def in_time(account: Execution, compute: Compute) -> Iterator[tuple[int, int, in
 @given(examples())
 def test_what_is_computed_of_reductions_has_the_bits_of_the_reference(example: Example) -> None:
     account = account_of(example)
-    for number, element, reduction, found in in_time(account, reference.execute):
-        assert found == Element(account, number, element).accumulators(reduction, found.keys())
+    for number, element, reduction, accumulators in in_time(account, reference.execute):
+        assert accumulators == Element(account, number, element).accumulators(reduction, accumulators.keys())
     for number, tensor in account.kept.items():
         elements = range(tensor.size // 3, tensor.size)
         if elements and account.body(number).reductions:
@@ -322,8 +322,8 @@ def test_what_is_computed_of_reductions_has_the_bits_of_the_reference(example: E
 
 
 def test_no_reduction_has_to_be_left_to_the_reference() -> None:
-    found = [bool(of) for seed in range(30) for *_, of in in_time(account_of(generate(seed)), reference.execute)]
-    assert len(found) > 50 and all(found)
+    nonempty = [bool(of) for seed in range(30) for *_, of in in_time(account_of(generate(seed)), reference.execute)]
+    assert len(nonempty) > 50 and all(nonempty)
 
 
 def long_sums() -> tuple[Execution, int]:
@@ -336,8 +336,8 @@ def long_sums() -> tuple[Execution, int]:
     made = [("y", to_body(expression.reduction(Op.REDUCE_MULACC, (k,), x, x), (i,)))]
     buffers = {"x": Buffer(Role.INPUT, DType.FLOAT32, (4, length), "x")}
     program = assemble(made, buffers, {(Kind.OUTPUT, "y"): ("y", (4,))})
-    given = np.random.default_rng(0).standard_normal((4, length)).astype(np.float32)
-    return retrace(program, {"x": given}, keep={0}, execute=runtime.execute), length
+    values = np.random.default_rng(0).standard_normal((4, length)).astype(np.float32)
+    return retrace(program, {"x": values}, keep={0}, execute=runtime.execute), length
 
 
 def test_the_reference_takes_few_steps_of_a_long_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,9 +345,9 @@ def test_the_reference_takes_few_steps_of_a_long_reduction(monkeypatch: pytest.M
     account, length = long_sums()
     taken, accumulate = list[int](), reference.Evaluation.accumulate
 
-    def counted(self: reference.Evaluation, *given: Any) -> Values:
+    def counted(self: reference.Evaluation, *arguments: Any) -> Values:
         taken.append(1)
-        return accumulate(self, *given)
+        return accumulate(self, *arguments)
 
     asked = [range(length // 64, length, length // 64), range(length // 2 + 64, length // 2 + length // 64, 64)]
     slow = {(3, after): Element(account, 0, 3).accumulators(0, after) for after in asked}
@@ -355,8 +355,8 @@ def test_the_reference_takes_few_steps_of_a_long_reduction(monkeypatch: pytest.M
     account = replace(account, compute=runtime.execute)
     for after in [*asked, *asked]:
         for element in range(4):
-            found = element_of(account, 0, element).accumulators(0, after)
-            assert found == slow.get((element, after), found)
+            accumulators = element_of(account, 0, element).accumulators(0, after)
+            assert accumulators == slow.get((element, after), accumulators)
     assert 0 < len(taken) <= 4 * length // 64
 
 
@@ -364,8 +364,8 @@ def test_a_device_that_computes_something_else_is_not_believed() -> None:
     account, length = long_sums()
     right = Element(account, 0, 1)
 
-    def wrong(*given: Any, **named: Any) -> Results:
-        results = runtime.execute(*given, **named)
+    def wrong(*arguments: Any, **named: Any) -> Results:
+        results = runtime.execute(*arguments, **named)
         return Results({name: array + np.float32(1) for name, array in results.outputs.items()}, {})
 
     element = Element(replace(account, compute=wrong), 0, 1)
@@ -377,7 +377,7 @@ def test_a_device_that_computes_something_else_is_not_believed() -> None:
 def test_a_device_that_fails_does_not_stop_a_game(error: Exception) -> None:
     account, _ = long_sums()
 
-    def fails(*given: Any, **named: Any) -> Results:
+    def fails(*arguments: Any, **named: Any) -> Results:
         raise error
 
     leaf = range(account.kept[0].size)

@@ -12,7 +12,8 @@ from tinygrad import Tensor, nn
 
 from eigentensor.capture import capture
 from eigentensor.program import check, decode, encode
-from support.bench.runtime import Block, floats
+from support.bench.runtime import floats
+from support.programs.models import Layer as Block
 
 CALLS = 1000
 RUNS = 3

@@ -14,7 +14,8 @@ from tinygrad.device import Device
 from eigentensor.capture import capture
 from eigentensor.runtime import CompiledGraph, devices
 from support.bench.pairs import in_turn, say
-from support.bench.runtime import Block, floats, product
+from support.bench.runtime import floats, product
+from support.programs.models import Layer as Block
 
 SIZES = {"CL": (256, 512), "CUDA": (1024, 2048, 4096)}
 
@@ -40,10 +41,10 @@ def ways(function: Any, inputs: tuple[np.ndarray, ...], device: str) -> dict[str
     for parameter in nn.state.get_parameters(model):
         parameter.to_(device).realize()
     jitted = TinyJit(lambda *x: function(*x).realize())
-    given = [Tensor(array, device=device).realize() for array in inputs]
+    realized = [Tensor(array, device=device).realize() for array in inputs]
 
     def theirs() -> None:
-        jitted(*given)
+        jitted(*realized)
         Device[device].synchronize()
 
     return {"tinygrad": theirs, "here": lambda: here.run({}, [()]), "CPU": lambda: cpu.run({}, [()])}

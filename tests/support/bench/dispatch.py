@@ -8,6 +8,7 @@ from eigentensor.program.expression import Array, binary, const, load, to_body
 from eigentensor.program.model import Buffer, Kind, Program, Role
 from eigentensor.program.ops import Op
 from eigentensor.runtime import CompiledGraph
+from eigentensor.runtime.cpu.table import Table
 from support.bench.pairs import in_turn, say
 
 KERNELS, TURNS = 100, 200
@@ -26,16 +27,18 @@ def chain() -> Program:
 
 def main() -> None:
     compiled = CompiledGraph(chain(), threads=1)
-    given = {"x": np.float32(1e-30)}
-    compiled.run(given)
-    table, run = compiled.loaded.table, compiled.loaded.driver.run
+    inputs = {"x": np.float32(1e-30)}
+    compiled.run(inputs)
+    loaded = compiled.loaded
+    assert isinstance(loaded, Table)
+    table, run = loaded.table, loaded.driver.run
     none = table[:0]
 
     def turns(of: np.ndarray) -> None:
         for _ in range(TURNS):
             run(of, 1)
 
-    ways = {"none": lambda: turns(none), "hundred": lambda: turns(table), "run": lambda: compiled.run(given)}
+    ways = {"none": lambda: turns(none), "hundred": lambda: turns(table), "run": lambda: compiled.run(inputs)}
     times = in_turn(ways, rounds=21)
     say("µs", "per kernel", "table of none", "CompiledGraph.run")
     each = (times["hundred"] - times["none"]) / TURNS / KERNELS * 1e6

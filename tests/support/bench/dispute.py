@@ -26,7 +26,7 @@ from eigentensor.reexecution.inputs import BoundProgram
 from eigentensor.reference import Values
 from eigentensor.runtime import execute
 from eigentensor.task import Challenged, Order
-from eigentensor.tracing import Execution, Flat, retrace
+from eigentensor.tracing import Execute, Execution, Flat, retrace
 from eigentensor_local.anvil import local_network
 from support.bench.pairs import say
 from support.generated.programs import Example
@@ -115,11 +115,11 @@ class Clock:
 
     spent: dict[str, float] = field(default_factory=dict)
 
-    def timed(self, name: str, run: Callable[..., object]) -> Callable[..., object]:
-        def timed(*given: object, **named: object) -> object:
+    def timed(self, name: str, run: Callable[..., Execution]) -> Callable[..., Execution]:
+        def timed(*arguments: object, **named: object) -> Execution:
             start = time.perf_counter()
             try:
-                return run(*given, **named)
+                return run(*arguments, **named)
             finally:
                 self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
 
@@ -142,17 +142,17 @@ def seconds(table: Table, model: models.Model) -> None:
     (order,) = table.revealed([case])
     clock, chains = Clock(), {Side.EXECUTOR: table.operator, Side.CHALLENGER: table.challenger}
 
-    def player(side: Side, way: Callable[..., object]) -> Player:
-        again = clock.timed(f"{side.name.lower()}: execution and trace", partial(retrace, execute=way))
-        return Player(chains[side], chains[side].address, load, again)
-
-    def load(task: bytes, order: Order) -> BoundProgram:
+    def bound(task: bytes, order: Order) -> BoundProgram:
         return BoundProgram(graph.program, (), tensors, {}, 1)
+
+    def player(side: Side, way: Execute) -> Player:
+        again = clock.timed(f"{side.name.lower()}: execution and trace", partial(retrace, execute=way))
+        return Player(chains[side], chains[side].address, bound, again)
 
     players = {Side.EXECUTOR: player(Side.EXECUTOR, wrong), Side.CHALLENGER: player(Side.CHALLENGER, execute)}
     start = time.perf_counter()
-    told = table.challenger.market.challenge(table.challenger.address, order)
-    (game,) = [event.game_id for event in told.events if isinstance(event, Challenged)]
+    events = table.challenger.market.challenge(table.challenger.address, order).events
+    (game,) = [event.game_id for event in events if isinstance(event, Challenged)]
     while (view := table.client.games.at(game)).ended is None:
         assert players[view.position.phase.side].turn(game) is not None
     taken = time.perf_counter() - start

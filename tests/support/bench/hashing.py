@@ -36,12 +36,12 @@ def ways(data: np.ndarray) -> dict[str, Callable[[], bytes]]:
 
     library, chosen = hashing.load(Cache(default_folder())), hashing.chosen().helper
     assert chosen is not None
-    found = {"hashlib, leaf by leaf": by(hashing.by_hashlib)}
+    hashers = {"hashlib, leaf by leaf": by(hashing.by_hashlib)}
     for kind in Kind:
         if library.supports(kind):
-            found[f"helper, {kind.name.lower()}, 1 thread"] = by(Helper(library, kind, 1))
-    found[f"helper as chosen, {chosen.kind.name.lower()}, {chosen.threads} threads"] = root
-    return found | {"OpenSSL, one stream": lambda: sha256(data).digest()}
+            hashers[f"helper, {kind.name.lower()}, 1 thread"] = by(Helper(library, kind, 1))
+    hashers[f"helper as chosen, {chosen.kind.name.lower()}, {chosen.threads} threads"] = root
+    return hashers | {"OpenSSL, one stream": lambda: sha256(data.data).digest()}
 
 
 def main() -> None:

@@ -43,17 +43,17 @@ def ways(size: int, limit: Callable[[int], None], threads: tuple[int, ...]) -> d
     x, y = (np.random.default_rng(1).standard_normal((size, size), dtype=np.float32) for _ in range(2))
     program = capture(lambda x, y: x @ y, (x, y)).program
     made = {n: CompiledGraph(program, {"x": x, "y": y}, threads=n) for n in threads}
-    jitted, given = TinyJit(lambda x, y: (x @ y).realize()), (Tensor(x).realize(), Tensor(y).realize())
+    jitted, tensors = TinyJit(lambda x, y: (x @ y).realize()), (Tensor(x).realize(), Tensor(y).realize())
 
     def numpy_with(threads: int) -> None:
         with threads_of_numpy(threads, limit):
             x @ y
 
-    found: dict[str, Callable[[], object]] = {"tinygrad": lambda: jitted(*given).numpy()}
+    runs: dict[str, Callable[[], object]] = {"tinygrad": lambda: jitted(*tensors).numpy()}
     for n, compiled in made.items():
-        found[f"NumPy, {n}"] = partial(numpy_with, n)
-        found[f"here, {n}"] = partial(compiled.run, {})
-    return found
+        runs[f"NumPy, {n}"] = partial(numpy_with, n)
+        runs[f"here, {n}"] = partial(compiled.run, {})
+    return runs
 
 
 def main() -> None:

@@ -12,13 +12,14 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, UOp
 
 from eigentensor.runtime import CompiledGraph
-from eigentensor.runtime.cpu.table import evaluations
+from eigentensor.runtime.cpu.table import Table, evaluations
 from support.bench.pairs import in_turn, mean_ratio, say, seconds
 from support.programs import models
 from support.programs.models import Model
@@ -39,19 +40,19 @@ def last_of(of: Model) -> dict[str, int]:
 
 
 def by_tinygrad(of: Model) -> Callable[[], object]:
-    jitted = TinyJit(lambda *given: of.function(*given).realize())
-    given: list[Any] = [Tensor(array).realize() for array in of.inputs.values()]
+    jitted = TinyJit(lambda *arguments: of.function(*arguments).realize())
+    tensors: list[Any] = [Tensor(array).realize() for array in of.inputs.values()]
     for name, value in last_of(of).items():
         low, high, *_ = of.variables[name]
-        given.append(UOp.variable(name, low, high).bind(value))
-    return lambda: jitted(*given).numpy()
+        tensors.append(UOp.variable(name, low, high).bind(value))
+    return lambda: jitted(*tensors).numpy()
 
 
 def here(of: Model, threads: tuple[int, ...]) -> Mapping[str, Callable[[], object]]:
     graph = of.captured()
     tensors = {**graph.weights, **graph.states}
     made = {f"here {n}": CompiledGraph(graph.program, tensors, threads=n) for n in threads}
-    return {name: lambda e=e: e.run(of.inputs, last_of(of)) for name, e in made.items()}
+    return {name: partial(compiled.run, of.inputs, last_of(of)) for name, compiled in made.items()}
 
 
 def measure(name: str, *, beam: bool, one: bool) -> dict[str, float]:
@@ -102,11 +103,12 @@ def calls(name: str) -> None:
     compiled = CompiledGraph(graph.program, {**graph.weights, **graph.states})
     compiled.run(of.inputs, last_of(of))
     table, program = compiled.loaded, graph.program
+    assert isinstance(table, Table)
     numbers = [c.body for c in program.calls if program.bodies[c.body].parameters[0].elements]
     spent: dict[int, list[float]] = {}
     for place, body in enumerate(numbers):
         part = table.table[place : place + 1]
-        times = [seconds(lambda part=part: table.driver.run(part, table.threads)) for _ in range(7)]
+        times = [seconds(partial(table.driver.run, part, table.threads)) for _ in range(7)]
         spent.setdefault(body, []).append(float(np.median(times)))
     total = sum(map(sum, spent.values()))
     say("body", "calls", "ms in all", "%", "Gop/s", "units", widths=(8,))

@@ -64,7 +64,7 @@ def layernorm(rows: int = 128, columns: int = 256) -> Graph:
     return builder.graph(builder.input("x", (rows, columns)).layernorm())
 
 
-GRAPHS = {
+GRAPHS: dict[str, Callable[[], Graph]] = {
     "tanh(x + y)": lambda: tanh_of_a_sum(128, 256),
     "softmax": softmax,
     "layernorm": layernorm,
@@ -131,13 +131,13 @@ def planning_by_layers(most: int) -> None:
         with nothing_known() as meter:
             start = time.process_time(), time.perf_counter()
             planner = Planner(graph, meter, most=most)
-            found = planner.searches()
+            searches = planner.searches()
             used = time.process_time() - start[0], time.perf_counter() - start[1]
             begun = time.perf_counter()
             calls = len(lower(graph).program.calls)
             lowering = time.perf_counter() - begun
         seconds[layers] = used
-        places = " + ".join(f"{len(block.places)} × {len(search.candidates)}" for block, search in found)
+        places = " + ".join(f"{len(block.places)} × {len(search.candidates)}" for block, search in searches)
         say(
             f"{layers:3} layers, {len(list(walk(*graph.roots))):,} tensors: planning {used[1]:.1f} s, {used[0]:.1f} s"
             f" of them in this process; {meter.bodies_measured} kernels measured, places × programs {places};"

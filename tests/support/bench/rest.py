@@ -92,7 +92,7 @@ def measure(name: str, port: int, text: bytes, seconds: float, server: psutil.Pr
     used = processor(server) - before
     late = np.percentile(taken, [50, 99]) * 1e3
     rate = len(taken) / seconds
-    said(
+    report(
         name,
         f"{rate:8.0f}/s {len(taken) / used:8.0f}/s {late[0]:7.1f} {late[1]:7.1f} ms",
         rate >= REQUESTS and late[1] <= LATE,
@@ -100,7 +100,7 @@ def measure(name: str, port: int, text: bytes, seconds: float, server: psutil.Pr
     )
 
 
-def said(name: str, figures: str, reached: bool, goal: str) -> None:
+def report(name: str, figures: str, reached: bool, goal: str) -> None:
     sys.stdout.write(f"{name:44} {figures:42} {'reached' if reached else 'missed '} {goal}\n")
     sys.stdout.flush()
 
@@ -114,9 +114,9 @@ def processor(process: psutil.Process) -> float:
 # Servers
 
 
-def _serve(app: FastAPI, port: Connection, told: object) -> None:
+def _serve(app: FastAPI, port: Connection, message: object) -> None:
     listening = listen("127.0.0.1", 0)
-    port.send((listening.getsockname()[1], told))
+    port.send((listening.getsockname()[1], message))
     server(app).run(sockets=[listening])
 
 
@@ -198,7 +198,7 @@ class Rates:
 
     def __init__(self, server: psutil.Process) -> None:
         self._server = server
-        self._found: dict[str, list[tuple[float, float, float]]] = {}
+        self._rounds: dict[str, list[tuple[float, float, float]]] = {}
 
     def timed(self, name: str, data: bytes, run: Callable[[], object]) -> None:
         start = time.perf_counter()
@@ -206,15 +206,15 @@ class Rates:
         middle, busy = time.perf_counter(), processor(self._server)
         run()
         seconds, used = time.perf_counter() - middle, max(processor(self._server) - busy, 0.01)
-        found = len(data) / seconds, len(data) / used, len(data) / (middle - start)
-        self._found.setdefault(name, []).append(found)
+        rates = len(data) / seconds, len(data) / used, len(data) / (middle - start)
+        self._rounds.setdefault(name, []).append(rates)
 
     def say(self) -> None:
         """A line for each, of its best rounds."""
-        for name, found in self._found.items():
-            rate, used, alone = (max(column) for column in zip(*found, strict=True))
+        for name, rounds in self._rounds.items():
+            rate, used, alone = (max(column) for column in zip(*rounds, strict=True))
             figures = f"{rate / 1e6:5.0f} MB/s {used / 1e6:6.0f} MB/s {alone / 1e6:6.0f} MB/s hashed"
-            said(name, figures, rate >= BYTES, f"{BYTES / 1e6:.0f} MB/s")
+            report(name, figures, rate >= BYTES, f"{BYTES / 1e6:.0f} MB/s")
 
 
 def gateway_blobs(port: int, folder: Path, server: psutil.Process) -> None:
@@ -271,8 +271,8 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-rest-", dir=MEMORY)))
         os.environ["EIGENTENSOR_CACHE_DIR"] = str(folder / "blobs")
-        port, names, server = stack.enter_context(process(serve_local, folder / "serve"))
-        for name, text in local_requests(*names, port).items():
+        port, (program, weights), server = stack.enter_context(process(serve_local, folder / "serve"))
+        for name, text in local_requests(program, weights, port).items():
             measure(name, port, text, seconds, server)
         local_blobs(port, server)
 

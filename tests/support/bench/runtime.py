@@ -54,9 +54,9 @@ def measure(function: Any, inputs: tuple[np.ndarray, ...]) -> tuple[float, float
     code = (function if hasattr(function, "__code__") else type(function).__call__).__code__
     names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
     compiled, tensors = CompiledGraph(graph.program, graph.weights), dict(zip(names, inputs, strict=True))
-    jitted, given = TinyJit(lambda *x: function(*x).realize()), [Tensor(array).realize() for array in inputs]
+    jitted, realized = TinyJit(lambda *x: function(*x).realize()), [Tensor(array).realize() for array in inputs]
 
-    ways = {"tinygrad": lambda: jitted(*given).numpy(), "here": lambda: compiled.run(tensors)}
+    ways = {"tinygrad": lambda: jitted(*realized).numpy(), "here": lambda: compiled.run(tensors)}
     times = in_turn(ways, PAIRS)
     return times["tinygrad"], times["here"]
 

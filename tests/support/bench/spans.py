@@ -39,7 +39,8 @@ def exactly(function: Callable[[Any, Any], Any], x: Values, y: Values) -> NDArra
         return x.astype(np.float64) @ y.astype(np.float64)
     padded = np.pad(x[0].astype(np.float64), ((0, 0), (1, 1), (1, 1)))
     views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    return np.einsum("chwij,ocij->ohw", views, y.astype(np.float64), optimize=True)[None]
+    convolved: NDArray[np.float64] = np.einsum("chwij,ocij->ohw", views, y.astype(np.float64), optimize=True)
+    return convolved[None]
 
 
 def measure(name: str, function: Callable[[Any, Any], Tensor], x: Values, y: Values) -> None:
@@ -49,8 +50,8 @@ def measure(name: str, function: Callable[[Any, Any], Tensor], x: Values, y: Val
         program = capture(function, {"x": x, "y": y}, {}, fingerprint=False).program
         compiled = CompiledGraph(program, threads=1)
         ways[str(run)] = lambda compiled=compiled: compiled.run({"x": x, "y": y})
-        found = compiled.run({"x": x, "y": y}).outputs["output"]
-        errors[run] = float(np.abs(found - exact).max() / np.sqrt(np.mean(exact**2)))
+        result = compiled.run({"x": x, "y": y}).outputs["output"]
+        errors[run] = float(np.abs(result - exact).max() / np.sqrt(np.mean(exact**2)))
     times = in_turn(ways, rounds=9, clock=time.process_time)
     say(f"{name}, ms", *(seconds * 1e3 for seconds in times.values()))
     say(f"{name}, 10⁻⁶", *(error * 1e6 for error in errors.values()))

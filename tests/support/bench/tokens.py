@@ -49,13 +49,13 @@ def one_by_one(of: Model, compiled: CompiledGraph, states: Tensors, first: int) 
 
 def by_tinygrad(of: Model, first: int) -> Write:
     states = [of.model.tokens, *nn.state.get_parameters(of.model.caches)]
-    step = TinyJit(lambda *given: of.function(*given).realize(*states))
+    step = TinyJit(lambda *arguments: of.function(*arguments).realize(*states))
     position = UOp.variable("position", *of.variables["position"][:2])
-    given = [Tensor(array).clone().realize() for array in of.inputs.values()]
+    tensors = [Tensor(array).clone().realize() for array in of.inputs.values()]
 
     def write() -> Any:
         for place in range(first, first + TOKENS):
-            tokens = step(*given, position.bind(place))
+            tokens = step(*tensors, position.bind(place))
         return tokens.numpy()
 
     return write
@@ -93,13 +93,13 @@ def main() -> None:
     arguments.add_argument("names", nargs="*", default=list(NAMES))
     arguments.add_argument("--one", action="store_true")
     arguments.add_argument("--from", type=int, default=0, dest="first")
-    given = arguments.parse_args()
-    one = given.one
+    options = arguments.parse_args()
+    one = options.one
     threads = ("1",) if one else ("2", "1")
     ways = [f"{way} {n}" for n in threads for way in ("repeat", "steps")]
     say("tokens/s", *ways, "graph 1", "tinygrad", *(f"× by {n}" for n in threads), "alike", "MB")
-    for name in given.names:
-        measure(name, one=one, first=given.first)
+    for name in options.names:
+        measure(name, one=one, first=options.first)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ class Record:
         runs = self.content["runs"]
         if not runs or any(runs[-1][name] != value for name, value in same.items()):
             runs.append({"from": self.next, "to": self.next, **dict.fromkeys(self._counted, 0), **same})
-        found: Line = runs[-1]
-        return found
+        current: Line = runs[-1]
+        return current
 
 
 def tried(

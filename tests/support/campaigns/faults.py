@@ -39,14 +39,14 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--block", type=int, nargs=2, metavar=("FIRST", "COUNT"), help="only these, here; no record")
     parser.add_argument("--again", type=int, metavar="NUMBER", help="one game, shown")
-    given = parser.parse_args()
-    if given.again is not None:
-        return again(given.again)
-    if given.block:
-        for line in played(range(given.block[0], sum(given.block))):
+    arguments = parser.parse_args()
+    if arguments.again is not None:
+        return again(arguments.again)
+    if arguments.block:
+        for line in played(range(arguments.block[0], sum(arguments.block))):
             say(json.dumps(line))
         return 0
-    return campaign(given.faults, given.minutes, given.processes)
+    return campaign(arguments.faults, arguments.minutes, arguments.processes)
 
 
 # One game after the other
@@ -71,20 +71,20 @@ def _played(anvil: Anvil, network: Network, numbers: Sequence[int]) -> Iterator[
         for number in numbers if len(numbers) > 1 else ():
             yield from _played(anvil, network, [number])
         return
-    for told, (course, state) in zip(stories, ends, strict=True):
-        yield _line(told, course, state)
+    for game, (course, state) in zip(stories, ends, strict=True):
+        yield _line(game, course, state)
 
 
-def _line(told: Story, course: Course, state: State) -> Line:
+def _line(game: Story, course: Course, state: State) -> Line:
     convicted = None if course.outcome is None else course.outcome.executor_lost
-    right = (False, None) if told.is_honest else (True,)
-    if convicted not in right or state is not (State.FINAL if told.is_honest else State.CONVICTED):
-        return {"failed": told.number, "report": f"{course}\nthe task is {state.name}"}
+    right = (False, None) if game.is_honest else (True,)
+    if convicted not in right or state is not (State.FINAL if game.is_honest else State.CONVICTED):
+        return {"failed": game.number, "report": f"{course}\nthe task is {state.name}"}
     end = course.sent[-1].function if course.outcome else "timeout"
     return {
-        "number": told.number,
-        "graph": told.graph,
-        "kinds": told.kinds,
+        "number": game.number,
+        "graph": game.graph,
+        "kinds": game.kinds,
         "end": end,
         "moves": len(course.sent),
         "gas": course.gas,
@@ -92,11 +92,11 @@ def _line(told: Story, course: Course, state: State) -> Line:
 
 
 def again(number: int) -> int:
-    told = story(number)
+    game = story(number)
     with local_network(map(anvil_account, OPERATORS)) as (anvil, network), laid(anvil, network) as table:
-        ((course, state),) = table.ends([told.case])
+        ((course, state),) = table.ends([game.case])
     say(f"{course}\n{state.name}, {course.gas:,} gas")
-    return int("failed" in _line(told, course, state))
+    return int("failed" in _line(game, course, state))
 
 
 # Many
@@ -129,8 +129,8 @@ def _apart(numbers: range) -> Iterator[Line]:
     lines, report = apart(__file__, numbers)
     yield from lines
     if report:
-        told = {line.get("number", line.get("failed")) for line in lines}
-        yield from ({"failed": number, "report": report} for number in numbers if number not in told)
+        reported = {line.get("number", line.get("failed")) for line in lines}
+        yield from ({"failed": number, "report": report} for number in numbers if number not in reported)
 
 
 class Record(campaigns.Record):
@@ -147,14 +147,14 @@ class Record(campaigns.Record):
         for report in failed.values():
             say(report)
         faults = [line for line in passed if not is_honest(line["number"])]
-        for name, found in (
+        for name, values in (
             ("graphs", [line["graph"] for line in faults]),
             ("kinds", [kind for line in faults for kind in line["kinds"]]),
             ("ends", [line["end"] for line in passed]),
             ("gas", [str(-(-line["gas"] // STEP) * STEP) for line in faults]),
         ):
-            counts = Counter(self.content[name]) + Counter(found)
-            self.content[name] = dict(sorted(counts.items(), key=lambda item: item[0].zfill(9)))
+            totals = Counter(self.content[name]) + Counter(values)
+            self.content[name] = dict(sorted(totals.items(), key=lambda item: item[0].zfill(9)))
         counts = {"convicted": len(faults), "acquitted": len(passed) - len(faults)}
         counts["transactions"] = sum(line["moves"] for line in passed)
         self.enter(numbers, failed.keys(), {line["number"] for line in passed}, counts)

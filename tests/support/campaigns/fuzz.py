@@ -43,14 +43,14 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--block", type=int, nargs=2, metavar=("FIRST", "COUNT"), help="only these, here; no record")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="a failure that was kept")
-    given = parser.parse_args()
-    if given.again:
-        return again(given.again)
-    if given.block:
-        for line in tried(range(given.block[0], sum(given.block))):
+    arguments = parser.parse_args()
+    if arguments.again:
+        return again(arguments.again)
+    if arguments.block:
+        for line in tried(range(arguments.block[0], sum(arguments.block))):
             say(json.dumps(line))
         return 0
-    return campaign(given.programs, given.minutes, given.processes)
+    return campaign(arguments.programs, arguments.minutes, arguments.processes)
 
 
 # One program after the other
@@ -82,10 +82,10 @@ def _way(backend: Backend, programs: list[Program]) -> Way:
 def _failure(t: Trial, expected: Any, way: Way, name: str) -> str:
     """Empty if all agree; else what differs, after making it small."""
     try:
-        found = first_failure(t, expected, way)
+        failure = first_failure(t, expected, way)
     except EigenTensorError as error:
         return f"{type(error).__name__}: {error}"
-    return kept(found, way, FAILURES / f"{t.seed}-{name.replace(':', '-')}") if found else ""
+    return kept(failure, way, FAILURES / f"{t.seed}-{name.replace(':', '-')}") if failure else ""
 
 
 def kept(failing: Example, way: Way, folder: Path) -> str:
@@ -98,7 +98,8 @@ def kept(failing: Example, way: Way, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     for name, example in (("", small), ("whole-", failing)):
         (folder / f"{name}program.bin").write_bytes(encode(example.program))
-        np.savez(folder / f"{name}tensors.npz", **example.tensors)
+        tensors: dict[str, Any] = dict(example.tensors)  # Any: `savez` has a parameter that is no array
+        np.savez(folder / f"{name}tensors.npz", **tensors)
         order = {"variables": example.variables, "repeat": example.repeat}
         (folder / f"{name}order.json").write_text(json.dumps(order))
     report = f"{listing(small.program)}variables {small.variables}, repeat {small.repeat}\n"
@@ -113,10 +114,10 @@ def again(folder: Path) -> int:
     tensors = dict(np.load(folder / "tensors.npz"))
     example = Example(decode((folder / "program.bin").read_bytes()), tensors, **order)
     say(listing(example.program))
-    found = {backend.name: differences(example, backend.way([example.program])) for backend in backends()}
-    for name, lines in found.items():
+    by_backend = {backend.name: differences(example, backend.way([example.program])) for backend in backends()}
+    for name, lines in by_backend.items():
         say(f"{name}: {'; '.join(map(str, lines)) or 'agrees'}")
-    return int(any(found.values()))
+    return int(any(by_backend.values()))
 
 
 # Many

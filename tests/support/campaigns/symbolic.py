@@ -60,8 +60,8 @@ class Mutant:
         """Put the fault into a copy of the contracts."""
         path = project / "src/libraries" / self.file
         text = path.read_text()
-        if (found := text.count(self.before)) != 1:
-            raise ValueError(f"{self.before!r} stands {found} times in {self.file}")
+        if (count := text.count(self.before)) != 1:
+            raise ValueError(f"{self.before!r} stands {count} times in {self.file}")
         path.write_text(text.replace(self.before, self.after))
 
 
@@ -87,12 +87,12 @@ class Outcome:
 
 def checks(name: str = "") -> list[Check]:
     """Every proof that there is and whose name contains `name`."""
-    found = []
+    proofs = []
     for path in sorted((CONTRACTS / PROOFS).glob("*.t.sol")):
         text = path.read_text()
         (contract,) = re.findall(r"^contract (\w+)", text, re.MULTILINE)
-        found += [Check(path.name, contract, function) for function in re.findall(r"function (check_\w+)", text)]
-    return [check for check in found if name in str(check)]
+        proofs += [Check(path.name, contract, function) for function in re.findall(r"function (check_\w+)", text)]
+    return [check for check in proofs if name in str(check)]
 
 
 def copied(name: str, check: Check) -> Path:
@@ -140,9 +140,9 @@ def prove(check: Check, mutant: Mutant | None = None, seconds: int = SECONDS) ->
     )  # fmt: skip
     if not result.exists():
         raise RuntimeError(f"halmos gave no result:\n{run.stdout}")
-    ((told,),) = json.loads(result.read_text())["test_results"].values()
+    ((test,),) = json.loads(result.read_text())["test_results"].values()
     spent = _spent() - begin
-    return Outcome(told["exitcode"], told["num_paths"][0], told["num_bounded_loops"], spent, run.stdout)
+    return Outcome(test["exitcode"], test["num_paths"][0], test["num_bounded_loops"], spent, run.stdout)
 
 
 def _spent() -> float:
@@ -157,7 +157,7 @@ def _tools() -> Path:
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != digest:
         venv.create(place, clear=True, with_pip=True)
-        pip = [place / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        pip: list[str | Path] = [place / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, "--require-hashes", "-r", LOCK], check=True)
         stamp.write_text(digest)
     return place / "bin"
@@ -169,10 +169,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--mutants", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     failed = 0
-    for check in checks(given.name):
-        for mutant in [mutant for mutant in MUTANTS if mutant.check == str(check)] if given.mutants else [None]:
+    for check in checks(arguments.name):
+        for mutant in [mutant for mutant in MUTANTS if mutant.check == str(check)] if arguments.mutants else [None]:
             outcome = prove(check, mutant)
             succeeded = outcome.refuted if mutant else outcome.proved
             failed += not succeeded

@@ -149,8 +149,8 @@ class Expressions:
         if kind < 0.2:
             return node(Op.CAST, dtype, self._index(scope, 50))
         arrays = [a for a in self.arrays if a.dtype is dtype] or self.arrays
-        found = self._load(self.random.choice(arrays), scope)
-        return found if found.dtype is dtype else node(Op.CAST, dtype, found)
+        loaded = self._load(self.random.choice(arrays), scope)
+        return loaded if loaded.dtype is dtype else node(Op.CAST, dtype, loaded)
 
     def _immediate(self, dtype: DType) -> int:
         value = pattern(self.random, dtype)

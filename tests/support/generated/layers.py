@@ -120,15 +120,15 @@ class Layers(Expressions):
         x = self._large()
         width = self._fitting(x.elements)
         i, j = self._axis(min(self._fitting(x.elements // width), max(1, MORE * STEPS // width))), self._axis(width)
-        found: list[Node] = []
+        reductions: list[Node] = []
         for _ in range(2):
             k = self._axis(width, True)
             term = load(x, self._places((i, width), (k, 1)))
-            for earlier in found:
+            for earlier in reductions:
                 term = self._combined(term, earlier)
             op = self.random.choice([op for op in sorted(REDUCTIONS - {Op.REDUCE_MULACC}) if term.dtype in UNIFORM[op]])
-            found.append(reduction(op, (k,), term))
-        return self._finished(fold(self._combined, found, load(x, self._places((i, width), (j, 1)))), (i, j))
+            reductions.append(reduction(op, (k,), term))
+        return self._finished(fold(self._combined, reductions, load(x, self._places((i, width), (j, 1)))), (i, j))
 
     def _look_up(self) -> Value:
         """Rows of a table, each where an integer says; nothing, the nearest or another where there is none."""

@@ -97,13 +97,13 @@ def _fewer_calls(example: Example, fails: Fails) -> Example:
 
 
 def _all_buffers(example: Example) -> list[Values]:
-    found = bind(example.program, example.tensors, example.variables)
+    buffers = bind(example.program, example.tensors, example.variables)
 
     def observe(number: int, values: Values) -> None:
-        found.append(values)
+        buffers.append(values)
 
     reference.execute(example.program, example.tensors, example.variables, observe=observe)
-    return found
+    return buffers
 
 
 def _kept(example: Example, buffers: Sequence[Values], kept: set[int]) -> Example:
@@ -112,10 +112,12 @@ def _kept(example: Example, buffers: Sequence[Values], kept: set[int]) -> Exampl
     first = len(program.buffers)
     calls = [(first + j, lowered) for j, lowered in enumerate(lowered_calls(program)) if j in kept]
     read = {array.key for _, lowered in calls for array in lowered.arrays}
-    given = sorted(b for b in range(len(buffers)) if b in read and b - first not in kept)
-    names = {b: program.buffers[b].name if b < first and program.buffers[b].name else f"buffer{b}" for b in given}
+    inputs = sorted(b for b in range(len(buffers)) if b in read and b - first not in kept)
+    names = {b: program.buffers[b].name if b < first and program.buffers[b].name else f"buffer{b}" for b in inputs}
     externals: dict[Hashable, Buffer] = {
-        b: Buffer(Role.INPUT, dtype, (elements,), names[b]) for b in given for dtype, elements in [program.parameter(b)]
+        b: Buffer(Role.INPUT, dtype, (elements,), names[b])
+        for b in inputs
+        for dtype, elements in [program.parameter(b)]
     }
     out = {r.buffer for r in program.results if r.buffer - first in kept} | {key for key, _ in calls if key not in read}
     results = {(Kind.OUTPUT, f"call{b - first}"): (b, (program.parameter(b).elements,)) for b in sorted(out)}
@@ -123,18 +125,18 @@ def _kept(example: Example, buffers: Sequence[Values], kept: set[int]) -> Exampl
     variables = [v for v in program.variables if v.name in used]
     made = assemble(calls, externals, results, variables)
     bound = {v.name: example.variables[v.name] for v in variables}
-    return Example(made, {names[b]: buffers[b] for b in given}, bound, 1)
+    return Example(made, {names[b]: buffers[b] for b in inputs}, bound, 1)
 
 
 def lowered_calls(program: Program) -> list[Lowered]:
     """The calls as `assemble` takes them; keys are the numbers of buffers."""
-    found = []
+    lowered = []
     for call in program.calls:
         body = program.bodies[call.body]
         arrays = tuple(Array(b, *p) for b, p in zip(call.arguments, body.parameters[1:], strict=True))
         named = tuple(Named(program.variables[v].name, b) for v, b in zip(call.variables, body.variables, strict=True))
-        found.append(Lowered(body, arrays, named))
-    return found
+        lowered.append(Lowered(body, arrays, named))
+    return lowered
 
 
 # Instructions and loops of the only call

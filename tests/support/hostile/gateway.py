@@ -17,10 +17,10 @@ SILENT, GARBAGE = b"", b"\x16\x03\x01 this is no HTTP\r\n\r\n"
 
 def answer(status: int, body: bytes, *, length: int | None = None, **headers: str) -> bytes:
     """An HTTP answer; `length` is what it says of its body."""
-    said = {"Content-Length": str(len(body) if length is None else length), "Content-Type": "application/json"} | {
+    fields = {"Content-Length": str(len(body) if length is None else length), "Content-Type": "application/json"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in said.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {status} Any\r\n{lines}\r\n".encode("latin-1", "replace") + body
 
 

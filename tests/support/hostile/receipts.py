@@ -67,8 +67,8 @@ def forged(value: Any) -> Receipt | WrongReceipt:
 
 def _source_leaves(value: Any) -> list[tuple[Any, ...]]:
     """Where that stands from which the rest follows."""
-    found = [*_leaves({name: value[name] for name in _SOURCES}), ("checks", "seats")]
-    return [path for path in found if path[0] != "transactions" or path[-1] == "raw"]
+    leaves = [*_leaves({name: value[name] for name in _SOURCES}), ("checks", "seats")]
+    return [path for path in leaves if path[0] != "transactions" or path[-1] == "raw"]
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

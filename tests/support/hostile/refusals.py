@@ -56,4 +56,5 @@ def with_item(program: Program, field: str, number: int, **changes: Any) -> Prog
     """The program with one variable, buffer, call or result changed."""
     items = list(getattr(program, field))
     items[number] = items[number]._replace(**changes)
-    return replace(program, **{field: tuple(items)})
+    fields: dict[str, Any] = {field: tuple(items)}
+    return replace(program, **fields)

@@ -75,10 +75,9 @@ def _swapped(rng: random.Random, data: bytes) -> bytes:
         value = json.loads(data)
     except (ValueError, RecursionError):
         return data
-    place, found = value, [value]
+    place = value
     while isinstance(place, dict | list) and place:
         key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
-        found.append(place)
         if rng.random() < 0.4 or not isinstance(place[key], dict | list):
             place[key] = "\0odd\0"
             return json.dumps(value).encode().replace(b'"\\u0000odd\\u0000"', rng.choice(_ODD))
@@ -102,9 +101,9 @@ async def answered(app: ASGIApp, seed: Seed, body: bytes, chunks: int = 1) -> in
         nonlocal status
         status = message.get("status", status)
 
-    said = {name for name, _ in seed.headers}
+    present = {name for name, _ in seed.headers}
     plain = [(b"host", b"localhost"), (b"content-type", seed.kind.encode())]
-    headers = [*seed.headers, *(header for header in plain if header[0] not in said)]
+    headers = [*seed.headers, *(header for header in plain if header[0] not in present)]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": seed.method, "scheme": "http",
         "path": seed.path, "raw_path": quote(seed.path).encode(), "root_path": "",
@@ -156,13 +155,13 @@ def survive_heads(app: FastAPI, seeds: Sequence[Seed], count: int, seed: int) ->
 
 def _operations(app: FastAPI, seeds: Sequence[Seed]) -> list[tuple[Seed, list[str]]]:
     """Requests with holes in their paths, and the names that their queries may have."""
-    found = [(seed, list[str]()) for seed in seeds]
+    operations = [(seed, list[str]()) for seed in seeds]
     for path, methods in app.openapi()["paths"].items():
         for method, of in methods.items():
             if not path.endswith("/events"):
                 names = [p["name"] for p in of.get("parameters", ()) if p["in"] == "query"]
-                found.append((Seed(method.upper(), path, "application/json", b""), names))
-    return found
+                operations.append((Seed(method.upper(), path, "application/json", b""), names))
+    return operations
 
 
 def _odd_head(rng: random.Random, seed: Seed, queries: Sequence[str]) -> Seed:

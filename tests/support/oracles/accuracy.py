@@ -148,10 +148,10 @@ def library() -> ctypes.CDLL:
 
 def worst_in_c(loaded: ctypes.CDLL, name: str, x: Float32, y: Float32) -> Error:
     """The largest of `units(y, name, x)`, by the C library."""
-    found = ctypes.c_double()
-    place = loaded.worst(name.encode(), x, y, x.size, ctypes.byref(found))
+    largest = ctypes.c_double()
+    place = loaded.worst(name.encode(), x, y, x.size, ctypes.byref(largest))
     assert place < x.size, f"accuracy.c has no {name}"
-    return Error(found.value, int(x.view(np.uint32)[place]))
+    return Error(largest.value, int(x.view(np.uint32)[place]))
 
 
 def worst(name: str, operands: Iterable[Float32], compute: Callable[[str, Float32], Float32] = by_reference) -> Error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,19 @@ Calls = Mapping[int, NDArray[Any]]
 PLAIN = 3
 
 
+class Observable(Protocol):
+    """A `Run` that shows the result of each call."""
+
+    def __call__(
+        self,
+        tensors: Mapping[str, Any],
+        variables: Mapping[str, int] | None = None,
+        repeat: int = 1,
+        *,
+        observe: Callable[[int, NDArray[Any]], None] | None = None,
+    ) -> Results: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Elements of a result whose bits are not the reference's: how many of how many, and the first with its patterns.
@@ -38,12 +51,12 @@ class Difference:
     elements: int
     first: int
     expected: str
-    given: str
+    actual: str
 
     def __str__(self) -> str:
         return (
             f"{self.where}: {self.count} of {self.elements} elements differ, the first is {self.first}: "
-            f"{self.expected} expected, {self.given} given"
+            f"{self.expected} expected, {self.actual} given"
         )
 
 
@@ -55,8 +68,8 @@ def disagreements(
     **options: Any,
 ) -> list[str]:
     """One line for each call and result whose bits differ in the last iteration; `options` are CompiledGraph's."""
-    given: dict[str, Any] = dict(tensors)
-    example = Example(program, given, dict(variables or {}), repeat)
+    arrays: dict[str, Any] = dict(tensors)
+    example = Example(program, arrays, dict(variables or {}), repeat)
     return [str(difference) for difference in differences(example, lambda of: CompiledGraph(of, **options).run)]
 
 
@@ -65,25 +78,25 @@ def differences(example: Example, way: Way, expected: Calls | None = None) -> li
 
     `expected` is what `calls_of` gives for the example.
     """
-    program, given = example.program, (example.tensors, example.variables, example.repeat)
+    program, arguments = example.program, (example.tensors, example.variables, example.repeat)
     expected = calls_of(example) if expected is None else expected
-    everything = way(exposed(program))(*given)
+    everything = way(exposed(program))(*arguments)
     calls = (
         _difference(f"call {j} (body {call.body})", j, expected[j], everything.outputs[str(j)])
         for j, call in enumerate(program.calls)
     )
-    return [d for d in calls if d] or [d for d in _of_results(program, expected, way(program)(*given)) if d]
+    return [d for d in calls if d] or [d for d in _of_results(program, expected, way(program)(*arguments)) if d]
 
 
 def calls_of(example: Example) -> Calls:
     """What the reference gives for each call in the last iteration."""
-    found: dict[int, NDArray[Any]] = {}
+    results: dict[int, NDArray[Any]] = {}
 
     def observe(number: int, values: NDArray[Any]) -> None:
-        found[number % len(example.program.calls)] = values
+        results[number % len(example.program.calls)] = values
 
     reference.execute(example.program, example.tensors, example.variables, example.repeat, observe=observe)
-    return found
+    return results
 
 
 def first_failure(trial: Trial, expected: Sequence[Calls], way: Way) -> Example | None:
@@ -95,8 +108,8 @@ def first_failure(trial: Trial, expected: Sequence[Calls], way: Way) -> Example 
             outputs = everything(tensors, group.variables, trial.repeat).outputs
             same = all(row[n].tobytes() == outputs[str(j)].tobytes() for j, row in rows.items())
             if same and n < PLAIN:
-                given = plain(tensors, group.variables, trial.repeat)
-                same = not any(_of_results(program, {j: row[n] for j, row in rows.items()}, given))
+                results = plain(tensors, group.variables, trial.repeat)
+                same = not any(_of_results(program, {j: row[n] for j, row in rows.items()}, results))
             if not same:
                 return Example(program, tensors, dict(group.variables), trial.repeat)
     return None
@@ -105,7 +118,7 @@ def first_failure(trial: Trial, expected: Sequence[Calls], way: Way) -> Example 
 def rows_of(trial: Trial) -> list[Calls]:
     """What the reference gives in the last iteration, for each group of a trial."""
     calls = len(trial.program.calls)
-    found: list[Calls] = []
+    by_group: list[Calls] = []
     for group in trial.groups:
         rows: dict[int, NDArray[Any]] = {}
 
@@ -113,8 +126,8 @@ def rows_of(trial: Trial) -> list[Calls]:
             rows[number % calls] = values
 
         observe_sets(trial.program, group.sets, group.variables, trial.repeat, observe)
-        found.append(rows)
-    return found
+        by_group.append(rows)
+    return by_group
 
 
 def exposed(program: Program) -> Program:
@@ -128,15 +141,15 @@ def exposed(program: Program) -> Program:
     return replace(program, results=(*outputs, *states))
 
 
-def _of_results(program: Program, expected: Calls, given: Results) -> Iterator[Difference | None]:
+def _of_results(program: Program, expected: Calls, results: Results) -> Iterator[Difference | None]:
     for r in program.results:
-        array = (given.outputs if r.kind is Kind.OUTPUT else given.states)[r.name]
+        array = (results.outputs if r.kind is Kind.OUTPUT else results.states)[r.name]
         yield _difference(f"{r.kind.name.lower()} {r.name}", None, expected[r.buffer - len(program.buffers)], array)
 
 
-def _difference(where: str, call: int | None, expected: NDArray[Any], given: NDArray[Any]) -> Difference | None:
+def _difference(where: str, call: int | None, expected: NDArray[Any], actual: NDArray[Any]) -> Difference | None:
     bits = np.dtype(f"u{expected.dtype.itemsize}")
-    a, b = (np.ascontiguousarray(array).reshape(-1).view(bits) for array in (expected, given))
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(bits) for array in (expected, actual))
     if a.shape != b.shape:
         return Difference(where, call, a.size, a.size, 0, f"{a.size} elements", f"{b.size} elements")
     different = np.flatnonzero(a != b)

@@ -10,7 +10,7 @@ from eigentensor.runtime import CompiledGraph, devices
 from eigentensor.runtime.build.compilers import Build
 from eigentensor.runtime.memory.plan import parts
 from support.oracles import guarded
-from support.oracles.agreement import Way
+from support.oracles.agreement import Observable
 from support.oracles.together import Together, loading
 
 #: The CPU through tinygrad's guarded code generation, with loops taken apart at random.
@@ -34,7 +34,7 @@ class Backend:
         lines = [line for line in self.build().identity.splitlines() if "-cc1" not in line]
         return next((line for line in reversed(lines) if " version " in line or line.startswith("LLVM")), lines[0])
 
-    def way(self, programs: Sequence[Program] = ()) -> Way:
+    def way(self, programs: Sequence[Program] = ()) -> Callable[[Program], Observable]:
         """Compiles programs as the device does for everybody, those that are given here sooner."""
         cache, build = Together(), self.build()
         cache.fill({body for program in programs for body in (*program.bodies, *parts(program))}, build)

@@ -23,8 +23,8 @@ def execute(
     program: Program, tensors: Mapping[str, Any], variables: Mapping[str, int] | None = None, repeat: int = 1
 ) -> Results:
     """What `reference.execute` promises."""
-    given = bind(program, tensors, variables or {}, repeat)
-    start = [patterns(b.dtype, array).tolist() for b, array in zip(program.buffers, given, strict=True)]
+    initial = bind(program, tensors, variables or {}, repeat)
+    start = [patterns(b.dtype, array).tolist() for b, array in zip(program.buffers, initial, strict=True)]
     for iteration in range(repeat):
         values = iteration_values(program, variables or {}, iteration)
         buffers = list(start)

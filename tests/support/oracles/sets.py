@@ -26,16 +26,16 @@ def observe_sets(
 ) -> None:
     """What `reference.execute` lets observe for each of the sets, by the same evaluation, for all of them together."""
     bound = zip(*(bind(program, tensors, variables, repeat) for tensors in sets), strict=True)
-    given: list[Values] = [np.stack(arrays) for arrays in bound]
+    start: list[Values] = [np.stack(arrays) for arrays in bound]
     states = [(i, buffer.name) for i, buffer in enumerate(program.buffers) if buffer.role is Role.STATE]
     for iteration in range(repeat):
-        buffers = list(given)
+        buffers = list(start)
         values = iteration_values(program, variables, iteration)
         for number in range(len(program.calls)):
             buffers.append(_results(program, buffers, number, len(sets), values))
             observe(iteration * len(program.calls) + number, buffers[-1])
         for i, name in states:
-            given[i] = buffers[program.new_states[name].buffer]
+            start[i] = buffers[program.new_states[name].buffer]
 
 
 def _results(program: Program, buffers: Sequence[Values], number: int, sets: int, variables: Sequence[int]) -> Values:

@@ -58,9 +58,9 @@ class Together(Cache):
         groups: dict[str, list[tuple[str, str, str]]] = {}
         for body in sorted(bodies, key=repr):
             text = build.source(body) if head and body.parameters[0].elements else ""
-            if head and (found := head.search(text)):
-                kernel = build.key(body), text[found.start() : found.end()], text[found.end() :]
-                groups.setdefault(text[: found.start()], []).append(kernel)
+            if head and (matched := head.search(text)):
+                kernel = build.key(body), text[matched.start() : matched.end()], text[matched.end() :]
+                groups.setdefault(text[: matched.start()], []).append(kernel)
         for semantics, kernels in groups.items():
             for first in range(0, len(kernels), MOST):
                 keys, heads, rests = zip(*kernels[first : first + MOST], strict=True)

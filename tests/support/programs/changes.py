@@ -39,9 +39,9 @@ def with_changes(random: Random, program: Program, tensors: Tensors, most: int =
 
 def buffers_of(program: Program, tensors: Tensors, variables: Mapping[str, int]) -> list[NDArray[Any]]:
     """All buffers after one iteration of the reference, each in the shape along which its boxes lie."""
-    found = bind(program, tensors, variables)
-    reference.execute(program, tensors, variables, observe=lambda _, result: found.append(result))
-    return [array.reshape(shape_of(program, number)) for number, array in enumerate(found)]
+    buffers = bind(program, tensors, variables)
+    reference.execute(program, tensors, variables, observe=lambda _, result: buffers.append(result))
+    return [array.reshape(shape_of(program, number)) for number, array in enumerate(buffers)]
 
 
 def differing(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:

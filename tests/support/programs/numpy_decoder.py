@@ -54,7 +54,8 @@ class NumpyDecoder:
     def feed(self, x: Floats, layer: int) -> Floats:
         gate, up = (x @ self.of(f"layers.{layer}.{name}").T for name in ("gate", "up"))
         gelu = gate / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (gate + 0.044715 * gate**3)))
-        return gelu * up @ self.of(f"layers.{layer}.down").T
+        fed: Floats = gelu * up @ self.of(f"layers.{layer}.down").T
+        return fed
 
     def written(
         self, prompt: NDArray[Any], count: int, temperature: float, margin: float, seed: tuple[int, int]
@@ -65,13 +66,14 @@ class NumpyDecoder:
             scores = self.scores(np.array(tokens))[-1]
             drawn = scores - temperature * np.log(-np.log(uniform(seed, position, len(scores))))
             drawn[scores.max() - scores > margin] = -np.inf
-            given = int(prompt[position + 1])
-            tokens.append(given if given >= 0 else int(drawn.argmax()))
+            token = int(prompt[position + 1])
+            tokens.append(token if token >= 0 else int(drawn.argmax()))
         return tokens
 
 
 def normalised(x: Floats) -> Floats:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+    mean: Floats = (x * x).mean(-1, keepdims=True)
+    return x / np.sqrt(mean + 1e-6)
 
 
 def turned(x: Floats, base: float) -> Floats:

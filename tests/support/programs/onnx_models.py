@@ -18,7 +18,7 @@ def normal(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 def model(
     nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
+    inputs: Mapping[str, tuple[int, Sequence[int | str | None]]],
     outputs: Mapping[str, int],
     weights: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> onnx.ModelProto:
@@ -106,7 +106,7 @@ def transformer() -> tuple[onnx.ModelProto, Arrays]:
         node("Erf", ["t"], ["f"]),
         node("Add", ["g", "f"], ["z"]),
     ]
-    weights = {"table": normal(20, width), "places": normal(6, width), "first": np.arange(5, dtype=np.int64)}
+    weights: Arrays = {"table": normal(20, width), "places": normal(6, width), "first": np.arange(5, dtype=np.int64)}
     weights |= {f"{part}.weight": normal(width, width) for part in "qkv"}
     weights |= {"ln.weight": normal(width), "ln.bias": normal(width), "up": normal(width, 16)}
     weights |= {"split": np.array([heads, width // heads]), "joined": np.array([0, -1, width])}

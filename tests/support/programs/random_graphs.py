@@ -34,11 +34,11 @@ def values(random: Random, dtype: DType, shape: tuple[int, ...]) -> np.ndarray[A
     """Elements of the type, half of them special."""
     if dtype.is_float:
         drawn = [random.choice(SPECIAL) if random.random() < 0.5 else random.gauss(0, 2) for _ in range(prod(shape))]
-        found = np.array([float_pattern(dtype, v) for v in drawn], f"u{dtype.size}").view(STORAGE[dtype])
+        elements = np.array([float_pattern(dtype, v) for v in drawn], f"u{dtype.size}").view(STORAGE[dtype])
     else:
-        found = np.array([random.choice((0, 1, 2, 255, random.randrange(256))) for _ in range(prod(shape))])
-        found = found.astype(STORAGE[dtype]) - (STORAGE[dtype].type(3) if dtype is DType.INT32 else 0)
-    return np.asarray(found, STORAGE[dtype]).reshape(shape)
+        elements = np.array([random.choice((0, 1, 2, 255, random.randrange(256))) for _ in range(prod(shape))])
+        elements = elements.astype(STORAGE[dtype]) - (STORAGE[dtype].type(3) if dtype is DType.INT32 else 0)
+    return np.asarray(elements, STORAGE[dtype]).reshape(shape)
 
 
 def graph(random: Random, size: int = 14) -> tuple[Graph, dict[str, np.ndarray[Any, Any]]]:
@@ -53,8 +53,7 @@ def graph(random: Random, size: int = 14) -> tuple[Graph, dict[str, np.ndarray[A
         nodes.append(_next(random, nodes))
     nodes[-1] = _sum(random, nodes[-1]) if random.random() < 0.5 else nodes[-1]
     wanted = [nodes[-1], *random.sample(nodes, random.randrange(2))]
-    found = Graph({f"y{i}": n for i, n in enumerate(wanted)})
-    return found, inputs
+    return Graph({f"y{i}": n for i, n in enumerate(wanted)}), inputs
 
 
 def _sum(random: Random, x: Node) -> Node:

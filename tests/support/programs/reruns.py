@@ -43,7 +43,8 @@ class ByReference:
     alone = calls
 
     def _execute(self, program: Program, inputs: Sequence[NDArray[Any]], values: Sequence[int]) -> NDArray[Any]:
-        tensors, variables = ({f"{n:02}": x for n, x in enumerate(of)} for of in (inputs, values))
+        tensors = {f"{n:02}": array for n, array in enumerate(inputs)}
+        variables = {f"{n:02}": value for n, value in enumerate(values)}
         return reference.execute(program, tensors, variables).outputs["output"]
 
 
@@ -64,8 +65,8 @@ def by_reference() -> Iterator[None]:
         yield
 
 
-def same(found: Results, expected: Results) -> bool:
-    pairs = [(found.outputs, expected.outputs), (found.states, expected.states)]
+def same(actual: Results, expected: Results) -> bool:
+    pairs = [(actual.outputs, expected.outputs), (actual.states, expected.states)]
     return all(a.keys() == b.keys() and all(a[n].tobytes() == b[n].tobytes() for n in b) for a, b in pairs)
 
 
@@ -74,13 +75,13 @@ def rerun(
 ) -> list[Rerun]:
     """Runs with one thing or another changed in between, each held to the reference."""
     weights = {name: tensors[name] for name in program.named(Role.WEIGHT)}
-    runs, found = Incremental(program, weights, **options), []
+    runs, reruns = Incremental(program, weights, **options), []
     for _ in range(times):
         variables = {v.name: random.randint(v.minimum, v.maximum) for v in program.variables}
         most = min((1 + (v.maximum - variables[v.name]) // v.stride for v in program.variables if v.stride), default=3)
         repeat = random.randint(1, min(most, program.max_repeat))
         opened = {name: array for name, array in tensors.items() if name not in weights}
-        found.append(runs.run(opened, variables, repeat))
-        assert same(found[-1], reference.execute(program, tensors, variables, repeat))
+        reruns.append(runs.run(opened, variables, repeat))
+        assert same(reruns[-1], reference.execute(program, tensors, variables, repeat))
         tensors = with_changes(random, program, tensors, random.choice((0, 1, 1, 2))) | weights
-    return found
+    return reruns

@@ -45,7 +45,7 @@ STRONG = {ours: theirs for theirs, ours in DTYPES.items()}
 
 
 DIFFERS, AGREES, NAN, CRASHES = "other bits", "the same", "other NaNs", "SIGFPE"
-SAID = "in the program"
+IN_PROGRAM = "in the program"
 FOR_RANGE = "in the program, for range"
 NOT_REACHED = "not reached; guarded"
 OWN_ORDER = "not reached; loops stay in order"
@@ -80,7 +80,7 @@ class Rewrite:
     @property
     def answer(self) -> str:
         """What is done about it."""
-        return self.here or (SAID if self.cut else FOR_RANGE if self.instead else NOT_REACHED)
+        return self.here or (IN_PROGRAM if self.cut else FOR_RANGE if self.instead else NOT_REACHED)
 
     def function(self, **tensors: Tensor) -> Tensor:
         """The formula, of tensors."""
@@ -99,7 +99,7 @@ class Rewrite:
         return self._stored(self.formula)
 
     @cached_property
-    def said(self) -> Any:
+    def captured(self) -> Any:
         """The same as capture writes it down."""
         return self._stored(self.instead or self.formula)
 
@@ -129,8 +129,8 @@ class Rewrite:
 
     def mean(self, value: Any, fused: bool = False) -> NDArray[Any]:
         """The values of a node for the cases of this row, flat."""
-        found = meaning(value, [np.zeros(1), *(a.reshape(-1) for a in self.arrays)], fused)
-        return np.ascontiguousarray(np.broadcast_to(found, (CASES, 1, 1)).reshape(-1))
+        values = meaning(value, [np.zeros(1), *(a.reshape(-1) for a in self.arrays)], fused)
+        return np.ascontiguousarray(np.broadcast_to(values, (CASES, 1, 1)).reshape(-1))
 
     @cached_property
     def share(self) -> float:

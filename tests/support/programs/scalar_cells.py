@@ -79,11 +79,11 @@ def at_random(cell: Cell, count: int, seed: int) -> Words:
     return np.stack(columns, 1)
 
 
-def difference(cell: Cell, operands: Words, found: Words) -> str:
+def difference(cell: Cell, operands: Words, results: Words) -> str:
     """Where results are not those of `numerics`: how many, and the first of them. Empty if all agree."""
     right = expected(cell, operands)
-    wrong = np.flatnonzero(right != found)
-    shown = [(list(map(hex, operands[i].tolist())), hex(found[i]), hex(right[i])) for i in wrong[:5]]
+    wrong = np.flatnonzero(right != results)
+    shown = [(list(map(hex, operands[i].tolist())), hex(results[i]), hex(right[i])) for i in wrong[:5]]
     return f"{name(cell)}: {len(wrong)} wrong, (operands, found, numerics): {shown}" if len(wrong) else ""
 
 

@@ -71,7 +71,8 @@ def _gathered(u: Any, done: dict[Any, Values], arrays: list[Values]) -> Values:
     if place.op is Ops.WHERE and place.src[2].is_invalid:
         gate = done[place.src[0]]
         return np.where(gate, array[np.where(gate, done[place.src[1]], 0)], np.zeros((), array.dtype))
-    return array[done[place]]
+    gathered: Values = array[done[place]]
+    return gathered
 
 
 def _reduced(u: Any, done: dict[Any, Values], fused: bool) -> Values:

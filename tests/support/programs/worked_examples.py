@@ -1,6 +1,9 @@
 """Small programs that documentation, vectors and tests share, and what they are run on."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from eigentensor.program import Bounds, Buffer, DType, Kind, Op, Program, Role, Variable
 from eigentensor.program.assemble import assemble
@@ -58,7 +61,7 @@ def layer() -> Example:
         },
         {(Kind.OUTPUT, "output"): ("output", (2, 4))},
     )
-    tensors = {
+    tensors: dict[str, NDArray[Any]] = {
         "x": np.array([[1, 2, 3], [-1, 0.5, 0.25]], np.float32),
         "b": np.array([0.5, -1, 0, 2], np.float32),
         "w": np.arange(12, dtype=np.float32).reshape(3, 4) / 8,
@@ -71,11 +74,11 @@ def session() -> Example:
     cache, token, offsets = Array("cache", I32, 4), Array("token", I32, 1), Array("offsets", I32, 3)
     i, k = Axis(0, 4), Axis(1, 4, True)
     pos = node(Op.VAR, INDEX, arg=Named("pos", Bounds(0, 3)))
-    given = load(token, index(0))
-    at = node(Op.CAST, INDEX, given)
+    value = load(token, index(0))
+    at = node(Op.CAST, INDEX, value)
     offset = load(offsets, at, conjunction(less(index(-1), at), less(at, index(3))))
     here = binary(Op.CMPEQ, counter(i), pos)
-    new = to_body(node(Op.WHERE, I32, here, add(given, offset), load(cache, counter(i))), (i,))
+    new = to_body(node(Op.WHERE, I32, here, add(value, offset), load(cache, counter(i))), (i,))
     filled = load(Array("new", I32, 4), counter(k))
     total = to_body(reduction(Op.REDUCE_ADD, (k,), filled, extents=(add(pos, index(1)),)), ())
     program = assemble(

@@ -107,7 +107,7 @@ def convicted(block: int = 40, cause: Cause = Cause.VERDICT, winner: str = CHALL
 REVEALED_TASK: list[TaskEvent] = [posted(), accepted(), committed(), revealed()]
 
 
-def told(*events: TaskEvent, mix: bytes | None = None) -> Life:
+def life_of(*events: TaskEvent, mix: bytes | None = None) -> Life:
     life = fold(events, PARAMETERS)
     assert life is not None
     return replace(life, mix=mix)

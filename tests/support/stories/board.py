@@ -35,10 +35,10 @@ class Board:
     def of(cls, table: Table, case: Case, order: Order, challenger: Chain) -> "Board":
         """A new challenge."""
         terms = challenger.address, order.as_tuple()
-        told = tell(
+        events = transact(
             table, challenger, encoded(challenger.node.market, "challenge", terms), challenger.node.market.address
         )
-        (opened,) = [event for event in told or () if isinstance(event, Opened)]
+        (opened,) = [event for event in events or () if isinstance(event, Opened)]
         return cls(table, case, order, challenger, opened.game_id, opened.position, Published())
 
     @property
@@ -64,8 +64,8 @@ class Board:
 
     def takes(self, data: str, sender: Chain | None = None) -> bool:
         """Sends calldata to the game, by default as the side to move; whether it was taken."""
-        told = tell(self.table, sender or self.mover, data, self.table.client.node.disputes.address)
-        for event in told or ():
+        events = transact(self.table, sender or self.mover, data, self.table.client.node.disputes.address)
+        for event in events or ():
             match event:
                 case Moved(game_id=self.game):
                     self.position = event.position
@@ -73,7 +73,7 @@ class Board:
                         self.published = self.published.after(event.position, event.data)
                 case Ended(game_id=self.game):
                     self.end = (Side.CHALLENGER, Side.EXECUTOR)[event.executor_lost], event.reason
-        return told is not None
+        return events is not None
 
     def play(self) -> None:
         """One move, or the clock where there is none."""
@@ -105,7 +105,7 @@ class Board:
         assert self.table.anvil.rpc("evm_revert", before)
 
 
-def tell(table: Table, sender: Chain, data: str, to: str) -> list[Event] | None:
+def transact(table: Table, sender: Chain, data: str, to: str) -> list[Event] | None:
     """A transaction in the next block, whatever becomes of it: its events; None if it was refused."""
     sent = {"from": sender.address, "to": to, "data": data, "gas": GAS}
     receipt = table.anvil.web3.eth.wait_for_transaction_receipt(
@@ -116,7 +116,7 @@ def tell(table: Table, sender: Chain, data: str, to: str) -> list[Event] | None:
     return [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
 
 
-def telling(account: Execution) -> Strategy:
+def executor_of(account: Execution) -> Strategy:
     """An executor that tells an account, whatever is true."""
     return lambda position, published, knowledge: next_move(
         Side.EXECUTOR, position, published, replace(knowledge, account=account)
@@ -142,8 +142,10 @@ def garbage(game: int, seed: int) -> str:
 def wealth(table: Table, *others: Chain) -> dict[str, int]:
     """What everybody has in the market, held for something or not, in wei; what is burned too."""
     accounts = [chain.address for chain in (table.client, table.operator, table.challenger, *others)]
-    found = {account: table.client.market.balance_of(account) for account in (*accounts, table.client.deployment.burn)}
-    return {account: had.balance + had.collateral for account, had in found.items()}
+    balances = {
+        account: table.client.market.balance_of(account) for account in (*accounts, table.client.deployment.burn)
+    }
+    return {account: had.balance + had.collateral for account, had in balances.items()}
 
 
 def expected(
@@ -183,5 +185,5 @@ def ended(table: Table, order: Order) -> State:
     if not table.client.market.task_at(task).state.is_terminal:
         table.anvil.mine_past(table.client.market.deadline_of(task))
         market = table.client.node.market
-        assert tell(table, table.client, encoded(market, "close", (order.as_tuple(),)), market.address) is not None
+        assert transact(table, table.client, encoded(market, "close", (order.as_tuple(),)), market.address) is not None
     return table.client.market.task_at(task).state

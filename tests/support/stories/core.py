@@ -1,6 +1,6 @@
 """What others do to EigenLayer's core: messages that the library never sends."""
 
-from eth_utils import keccak
+from eth_utils.crypto import keccak
 
 from eigentensor.chain import Chain, Message
 from eigentensor_local.anvil import Anvil

@@ -44,8 +44,8 @@ def example_with_everything() -> Example:
 
 
 def work_of(example: Example) -> Work:
-    parts = [{n: example.tensors[n] for n in example.program.named(role)} for role in ROLES]
-    return Work(example.program, *parts, example.variables, example.repeat)
+    inputs, weights, states = ({n: example.tensors[n] for n in example.program.named(role)} for role in ROLES)
+    return Work(example.program, inputs, weights, states, example.variables, example.repeat)
 
 
 def start(net: Devnet, party: Party, *steps: str, module: str = "eigentensor_client", **settings: str) -> Running:
@@ -97,10 +97,10 @@ def pass_seed(net: Devnet, client: Client, task: TaskView) -> None:
 def wait_for(running: Running, step: str, times: int = 1) -> None:
     """Until its log says so, so often."""
 
-    def said() -> int:
+    def count() -> int:
         return running.log.read_bytes()[begun[running.pid] :].count(f'"event": "{step}"'.encode())
 
-    until(lambda: said() >= times or not running.running)
+    until(lambda: count() >= times or not running.running)
     assert running.running, running.tail()
 
 

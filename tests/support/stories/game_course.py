@@ -20,8 +20,8 @@ class Sent:
             case Position() as p:
                 place = f"{p.phase.name} call {p.number} level {p.level} node {p.index} element {p.element}"
                 return f"{self.function} → {place} reduction {p.reduction} steps {p.low}…{p.high}"
-            case told:
-                return f"{self.function} → {told}"
+            case outcome:
+                return f"{self.function} → {outcome}"
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Self
 import pytest
 from eth_abi.abi import encode
 from eth_account import Account
+from eth_typing import HexStr
 from eth_utils.abi import function_abi_to_4byte_selector, get_abi_input_types
 from web3.contract import Contract
 from web3.exceptions import ContractLogicError
@@ -102,17 +103,17 @@ class Table:
         """Tasks of which the operator claims what the cases say; drawn, but nobody answers."""
         orders = [case.order(self.order_of) for case in cases]
         domain, me, p = self.client.deployment.domain, self.operator.address, self.client.deployment.parameters
-        told = [(order_uuid(order, domain), case.outputs) for order, case in zip(orders, cases, strict=True)]
+        claims = [(order_uuid(order, domain), case.outputs) for order, case in zip(orders, cases, strict=True)]
         posted = [order.as_tuple() for order in orders]
         self.send(self.client, "TaskMarket", "postMany", posted, [b""] * len(posted))
         self.send(self.operator, "TaskMarket", "acceptMany", me, posted, [astuple(Admission())] * len(orders))
-        hidden = [commitment(domain, task, me, 0, outputs, SALT) for task, outputs in told]
-        self.send(self.operator, "TaskMarket", "commitMany", me, [task for task, _ in told], hidden)
-        seed = self.client.market.seed_block_of(told[0][0])
+        hidden = [commitment(domain, task, me, 0, outputs, SALT) for task, outputs in claims]
+        self.send(self.operator, "TaskMarket", "commitMany", me, [task for task, _ in claims], hidden)
+        seed = self.client.market.seed_block_of(claims[0][0])
         self.anvil.mine_past(seed)
         self.send(self.client, "TaskMarket", "seed", seed, self.client.node.header(seed))
         self.anvil.mine_past(seed + economics.check_window(p, orders[0].exec))
-        openings = [(task, 0, outputs, SALT) for task, outputs in told]
+        openings = [(task, 0, outputs, SALT) for task, outputs in claims]
         self.send(self.operator, "TaskMarket", "revealMany", posted, openings)
         return orders
 
@@ -130,8 +131,8 @@ class Table:
         return course
 
     def _play(self, course: Course, case: Case, order: Order, refused: Callable[[Move], Iterable[Move]]) -> None:
-        sent, told = self.send(self.challenger, "TaskMarket", "challenge", self.challenger.address, order.as_tuple())
-        (opened,) = [event for event in told if isinstance(event, Opened)]
+        sent, events = self.send(self.challenger, "TaskMarket", "challenge", self.challenger.address, order.as_tuple())
+        (opened,) = [event for event in events if isinstance(event, Opened)]
         game, position, published = opened.game_id, opened.position, Published()
         course.game = game
         course.sent.append(replace(sent, led_to=position))
@@ -148,15 +149,15 @@ class Table:
                 with pytest.raises((IllegalMove, WitnessError)):
                     apply(position, other, self.client.node.block_number() + 1)
                 assert self.reverts(mover, other.function, game, astuple(position), *other.arguments()), other
-            sent, told = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
-            after = apply(position, move, told[0].place.block)
+            sent, events = self.send(mover, "DisputeGame", move.function, game, astuple(position), *move.arguments())
+            after = apply(position, move, events[0].place.block)
             course.sent.append(replace(sent, side=side, led_to=after))
             if isinstance(after, Outcome):
                 course.outcome = after
-                (ended,) = [event for event in told if isinstance(event, Ended)]
+                (ended,) = [event for event in events if isinstance(event, Ended)]
                 assert (ended.executor_lost, ended.reason) == (after.executor_lost, after.reason)
                 return
-            (moved,) = [event for event in told if isinstance(event, Moved)]
+            (moved,) = [event for event in events if isinstance(event, Moved)]
             assert moved.position == after
             position = after
             if moved.data:
@@ -176,7 +177,7 @@ class Table:
         sent: TxParams = {
             "from": sender.node.web3.to_checksum_address(sender.address),
             "to": sender.node.disputes.address,
-            "data": data,
+            "data": HexStr(data),
         }
         try:
             self.anvil.web3.eth.call(sent, "pending")
@@ -192,8 +193,8 @@ class Table:
         mined = self.anvil.rpc("eth_sendTransactionSync", sent)
         receipt = self.anvil.web3.eth.get_transaction_receipt(mined["transactionHash"])
         assert receipt["status"] == 1, function
-        told = [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
-        return Sent(Side.CHALLENGER, function, receipt["gasUsed"], len(data) // 2 - 1), told
+        events = [event for log in receipt["logs"] if (event := decode_log(log)) is not None]
+        return Sent(Side.CHALLENGER, function, receipt["gasUsed"], len(data) // 2 - 1), events
 
 
 @contextmanager

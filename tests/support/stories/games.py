@@ -147,7 +147,11 @@ def spoiled(move: Move) -> list[Move]:
                 PickNode(Descent(0, descent.child, ())),
             ]
         case ShowLeaf(leaf, results):
-            shown = [ShowLeaf(cut(leaf), results), ShowLeaf(other(leaf), results), ShowLeaf(leaf, results + b"\0")]
+            shown: list[Move] = [
+                ShowLeaf(cut(leaf), results),
+                ShowLeaf(other(leaf), results),
+                ShowLeaf(leaf, results + b"\0"),
+            ]
             return [*shown, ShowLeaf(leaf, cut(results))] if results else shown
         case ClaimBorders(values):
             return [ClaimBorders(cut(values)), ClaimBorders(values + values[:1])]
@@ -172,12 +176,12 @@ def spoiled(move: Move) -> list[Move]:
         case Collect(claim, proof):
             return [Collect(replace(claim, repeat=claim.repeat + 1), proof), Collect(claim, replace(proof, roots=()))]
         case ShowOutputs(claim, outputs, states):
-            shown = [(outputs[::-1], states), (states, outputs), (outputs[1:], states), (outputs, (*states, bytes(32)))]
-            return [ShowOutputs(claim, *both) for both in shown if both != (outputs, states)]
-        case JudgeResult(claim, shown, other, proof):
+            pairs = [(outputs[::-1], states), (states, outputs), (outputs[1:], states), (outputs, (*states, bytes(32)))]
+            return [ShowOutputs(claim, *both) for both in pairs if both != (outputs, states)]
+        case JudgeResult(claim, descent, other_root, proof):
             return [
-                replace(move, claim=replace(claim, trace=other)),
-                replace(move, shown=replace(shown, index=shown.index + (1 << 20))),
+                replace(move, claim=replace(claim, trace=other_root)),
+                replace(move, shown=replace(descent, index=descent.index + (1 << 20))),
                 replace(move, proof=replace(proof, root=bytes(32))),
                 replace(move, proof=replace(proof, header=bytes(32))),
             ]
@@ -242,7 +246,7 @@ def fabulist(true: Execution, random: Random) -> tuple[Execution, Strategy]:
     outputs = random.choice((implied, implied, true.outputs, random.randbytes(32)))
     story = replace(true, kept=kept, calls=tuple(calls), outputs=outputs)
 
-    def tell(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
+    def strategy(position: Position, published: Published, knowledge: Knowledge) -> Move | Keep | None:
         move = next_move(Side.EXECUTOR, position, published, replace(knowledge, account=story))
         if isinstance(move, ShowLeaf) and random.random() < 0.5:
             return replace(move, results=_mutated(move.results, random))
@@ -252,7 +256,7 @@ def fabulist(true: Execution, random: Random) -> tuple[Execution, Strategy]:
             return ClaimBorders(packed([dtype] * len(values), (v if is_canonical(dtype, v) else 0 for v in values)))
         return move
 
-    return story, tell
+    return story, strategy
 
 
 def _mutated(data: bytes, random: Random) -> bytes:

@@ -157,10 +157,10 @@ class _Faulty(Evaluation):
 
     def totals(self, number: int, inner: Sequence[int]) -> Iterator[Values]:
         reduction = self.body.instructions[number]
-        found = np.empty(1 + int(np.prod(self.extents(number), dtype=object)), STORAGE[reduction.dtype])
-        self.accumulators[reduction.c] = found
+        accumulator = np.empty(1 + int(np.prod(self.extents(number), dtype=object)), STORAGE[reduction.dtype])
+        self.accumulators[reduction.c] = accumulator
         for step, total in enumerate(super().totals(number, inner)):
-            found[step : step + 1] = total
+            accumulator[step : step + 1] = total
             yield total
 
     def accumulate(self, number: int, factors: Sequence[Values], total: Values) -> Values:
@@ -186,6 +186,6 @@ def _bits(dtype: DType) -> int:
 
 
 def _flipped(values: Values, bit: int) -> Values:
-    found = np.array(np.broadcast_to(values, (1,)))
-    found.view(np.uint8)[bit // 8] ^= np.uint8(1 << bit % 8)
-    return found
+    flipped = np.array(np.broadcast_to(values, (1,)))
+    flipped.view(np.uint8)[bit // 8] ^= np.uint8(1 << bit % 8)
+    return flipped

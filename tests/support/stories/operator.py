@@ -122,13 +122,13 @@ class Story:
     operator: Operator = field(default_factory=lambda: Operator(POLICY))
     standing: Standing = STANDING
 
-    def tell(self, event: Event) -> tuple[Do, ...]:
+    def handle(self, event: Event) -> tuple[Do, ...]:
         self.operator, actions = step(self.operator, event)
         return actions
 
     def head(self, block: int, deadlines: Mapping[bytes, int] | None = None) -> tuple[Do, ...]:
         self.standing = replace(self.standing, block=block)
-        return self.tell(Head(self.standing, deadlines or {}))
+        return self.handle(Head(self.standing, deadlines or {}))
 
     def quiet(self, *blocks: int) -> None:
         """Nothing is done at these heads."""
@@ -143,7 +143,7 @@ class Story:
 
     def noted(self, *events: Seeded | TaskEvent) -> None:
         for event in events:
-            assert self.tell(event) == ()
+            assert self.handle(event) == ()
 
     def seeded(self, block: int, *, drawn: bool, task: bytes = TASK) -> None:
         """The seed of the task's commitment is recorded in `block`."""
@@ -162,35 +162,35 @@ class Story:
     def fetched(self, task: bytes = TASK) -> tuple[Do, ...]:
         """All that the order names is here, and its program is prepared, unless it was for another task."""
         known = self.operator.is_prepared(self.case(task))
-        actions = self.tell(Done(task, Step.FETCH))
+        actions = self.handle(Done(task, Step.FETCH))
         if known:
             return actions
         assert actions == (Do(Step.PREPARE, task),)
-        return self.tell(Done(task, Step.PREPARE))
+        return self.handle(Done(task, Step.PREPARE))
 
     def until_accept(self, task: bytes = TASK, **terms: Any) -> None:
         """Posted in block 10, looked at, and the acceptance is on its way."""
         self.posted(task, **terms)
         assert self.head(10) == (Do(Step.INSPECT, task),)
-        assert self.tell(Inspected(task, NEEDS)) == (Do(Step.FETCH, task),)
+        assert self.handle(Inspected(task, NEEDS)) == (Do(Step.FETCH, task),)
         assert self.fetched(task) == (Do(Step.ACCEPT, task),)
 
     def until_execute(self, task: bytes = TASK, **terms: Any) -> None:
         """Accepted in block 11, executing."""
         self.until_accept(task, **terms)
-        assert self.tell(Done(task, Step.ACCEPT, 11)) == ()
+        assert self.handle(Done(task, Step.ACCEPT, 11)) == ()
         self.seen(State.ACCEPTED, 11, task=task, executor=ME)
         assert self.head(11) == (Do(Step.EXECUTE, task),)
 
     def until_commit(self, task: bytes = TASK) -> None:
         """Executed, and the commitment is on its way."""
         self.until_execute(task)
-        assert self.tell(Executed(task, SEAL)) == (Do(Step.COMMIT, task),)
+        assert self.handle(Executed(task, SEAL)) == (Do(Step.COMMIT, task),)
 
     def until_seed(self, task: bytes = TASK) -> None:
         """Committed in block 12: block 14 will decide about the draw."""
         self.until_commit(task)
-        assert self.tell(Done(task, Step.COMMIT, 12)) == ()
+        assert self.handle(Done(task, Step.COMMIT, 12)) == ()
         self.seen(State.COMMITTED, 12, task=task, claim=sealed_by(ME, task))
         assert self.head(12) == ()
 
@@ -205,13 +205,13 @@ class Story:
         """Revealed in block 17 (45 if drawn), and the results go to the gateway."""
         self.until_reveal(task, drawn=drawn)
         block = 45 if drawn else 17
-        assert self.tell(Done(task, Step.REVEAL, block)) == ()
+        assert self.handle(Done(task, Step.REVEAL, block)) == ()
         self.seen(State.REVEALED, block, task=task, claim=SEAL.outputs_root)
         assert self.head(block) == (Do(Step.UPLOAD, task),)
 
     def until_delivered(self, task: bytes = TASK, *, drawn: bool = False) -> None:
         self.until_upload(task, drawn=drawn)
-        assert self.tell(Done(task, Step.UPLOAD)) == ()
+        assert self.handle(Done(task, Step.UPLOAD)) == ()
 
     # ---- A game about it ----
 
@@ -237,19 +237,19 @@ class Story:
         self.until_drawn()
         assert self.head(15) == (Do(Step.LOOK, TASK),)
         candidacy = Candidacy(mix_of(TASK, True), index, rank)
-        assert self.tell(Looked(TASK, candidacy)) == (Do(Step.INSPECT, TASK),)
+        assert self.handle(Looked(TASK, candidacy)) == (Do(Step.INSPECT, TASK),)
 
     def until_answer(self, *, index: int = 0) -> None:
         """Executed, and the answer is on its way."""
         self.until_check(index=index)
-        assert self.tell(Inspected(TASK, NEEDS)) == (Do(Step.FETCH, TASK),)
+        assert self.handle(Inspected(TASK, NEEDS)) == (Do(Step.FETCH, TASK),)
         assert self.fetched() == (Do(Step.EXECUTE, TASK),)
-        assert self.tell(Executed(TASK, SEAL)) == (Do(Step.ANSWER, TASK),)
+        assert self.handle(Executed(TASK, SEAL)) == (Do(Step.ANSWER, TASK),)
 
     def until_answered(self, *, index: int = 0) -> None:
         """Answered in block 16."""
         self.until_answer(index=index)
-        assert self.tell(Done(TASK, Step.ANSWER, 16)) == ()
+        assert self.handle(Done(TASK, Step.ANSWER, 16)) == ()
         self.noted(Answered(at(16), TASK, index, ME, sealed_by(ME, slot=index + 1)))
         self.quiet(16, 44)
 
@@ -258,5 +258,5 @@ class Story:
         self.until_answered()
         self.seen(State.REVEALED, 45, claim=root)
         assert self.head(45) == (Do(Step.REVEAL, TASK),)
-        assert self.tell(Done(TASK, Step.REVEAL, 46)) == ()
+        assert self.handle(Done(TASK, Step.REVEAL, 46)) == ()
         self.noted(Revealed(at(46), TASK, 1, SEAL.outputs_root))

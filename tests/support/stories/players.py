@@ -63,8 +63,8 @@ class Dispute:
     def challenge(self) -> int:
         """Opens the game, unless it is open."""
         challenger = self.table.challenger
-        told = challenger.market.challenge(challenger.address, self.order).events
-        (number,) = [event.game_id for event in told if isinstance(event, Challenged)]
+        events = challenger.market.challenge(challenger.address, self.order).events
+        (number,) = [event.game_id for event in events if isinstance(event, Challenged)]
         return number
 
     def player(self, side: Side, chain: Chain | None = None) -> Player:

@@ -56,7 +56,7 @@ class Market:
             client.gateway.close()
             client.gateway = GatewayClient(self.network.gateway_url, client.store)
 
-    def told(self, history: Callable[[], History]) -> Callable[..., None]:
+    def listener(self, history: Callable[[], History]) -> Callable[..., None]:
         """What a session tells when it waits: then an operator looks whether there is a new task."""
         seen: set[Order] = set()
 

@@ -86,14 +86,14 @@ def examples() -> Iterator[tuple[str, Example]]:
 def captured(name: str) -> Example:
     """A graph on numbers that are exact: weights drawn by somebody's logarithm may differ in a bit."""
     graph, random = graphs()[name], np.random.default_rng(9)
-    found = graph.captured()
+    graph_program = graph.captured()
     tensors = {
         key: (random.integers(-512, 512, np.shape(value)) / 64).astype(np.float32)
         if np.asarray(value).dtype == np.float32
         else np.asarray(value)
-        for key, value in graph.bound(found).items()
+        for key, value in graph.bound(graph_program).items()
     }
-    return Example(found.program, tensors, {v.name: v.minimum + 1 for v in found.program.variables}, 1)
+    return Example(graph_program.program, tensors, {v.name: v.minimum + 1 for v in graph_program.program.variables}, 1)
 
 
 def game() -> Iterator[dict[str, object]]:
@@ -103,17 +103,17 @@ def game() -> Iterator[dict[str, object]]:
     liar = Liar(true, example.tensors, Fault(0, 7, 30, 0, 33))
     played = play(true, liar.account.outputs, liar.next_move, honest(Side.CHALLENGER))
     for number, position in enumerate(played.positions, 1):
-        told = replace(position, task=keccak(b"task"))
-        encoded = encode(["uint256", POSITION], [number, astuple(told)])
-        yield {"encoded": _hex(encoded), "hash": _hex(told.hash(number))}
+        with_task = replace(position, task=keccak(b"task"))
+        encoded = encode(["uint256", POSITION], [number, astuple(with_task)])
+        yield {"encoded": _hex(encoded), "hash": _hex(with_task.hash(number))}
 
 
 def _of_result(name: str, account: Execution, number: int) -> dict[str, str]:
     proof, claim = prove_result(account, number), claim_of(account)
     results, kind, leaf = implied(proof, claim)
     asked = [astuple(claim), number, result_bytes(proof)]
-    told = [results, kind is Kind.STATE, leaf]
-    return _cell(name, "result", [CLAIM, "uint256", "bytes"], asked, ["uint256", "bool", "bytes32"], told)
+    returns = [results, kind is Kind.STATE, leaf]
+    return _cell(name, "result", [CLAIM, "uint256", "bytes"], asked, ["uint256", "bool", "bytes32"], returns)
 
 
 def _of_call(name: str, account: Execution, number: int, random: Random) -> Iterator[dict[str, str]]:
@@ -134,11 +134,11 @@ def _of_call(name: str, account: Execution, number: int, random: Random) -> Iter
         for point in points(element, random):
             witness = witness_of(account, element, point)
             reduction = FINAL if point.reduction is None else point.reduction
-            told = (point.element, reduction, point.step, point.accumulator, point.results)
+            fields = (point.element, reduction, point.step, point.accumulator, point.results)
             yield _cell(
                 f"{name}, element {point.element}, step {point.step} of {reduction}", "step",
                 [CLAIM, "uint256", "bytes32", _POINT, "bytes"],
-                [claim, number, kernel_hash(kernel), told, witness_bytes(witness)],
+                [claim, number, kernel_hash(kernel), fields, witness_bytes(witness)],
                 ["uint256"], [evaluate_step(witness)],
             )  # fmt: skip
 

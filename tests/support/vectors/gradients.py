@@ -25,13 +25,13 @@ class Gradient(NamedTuple):
 
 def gradients() -> dict[str, Gradient]:
     """The file, by the name of the case."""
-    found = {}
+    by_name = {}
     for name, row in json.loads(FILE.read_text()).items():
         torch = np.array(row["torch"].split(), np.float32)
         tinygrad = torch.copy()
         tinygrad[row["places"]] = np.array(row["tinygrad"].split(), np.float32)
-        found[name] = Gradient(torch, tinygrad)
-    return found
+        by_name[name] = Gradient(torch, tinygrad)
+    return by_name
 
 
 def gradient_of(case: Case) -> Any:
@@ -40,8 +40,8 @@ def gradient_of(case: Case) -> Any:
     def function(**tensors: Tensor) -> Tensor:
         result = eval(case.ours, {"Tensor": Tensor}, tensors)
         weights = Tensor(np.resize(WEIGHTS, result.shape))
-        found = (result * weights).sum().gradient(*tensors.values())
-        return found[0].flatten().cat(*(g.flatten() for g in found[1:]))
+        grads = (result * weights).sum().gradient(*tensors.values())
+        return grads[0].flatten().cat(*(g.flatten() for g in grads[1:]))
 
     return function
 
@@ -73,11 +73,11 @@ def main() -> None:
         torch = by_torch(case)
         tinygrad = gradient_of(case)(**{name: Tensor(INPUTS[name]) for name in case.takes}).numpy()
         places = np.flatnonzero(~close(tinygrad, torch))
-        rows[name] = {"torch": said(torch), "tinygrad": said(tinygrad[places]), "places": places.tolist()}
+        rows[name] = {"torch": formatted(torch), "tinygrad": formatted(tinygrad[places]), "places": places.tolist()}
     FILE.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(r)}" for n, r in rows.items()) + "\n}\n")
 
 
-def said(values: Values) -> str:
+def formatted(values: Values) -> str:
     return " ".join(f"{value:.5g}" for value in values)
 
 

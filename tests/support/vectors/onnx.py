@@ -54,12 +54,13 @@ def part_of(name: str) -> int:
 
 def row(case: TestCase) -> Row:
     """What becomes of a test. It is imported as it is, then with what its refusals ask for."""
+    assert case.model is not None and case.data_sets is not None
     ((_, expected),) = case.data_sets
-    given = given_to(case, [value.name for value in case.model.graph.input])
+    inputs = inputs_of(case, [value.name for value in case.model.graph.input])
     cast, constants = False, list[str]()
     while True:
         try:
-            graph = _imported(case.model, given, constants, cast)
+            graph = _imported(case.model, inputs, constants, cast)
             break
         except CaptureError as error:
             asked = re.search(r"numbers that depend on an input: '(.*)'", error.reason)
@@ -69,26 +70,27 @@ def row(case: TestCase) -> Row:
                 cast = True
             else:
                 return Row(case.name, "refused", cast, constants, error.reason)
-    wrong = _difference(case, graph, {n: a for n, a in given.items() if n not in constants}, map(_array, expected))
+    wrong = _difference(case, graph, {n: a for n, a in inputs.items() if n not in constants}, map(_array, expected))
     return Row(case.name, "wrong" if wrong else "passes", cast, constants, wrong)
 
 
-def given_to(case: TestCase, names: Iterable[str]) -> Arrays:
+def inputs_of(case: TestCase, names: Iterable[str]) -> Arrays:
     """What a test gives to inputs of these names."""
+    assert case.model is not None and case.data_sets is not None
     ((inputs, _),) = case.data_sets
-    given = zip(case.model.graph.input, inputs, strict=True)
-    return {value.name: _array(array) for value, array in given if value.name in names}
+    pairs = zip(case.model.graph.input, inputs, strict=True)
+    return {value.name: _array(array) for value, array in pairs if value.name in names}
 
 
 def _array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def _imported(model: onnx.ModelProto, given: Arrays, constants: list[str], cast: bool) -> GraphProgram:
-    shapes = {n: v.shape for n, v in given.items() if n not in constants and isinstance(v, np.ndarray)}
+def _imported(model: onnx.ModelProto, inputs: Arrays, constants: list[str], cast: bool) -> GraphProgram:
+    shapes = {n: v.shape for n, v in inputs.items() if n not in constants and isinstance(v, np.ndarray)}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        path.write_bytes(with_constants(model, {n: given[n] for n in constants}).SerializeToString())
+        path.write_bytes(with_constants(model, {n: inputs[n] for n in constants}).SerializeToString())
         return import_onnx(path, shapes, cast="float32" if cast else None, fingerprint=False)
 
 
@@ -102,23 +104,24 @@ def with_constants(model: onnx.ModelProto, constants: Mapping[str, Any]) -> onnx
     return made
 
 
-def _difference(case: TestCase, graph: GraphProgram, given: Arrays, expected: Iterable[Any]) -> str:
+def _difference(case: TestCase, graph: GraphProgram, inputs: Arrays, expected: Iterable[Any]) -> str:
     """Where the results differ by more than onnx allows, or nothing. Its tolerance is twice a unit of bfloat16."""
-    tensors, outputs = names_for(given), [value.name for value in case.model.graph.output]
+    assert case.model is not None
+    tensors, outputs = names_for(inputs), [value.name for value in case.model.graph.output]
     named = names_for(outputs)
     results = reference.execute(
-        graph.program, {**graph.weights, **{tensors[name]: _held(array) for name, array in given.items()}}
+        graph.program, {**graph.weights, **{tensors[name]: _held(array) for name, array in inputs.items()}}
     ).outputs
     for name, wanted in zip(outputs, map(np.asarray, expected), strict=True):
-        found, tolerance = results[named[name]], case.rtol
+        actual, tolerance = results[named[name]], case.rtol
         if wanted.dtype.name == "bfloat16":
-            found, wanted = (found.astype(np.uint32) << 16).view(np.float32), wanted.astype(np.float32)
+            actual, wanted = (actual.astype(np.uint32) << 16).view(np.float32), wanted.astype(np.float32)
             tolerance = 2**-6
         wanted = wanted.astype(np.float32) if wanted.dtype == np.float64 else wanted
-        if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
-            return f"{name}: {found.dtype} {found.shape}, not {wanted.dtype} {wanted.shape}"
-        if not np.allclose(found, wanted, rtol=tolerance, atol=case.atol, equal_nan=True):
-            return f"{name}: {found.ravel()[:4]}, not {wanted.ravel()[:4]}"
+        if (actual.dtype, actual.shape) != (wanted.dtype, wanted.shape):
+            return f"{name}: {actual.dtype} {actual.shape}, not {wanted.dtype} {wanted.shape}"
+        if not np.allclose(actual, wanted, rtol=tolerance, atol=case.atol, equal_nan=True):
+            return f"{name}: {actual.ravel()[:4]}, not {wanted.ravel()[:4]}"
     return ""
 
 

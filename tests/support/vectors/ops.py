@@ -96,9 +96,9 @@ def row(method: str) -> Row:
 
 def rows(*, slow: bool) -> list[Row]:
     """One row per public name of Tensor, sorted; without the slow examples if asked."""
-    found = [Row(name, "", "not computed", 0, why) for why, names in NOT_COMPUTED.items() for name in names]
-    found += [Row(name, "", "refused", 0, why) for name, why in NOT_SCHEDULED.items()]
-    return sorted([*found, *(row(method) for method, example in EXAMPLES.items() if slow or not example.slow)])
+    unsupported = [Row(name, "", "not computed", 0, why) for why, names in NOT_COMPUTED.items() for name in names]
+    unsupported += [Row(name, "", "refused", 0, why) for name, why in NOT_SCHEDULED.items()]
+    return sorted([*unsupported, *(row(method) for method, example in EXAMPLES.items() if slow or not example.slow)])
 
 
 def main() -> None:

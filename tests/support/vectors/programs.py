@@ -138,7 +138,8 @@ def merkle_vectors() -> dict[str, Any]:
 
 def _counting(dtype: DType, count: int) -> np.ndarray[Any, Any]:
     if dtype is DType.BOOL:
-        return np.arange(count) % 3 == 0
+        flags: np.ndarray[Any, Any] = np.arange(count) % 3 == 0
+        return flags
     return np.arange(count * dtype.size, dtype=np.uint8).view(STORAGE[dtype])
 
 

@@ -146,10 +146,10 @@ def _point(body: Body, reduction: int, step: int, accumulator: int, expected: st
 
 def _witness(run: Run, call: int, body: Body, place: Place, roots: Sequence[int]) -> dict[str, object]:
     """Openings in the order of the loads; zeros at the end of a leaf are left out."""
-    given = list(zip(run.program.calls[call].arguments, body.parameters[1:], run.parameters(call), strict=True))
+    arguments = list(zip(run.program.calls[call].arguments, body.parameters[1:], run.parameters(call), strict=True))
     constant = [
         number < len(run.program.buffers) and run.program.buffers[number].role is Role.CONSTANT
-        for number, _, _ in given
+        for number, _, _ in arguments
     ]
     leaves, paths = [], []
     for number in cone(body, roots):
@@ -157,16 +157,16 @@ def _witness(run: Run, call: int, body: Body, place: Place, roots: Sequence[int]
         if instruction.op is not Op.LOAD or constant[instruction.a - 1]:
             continue
         if len(instruction.values) == 1 or place.value(instruction.c):
-            _, parameter, array = given[instruction.a - 1]
+            _, parameter, array = arguments[instruction.a - 1]
             data = merkle.little_endian(parameter.dtype, array)
             leaf, opening = merkle.open_element(parameter.dtype, data, place.value(instruction.b))
             leaves.append(_hex(leaf.rstrip(b"\0")))
             paths.append(_hex(b"".join(opening.path)))
     return {
-        "roots": [_hex(merkle.array_root(parameter.dtype, array)) for _, parameter, array in given],
+        "roots": [_hex(merkle.array_root(parameter.dtype, array)) for _, parameter, array in arguments],
         "constants": [
             _hex(run.record("buffer", number) if is_constant else b"")
-            for (number, _, _), is_constant in zip(given, constant, strict=True)
+            for (number, _, _), is_constant in zip(arguments, constant, strict=True)
         ],
         "leaves": leaves,
         "paths": paths,

@@ -54,15 +54,15 @@ def apply(op: Op, dtype: DType, source: DType, a: list[Any]) -> Any:
     if op is Op.CAST:
         return _cast(source, dtype, a[0])
     if op is Op.BITCAST:
-        found = value(dtype, bits(source, a[0]))
-        return floats.canonical(found) if dtype.is_float else found
+        result = value(dtype, bits(source, a[0]))
+        return floats.canonical(result) if dtype.is_float else result
     if source is DType.BOOL:
         return OF_BOOLS[op](*a)
     if source is DType.INDEX:
         return _of_indices(op, a)
     if source.is_float:
-        found = _of_floats(op, a)
-        return found if op in COMPARISONS | EXACT else floats.rounded(dtype, found)
+        result = _of_floats(op, a)
+        return result if op in COMPARISONS | EXACT else floats.rounded(dtype, result)
     return _of_integers(op, source, a)
 
 
@@ -212,8 +212,8 @@ def _few_bits(source: DType, a: Any) -> Any:
     below = less(wide, like(wide, 0))
     unsigned = cast(wide, dtypes.uint64)
     magnitude = where(below, uop(Ops.SUB, like(unsigned, 0), unsigned), unsigned)
-    found = floats.few_bits(magnitude)
-    return where(below, floats.negative(found), found)
+    result = floats.few_bits(magnitude)
+    return where(below, floats.negative(result), result)
 
 
 def _saturated(target: DType, a: Any) -> Any:

@@ -125,29 +125,29 @@ class _Lowering:
         if dtype is DType.BOOL:
             wanted = op in (Op.REDUCE_ADD, Op.REDUCE_MAX)  # any, or not any that is not
             number = where(terms[0], *(integer(n, dtypes.int32) for n in (int(wanted), int(not wanted))))
-            found = larger(reduced(number, loops, Ops.MAX), integer(0, dtypes.int32))
-            return differ(found, like(found, 0 if wanted else 1))
+            result = larger(reduced(number, loops, Ops.MAX), integer(0, dtypes.int32))
+            return differ(result, like(result, 0 if wanted else 1))
         if op is Op.REDUCE_MULACC:
             return reduced(uop(Ops.MULACC, *terms, float32(0)), loops, Ops.MULACC)
         if kind is not Ops.MAX:
-            found = reduced(terms[0], loops, kind, dtype)
-            return found if dtype.is_float else wrapped(dtype, found)
+            result = reduced(terms[0], loops, kind, dtype)
+            return result if dtype.is_float else wrapped(dtype, result)
         return (self.of_floats if dtype.is_float else self.of_integers)(op, dtype, terms[0], loops)
 
     def of_floats(self, op: Op, dtype: DType, term: Any, loops: tuple[Any, ...]) -> Any:
         turned = term if op is Op.REDUCE_MAX else floats.negative(term)
-        found = reduced(floats.key(turned), loops, Ops.MAX)
-        best = floats.from_key(larger(found, like(found, floats.LOWEST_KEY)))
+        result = reduced(floats.key(turned), loops, Ops.MAX)
+        best = floats.from_key(larger(result, like(result, floats.LOWEST_KEY)))
         return best if op is Op.REDUCE_MAX else floats.negative(best)
 
     def of_integers(self, op: Op, dtype: DType, term: Any, loops: tuple[Any, ...]) -> Any:
         width = 8 * dtype.size - dtype.is_signed
         if op is Op.REDUCE_MAX:
-            found = reduced(term, loops, Ops.MAX)
-            return larger(found, like(found, -(1 << width) if dtype.is_signed else 0))
+            result = reduced(term, loops, Ops.MAX)
+            return larger(result, like(result, -(1 << width) if dtype.is_signed else 0))
         ones = like(term, -1 if term.dtype in dtypes.sints else (1 << 8 * term.dtype.itemsize) - 1)
-        found = uop(Ops.XOR, reduced(uop(Ops.XOR, term, ones), loops, Ops.MAX), ones)
-        return smaller(found, like(found, (1 << width) - 1))
+        result = uop(Ops.XOR, reduced(uop(Ops.XOR, term, ones), loops, Ops.MAX), ones)
+        return smaller(result, like(result, (1 << width) - 1))
 
     def nothing(self, op: Op, dtype: DType) -> Any:
         """A reduction without steps."""

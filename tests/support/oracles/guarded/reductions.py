@@ -46,8 +46,8 @@ def _accumulate(numbers: list[int], r: Any) -> Any:
     ended = {loop for u in inside if u.op is Ops.END for loop in u.ended_ranges}
     around = tuple(u for u in inside if u.op is Ops.RANGE and u not in loops and u not in ended)
     before = total.after(total.after(*around).store(start), *loops)
-    found = total.after(before.store(_steps(r, before)).end(*loops))
-    return found if r.shape else found.reshape(())  # a register has an axis, which terms around would take over
+    result = total.after(before.store(_steps(r, before)).end(*loops))
+    return result if r.shape else result.reshape(())  # a register has an axis, which terms around would take over
 
 
 def _steps(r: Any, total: Any) -> Any:
@@ -63,8 +63,8 @@ def _step(kind: Any, rounded_to: Any, total: Any, parts: list[Any]) -> Any:
         return uop(Ops.MULACC, *parts, total)
     if kind is Ops.MAX:
         return larger(total, *parts)
-    found = uop(kind, total, *parts)
-    return found if rounded_to is None else rounded(rounded_to, found)
+    result = uop(kind, total, *parts)
+    return result if rounded_to is None else rounded(rounded_to, result)
 
 
 def _identity(kind: Any, dtype: Any) -> Any:
