@@ -75,6 +75,7 @@ BLOCKS = {
         "Three terminals": "e2e/test_commands.py",
     },
     "client/README.md": {
+        "The client: plan, pay, wait, verify": "e2e/test_commands.py, with another model; e2e/test_serve.py",
         "A function": "e2e/test_readme.py",
         "Python": "e2e/test_readme.py",
         "One command": "integration/test_first_result.py, with the model that it makes",
@@ -88,6 +89,7 @@ BLOCKS = {
         "What would cheating pay?": "test_what_the_clients_page_says_of_cheating_runs",
     },
     "sdk/README.md": {
+        "eigentensor: the program, its meaning, its names": "test_the_library_does_what_its_page_shows",
         "The format, version 1": "no program: the encoding",
         "Body record: a loop nest over one expression": "no program: the encoding",
         "A worked example": "unit/test_program_vectors.py holds it to the encoder",
@@ -119,6 +121,7 @@ def run_python(section: str, **names: Any) -> dict[str, Any]:
 
 
 def test_the_library_does_what_its_page_shows() -> None:
+    run_python("eigentensor: the program, its meaning, its names")
     random = np.random.default_rng(0)
     graph = run_python("Graphs", weights=random.standard_normal((64, 6), dtype=np.float32))["graph"]
     rows = random.standard_normal((8, 64), dtype=np.float32)
