@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from tinygrad import Tensor
 
-from eigentensor import merkle
+from eigentensor import merkle, spending
 from eigentensor.capture.returns import Returns
 from eigentensor.capture.signatures import Signatures, Use
 from eigentensor.capture.values import values_of
@@ -247,6 +247,7 @@ class Calls(Generic[R]):
         """Posts calls. Weights that the gateway has are not looked at again. Raises what `Client.post` raises."""
         if not uses:
             return []
+        spending.check()  # before a network is asked for
         client = self.options.client()
         kept = {root for use in uses if (root := use.captured.root) and client.gateway.has(root)}
         works = [_work(use, use.captured.root if use.captured.root in kept else use.weights) for use in uses]

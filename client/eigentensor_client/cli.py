@@ -18,7 +18,7 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from eigentensor import errors
+from eigentensor import errors, spending
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET
 
@@ -254,7 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         completion_init()
     try:
-        code = get_command(app)(words, prog_name="eigentensor", complete_var=COMPLETES, standalone_mode=False)
+        with spending.command(is_process=arguments is None):
+            code = get_command(app)(words, prog_name="eigentensor", complete_var=COMPLETES, standalone_mode=False)
         sys.stdout.flush()
     except EigenTensorError as error:
         report(error, as_json=as_json)

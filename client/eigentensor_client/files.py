@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from filecmp import cmp
+from itertools import count
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eigentensor.errors import BindingError, BlobNotFound, ConfigError
-from eigentensor.program import Kind, Program
+from eigentensor.program import DType, Kind, Program
 from eigentensor.store.tensors import load_safetensors, save_safetensors
 
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -87,7 +89,35 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
+def write_free(name: str, suffix: str, write: Callable[[Path], object]) -> Path:
+    """As `write_whole`, in the working directory under a name that no other file has: NAME.SUFFIX, else NAME-2.SUFFIX
+    and so on. A file of the same bytes that is there already is the one."""
+    temporary = Path(f".{name}.{os.getpid()}.{get_ident()}{suffix}")
+    paths = (Path(f"{name}{f'-{number}' if number > 1 else ''}{suffix}") for number in count(1))
+    try:
+        write(temporary)
+        return next(path for path in paths if _is_linked(temporary, path))
+    except OSError as error:
+        raise ConfigError(f"cannot write {name}{suffix} here: {error.strerror}", fix="Name a place.") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _is_linked(file: Path, path: Path) -> bool:
+    """Whether a path is a file of the same bytes: of this file, from now on, where nothing was there."""
+    try:
+        os.link(file, path)
+        return True
+    except FileExistsError:
+        return path.is_file() and cmp(file, path, shallow=False)
+
+
 def write_tensors(path: Path, tensors: Tensors, program: Program, kind: Kind = Kind.OUTPUT) -> None:
     """Writes results to a safetensors file with the program's dtypes."""
-    dtypes = {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}
-    write_whole(path, lambda file: save_safetensors(file, tensors, dtypes))
+    write_whole(path, lambda file: save_safetensors(file, tensors, dtypes_of(program, kind)))
+
+
+def dtypes_of(program: Program, kind: Kind = Kind.OUTPUT) -> dict[str, DType]:
+    """What the elements of a program's results are, by their names."""
+    return {r.name: program.parameter(r.buffer).dtype for r in program.results if r.kind is kind}

@@ -11,7 +11,7 @@ from typing import Self
 
 from eth_account.signers.local import LocalAccount
 
-from eigentensor import economics
+from eigentensor import economics, spending
 from eigentensor.chain import Chain, Lives, Network
 from eigentensor.dispute import refuse
 from eigentensor.errors import (
@@ -164,7 +164,8 @@ class Payer:
             return [self.view(order) for order in drafts]
 
     def check_escrow(self, tasks: int, terms: Terms) -> None:
-        """Raises InsufficientFunds unless the account can pay for so many tasks."""
+        """Raises InsufficientFunds unless the account can pay for so many tasks, PaymentRefused where it may not."""
+        spending.check()  # `send` does not either: before anything is uploaded
         needed = tasks * orders.escrow(self._parameters, terms)
         self.check_funds(needed, "the escrow", fix="Offer a lower --max-price, fewer --verifiers, or get tokens.")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Literal
 
-from eigentensor.errors import BindingError, BlobNotFound, CaptureError, EigenTensorError
+from eigentensor import spending
+from eigentensor.errors import BindingError, BlobNotFound, CaptureError, EigenTensorError, PaymentRefused
 from eigentensor_client.files import existing
 from eigentensor_client.results import Tensors
 
@@ -104,7 +105,7 @@ def of_python(
             f"{name} of {file} takes no weights", fix="Leave --weights out, or name a function of the weights."
         )
     if callable(value) and not isinstance(value, GraphProgram) and _takes(value, inputs):
-        with redirect_stdout(sys.stderr):
+        with spending.reading(file), redirect_stdout(sys.stderr):
             return capture(inspect.unwrap(value), inputs or {}, cast=cast)
     if not isinstance(value, GraphProgram):
         raise CaptureError(
@@ -123,19 +124,27 @@ def names_of(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def running(what: str, file: Path) -> Iterator[None]:
-    """A user's code: what it prints is talk, what it raises becomes one line, with the line of the file."""
+    """A user's code, which may not spend anything: what it prints is talk, what it raises becomes one line, with the
+    line of the file."""
     try:
-        with redirect_stdout(sys.stderr):
+        with spending.reading(file), redirect_stdout(sys.stderr):
             yield
+    except PaymentRefused as error:
+        raise PaymentRefused(error.what, fix=error.fix, line=_line(error, file)) from None
     except EigenTensorError:
         raise
     except (Exception, SystemExit) as error:
-        lines = [f"{file}:{frame.lineno}" for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
         raise CaptureError(
             f"{what} cannot be run: {type(error).__name__}: {error}",
             fix="Run the file with Python, and look at that line.",
-            line=lines[-1] if lines else "",
+            line=_line(error, file),
         ) from error
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """Where in a file an error comes from; empty if it does not."""
+    lines = [f"{file}:{frame.lineno}" for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return lines[-1] if lines else ""
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
+from eigentensor import spending
 from eigentensor.chain import (
     Chain,
     Goal,
@@ -158,7 +159,7 @@ class Devnet:
         parties = [self.party(f"operator-{number}") for number in range(1, count + 1)]
         daemons = [self.start_operator(party, settings) for party in parties]
         with ThreadPoolExecutor() as pool:
-            for _ in pool.map(self.join, parties):
+            for _ in pool.map(spending.carried(self.join), parties):
                 pass
         for daemon in daemons:
             daemon.wait_ready()

@@ -6,6 +6,7 @@ EigenTensorError
 │   └── RuleError           a program that is not valid
 ├── BindingError            names, shapes, dtypes or values given to a program do not fit it
 ├── CaptureError            a function cannot become a program
+│   └── PaymentRefused      a file that is only read for its program wants to pay
 ├── ToleranceExceeded       no path to a computation is as exact as asked for
 ├── ExecutionError          a program could not be compiled or run here
 │   ├── SandboxError        the sandbox ended the program, or what it left is no result
@@ -104,6 +105,10 @@ class CaptureError(EigenTensorError):
         super().__init__(f"{reason} ({line})" if line else reason, fix=fix, topic=topic)
         self.reason = reason
         self.line = line
+
+
+class PaymentRefused(CaptureError):
+    """A file that is only read for its program wants to pay for something. Nothing is spent."""
 
 
 class ToleranceExceeded(EigenTensorError):

@@ -112,6 +112,11 @@ def test_run_writes_the_result_and_one_object(
     again = call_json("get", task[:12], "-o", "again.safetensors")
     assert again["outputs_root"] == result["outputs_root"]
     assert (folder / "again.safetensors").read_bytes() == (folder / "out.safetensors").read_bytes()
+    assert again["files"] == {"outputs": "again.safetensors", "states": None, "receipt": None}
+    kept = call_json("get", task[:12])
+    assert kept["files"]["outputs"] == f"{task[:10]}.safetensors"
+    assert (folder / kept["files"]["outputs"]).read_bytes() == (folder / "out.safetensors").read_bytes()
+    assert kept["outputs"]["output"]["first"] == written["output"].reshape(-1)[:6].tolist()
     checked = call_json("receipt", "check", "task.receipt", "--outputs", "out.safetensors", "--chain")
     assert (checked["schema"], checked["task"]) == ("eigentensor.receipt-check/1", task)
     assert checked["state"] == checked["now"]["state"] == f"{result['task']['stage']}, {result['task']['checked']}"

@@ -107,7 +107,7 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Below any verb: here by a user's file, which the verb runs."""
-    file, message = tmp_path / "raises.py", {"what": "what went wrong", "why": "", "fix": "what to do"}
+    file = tmp_path / "raises.py"
     for kind in classes() - BASES:
         file.write_text(
             f"from {kind.__module__} import {kind.__name__} as Kind\n"
@@ -118,8 +118,9 @@ def test_the_command_ends_with_the_code_of_whatever_was_raised(
         code, out, err = ended(capsys, "program", "capture", str(file), "--json")
         assert (code, str(code) in codes()) == (exit_code(kind), True)
         named = {"schema": "eigentensor.error/1", "error": kind.__name__, "exit_code": exit_code(kind)}
-        assert json.loads(out) == named | message
-        assert err == f"capturing {file}\nerror  what went wrong\n  fix  what to do\n"
+        what = f"what went wrong ({file}:4)" if kind is errors.PaymentRefused else "what went wrong"
+        assert json.loads(out) == named | {"what": what, "why": "", "fix": "what to do"}
+        assert err == f"capturing {file}\nerror  {what}\n  fix  what to do\n"
 
 
 def test_an_interrupted_command_ends_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from eigentensor.chain.transcript import Value
 from eigentensor.receipt.rules import Proved
-from eigentensor.task.objects import Task, Tensor
+from eigentensor.task.objects import Files, Task, Tensor
 from eigentensor.texts import Address, Block, Hash, Name, Size, Wei, documented
 from eigentensor.wire import Json, Object
 
@@ -220,6 +220,8 @@ class StepResult(TypedDict):
     """The outputs by their names in the program."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
+    files: NotRequired[Files]
+    """What the command wrote."""
 
 
 @documented

@@ -31,6 +31,10 @@ Variables = Annotated[
 ]
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="How often the program's calls are executed.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the outputs.")]
+Kept = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write the outputs [the task's name, .safetensors, in this folder]."),
+]
 ReceiptFile = Annotated[
     Path | None, typer.Option("--receipt", metavar="FILE", help="Where to write the task's receipt.")
 ]

@@ -27,7 +27,7 @@ Keep = Annotated[bool, typer.Option("--keep", help="Keep the local network, if t
 def run(
     execution: options.Execution,
     offer: options.Offer,
-    output: options.Output = None,
+    output: options.Kept = None,
     states_output: options.StatesOutput = None,
     receipt: options.ReceiptFile = None,
     wait: options.Wait = "final",
@@ -42,7 +42,7 @@ def run(
     """
     from eigentensor_client.orders import read_terms, terms_for
     from eigentensor_client.sources import is_uuid
-    from eigentensor_client.verbs.show import write_result
+    from eigentensor_client.verbs.outputs import show_result
 
     work = None if is_uuid(execution.program) else read_work(execution)
     with (
@@ -54,8 +54,7 @@ def run(
         for line in show.plan_lines(client.plan(work, terms), work.cast):
             screen.say(line)
         result = _paid(client, screen, work, terms, wait, timeout, own=own)
-        written = write_result(work.program, result, output, states_output, receipt)
-        screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
+        show_result(screen, show, work.program, result, output, states_output, receipt)
 
 
 def _started(network: str | None, screen: Screen, *, keep: bool) -> AbstractContextManager[bool]:

@@ -162,13 +162,15 @@ def _resumed(network: str | None, file: Path, *, json: bool) -> Iterator[tuple[S
 
 
 def _result(screen: Screen, session: "Session", step: int, result: "TaskResult", output: Path | None) -> None:
-    from eigentensor_client.verbs.show import Show, write_result
+    from eigentensor_client.verbs.outputs import result_lines, result_object, write_files
+    from eigentensor_client.verbs.show import Show
 
-    shown = Show(session.client.network)
+    shown, program = Show(session.client.network), session.program
+    files = write_files(program, result, output)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
-    lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
+    lines += [*shown.task_lines(result.task), *result_lines(program, result, files)]
     fields: schemas.StepResult = {
-        **shown.result(result),
+        **result_object(shown, program, result, files),
         "schema": "eigentensor.step/1",
         "step": step,
         "states": result.states_root.hex(),

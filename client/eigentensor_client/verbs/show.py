@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
@@ -10,7 +9,6 @@ from rich.table import Table
 from eigentensor import economics
 from eigentensor.chain import Network
 from eigentensor.economics import WAD, Parameters
-from eigentensor.program import Kind, Program
 from eigentensor.task import (
     Answered,
     Ended,
@@ -24,12 +22,10 @@ from eigentensor.task import (
     Unlocked,
     view,
 )
-from eigentensor_client import receipts
 from eigentensor_client.amounts import Amount, amount
-from eigentensor_client.files import write_tensors
 from eigentensor_client.orders import percent
 from eigentensor_client.remedies import Remedy, best, remedy_of
-from eigentensor_client.results import Plan, TaskResult, TaskView
+from eigentensor_client.results import Plan, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
 
@@ -87,16 +83,6 @@ class Show:
     def event_line(self, event: TaskEvent) -> str:
         """An event on one line."""
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
-
-    def result(self, result: TaskResult) -> "schemas.Result":
-        """The task, and what its tensors are."""
-        return {
-            "schema": "eigentensor.result/1",
-            "task": self.task(result.task),
-            "outputs_root": result.outputs_root.hex(),
-            "states_root": result.states_root.hex(),
-            "outputs": {n: {"dtype": str(a.dtype), "shape": list(a.shape)} for n, a in result.outputs.items()},
-        }
 
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
@@ -171,25 +157,6 @@ class Show:
             ["", f"{self.amount(plan.penalty)} if it accepts and gives no result"],
         ]  # fmt: skip
         return [facts(rows)]
-
-
-def write_result(
-    program: Program,
-    result: TaskResult,
-    output: Path | None,
-    states_output: Path | None = None,
-    receipt: Path | None = None,
-) -> list[Table]:
-    """Writes outputs, new states and the receipt where they are wanted; says where."""
-    lines = []
-    for path, tensors, kind in ((output, result.outputs, Kind.OUTPUT), (states_output, result.states, Kind.STATE)):
-        if path:
-            write_tensors(path, tensors, program, kind)
-            lines.append(facts([["written", str(path)]]))
-    if receipt:
-        receipts.write(receipt, result.receipt)
-        lines.append(facts([["receipt", str(receipt)]]))
-    return lines
 
 
 def _rounded(rate: int) -> str:

@@ -1,7 +1,6 @@
 """`eigentensor task`, `ps`, `get`, `cancel` and `logs`: what became of tasks."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +34,7 @@ def list_tasks(network: options.NetworkName = None, json: options.Json = False) 
 @get.command("get")
 def fetch(
     task: options.TaskName,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the outputs.")],
+    output: options.Kept = None,
     states_output: options.StatesOutput = None,
     receipt: options.ReceiptFile = None,
     wait: options.Wait = "result",
@@ -45,7 +44,7 @@ def fetch(
 ) -> None:
     """Wait for a task, fetch its result and verify it against the chain."""
     from eigentensor_client.orders import check_stage
-    from eigentensor_client.verbs.show import write_result
+    from eigentensor_client.verbs.outputs import show_result
 
     check_stage(wait)
     with paying(network, json=json) as (screen, client, show):
@@ -53,8 +52,7 @@ def fetch(
             current = client.wait(client.task(task), wait, timeout=timeout, report=bar)
             result = client.deliver(current, bar)
         program = client.program(current.order.program.hex())
-        written = write_result(program, result, output, states_output, receipt)
-        screen.result("eigentensor.result/1", show.result(result), *show.task_lines(result.task), *written)
+        show_result(screen, show, program, result, output, states_output, receipt)
 
 
 @app.command("show")

@@ -14,6 +14,7 @@ from web3.contract import Contract
 from web3.exceptions import TransactionNotFound
 from web3.types import TxParams, TxReceipt
 
+from eigentensor import spending
 from eigentensor.chain.contracts import reverted, talking_to
 from eigentensor.chain.journal import Attempt, Intent, Journal, Status
 from eigentensor.chain.logs import decode_log
@@ -171,6 +172,7 @@ class Sender:
 
     def submit(self, message: Message, key: str | None = None) -> str:
         """Like `send`, but returns the intent's key when the transaction has left."""
+        spending.check()
         key = key or message.key
         if (known := self._sent(key)) is not None:
             self._offer(known)

@@ -355,6 +355,21 @@ class Tensor(TypedDict):
     """Its extents, outermost first."""
     data: NotRequired[str]
     """Its elements in row-major order, little-endian, as base64. The command writes a file instead."""
+    first: NotRequired[list[Any]]
+    """Its first elements in row-major order, at most six, where the command wrote the file: numbers, booleans, or
+    `NaN`, `Infinity` and `-Infinity` as words; of bfloat16 its patterns."""
+
+
+@documented
+class Files(TypedDict):
+    """Where the command wrote what came of a task."""
+
+    outputs: str | None
+    """The safetensors file of the outputs; null where none could be written that was not asked for."""
+    states: str | None
+    """That of the new states; null unless it was asked for."""
+    receipt: str | None
+    """The task's receipt; null unless it was asked for."""
 
 
 @documented
@@ -373,3 +388,5 @@ class Result(TypedDict):
     """The outputs by their names in the program."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
+    files: NotRequired[Files]
+    """What the command wrote."""

@@ -24,6 +24,13 @@ from eigentensor_serve.ledger import Budget, Job, Key, Ledger
 from support.programs.worked_examples import layer
 from support.stories.orders import LIFE, LOCAL, TERMS, seen
 
+#: A file that calls what is paid for where it is read for its program, too.
+_PAYS = b"""
+import numpy, eigentensor
+@eigentensor.function()
+def program(x): return x
+program.remote(numpy.ones(3, "float32"))
+"""
 #: Never raised by their own name: what is caught when all below them are meant.
 BASES = {errors.EigenTensorError, errors.ProgramError}
 
@@ -79,6 +86,7 @@ HERE: dict[type[EigenTensorError], Callable[[], object]] = {
     errors.RuleError: lambda: decode(encode(replace(layer().program, max_repeat=0))),
     errors.BindingError: lambda: read_rate("often"),
     errors.CaptureError: lambda: _file("a.py", b"program = 3", lambda path: of_python(path, "program")),
+    errors.PaymentRefused: lambda: _file("a.py", _PAYS, lambda path: of_python(path, "program")),
     errors.BlobNotFound: lambda: existing(Path("nowhere")),
     errors.TensorFileError: lambda: _file("a.safetensors", b"no tensors", load_safetensors),
     errors.GraphFileError: lambda: _file("a.graph", b"no graph", load_graph),

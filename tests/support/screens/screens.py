@@ -18,6 +18,7 @@ from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as FindingState
 from eigentensor.runtime.tuning.tuner import Line
 from eigentensor.task import view
+from eigentensor.task.objects import Files
 from eigentensor_aggregator.watch.machine import Verdict
 from eigentensor_aggregator.watch.service import printed
 from eigentensor_aggregator.watch.watcher import WatchReport
@@ -30,7 +31,18 @@ from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
 from eigentensor_client.schemas.networks import ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
-from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
+from eigentensor_client.verbs import (
+    challenge,
+    doctor,
+    network,
+    operators,
+    optimise,
+    outputs,
+    program,
+    session,
+    tune,
+    wallet,
+)
 from eigentensor_client.verbs.show import Show
 from eigentensor_economics import cli as economics
 from eigentensor_economics import reports, tuning
@@ -50,7 +62,8 @@ from support.vectors import receipts as receipt_vectors
 FOLDER = Path(__file__).parents[2] / "screens"
 WIDTHS = (80, 120)
 SHOW = Show(v.NETWORK)
-RESULT = TaskResult(v.FINAL, v.ROOT, {"scores": np.zeros((99, 10), np.float32)})
+RESULT = TaskResult(v.FINAL, v.ROOT, {"output": np.array([[0.1, -3, np.nan, 1e9], [np.inf, 0, 0, 0]], np.float32)})
+FILES: Files = {"outputs": f"{v.FINAL.uuid[:10]}.safetensors", "states": None, "receipt": "task.receipt"}
 WALLET: Wallet = {
     "schema": "eigentensor.wallet/1",
     "address": v.CLIENT, "key": "client.json ($EIGENTENSOR_KEYSTORE)", "coins": str(3 * WAD // 2),
@@ -178,6 +191,13 @@ def _app(screen: Screen) -> None:
     screen.result("eigentensor.app/1", app.to_json(), facts([*deploy.rows_of(app), *deploy.urls_of(app)]))
 
 
+def _run(screen: Screen) -> None:
+    fields = outputs.result_object(SHOW, v.WORK.program, RESULT, FILES)
+    screen.result(
+        fields["schema"], fields, *SHOW.task_lines(v.FINAL), *outputs.result_lines(v.WORK.program, RESULT, FILES)
+    )
+
+
 def _error(screen: Screen) -> None:
     error = NobodyAccepted("no operator accepted it until block 130; the escrow is back", fix="Offer more.")
     report(error, as_json=screen.as_json)
@@ -185,7 +205,7 @@ def _error(screen: Screen) -> None:
 
 SCREENS: dict[str, Callable[[Screen], None]] = {
     "plan": _plan,
-    "run": lambda screen: screen.result("eigentensor.result/1", SHOW.result(RESULT), *SHOW.task_lines(v.FINAL)),
+    "run": _run,
     "ps": _ps,
     "logs": _logs,
     "task-open": _task(v.OPEN),
