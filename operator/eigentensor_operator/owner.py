@@ -58,10 +58,11 @@ def up(
     Exit code 9: it waits for a block; 11: a step is blocked, the plan says by what.
     """
     from eigentensor.chain import Goal, joining, survey, to_wei
+    from eigentensor.chain.keys import checked_address
     from eigentensor.economics import WAD
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding
-    from eigentensor_operator.config import Settings, checked_address, read_file
+    from eigentensor_operator.config import Settings, read_file
     from eigentensor_operator.device import Device
     from eigentensor_operator.owner_account import opened
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from eth_account import Account
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
@@ -199,6 +200,18 @@ def test_a_wallet_moves_its_tokens_into_the_market_and_back(call: Call, call_jso
     assert (back["balance"], int(back["tokens"])) == ("0", int(there["tokens"]) + int(there["balance"]))
     for words in (["deposit", "1000000"], ["withdraw", "1"]):
         assert call("wallet", *words)[0] == 5
+
+
+def test_a_wallet_is_funded_on_a_local_chain(call: Call, call_json: Callable[..., Any], net: Devnet) -> None:
+    stranger = Account.create().address
+    there = call_json("wallet", "fund", "2.5", "--to", stranger)
+    assert (there["address"], there["key"], there["tokens"]) == (stranger, "elsewhere", str(25 * 10**17))
+    assert there["coins"] == str(10**19)
+    assert call_json("wallet", "fund", "0", "--to", stranger)["tokens"] == there["tokens"]
+    before = call_json("wallet", "show")
+    assert int(call_json("wallet", "fund")["tokens"]) == int(before["tokens"]) + 100 * 10**18
+    code, _, err = call("wallet", "deposit", "1000000")
+    assert code == 5 and "`eigentensor wallet fund`" in err
 
 
 def test_a_network_says_where_its_values_come_from_and_who_executes(

@@ -253,7 +253,9 @@ def test_a_liar_who_is_silent_is_convicted_by_its_clock_by_a_watcher_that_was_ki
     task = reveal(anvil, client, operator, ordered, case.root(flipping(case.call)))
     with process(watching(url)) as (running, reports):
         report = next(reports)
-        assert report["verdict"] == "differs" and report["words"].startswith("differs: challenging, since it should be ")
+        assert report["verdict"] == "differs" and report["words"].startswith(
+            "differs: challenging, since it should be "
+        )
         assert next(reports)["words"] == "differs: challenged as game 1"
         running.send_signal(signal.SIGKILL)
     left = client.token.balance_of(anvil_account(3).address)
