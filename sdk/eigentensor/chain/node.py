@@ -104,6 +104,11 @@ class Node:
             older = self.web3.eth.get_block(first)
         return (newest["timestamp"] - older["timestamp"]) / max(1, newest["number"] - first)
 
+    def time_of(self, block: int) -> int:
+        """When a block was made, in seconds since 1970."""
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.get_block(block)["timestamp"]
+
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""
         with talking_to(self.network.rpc_url):
