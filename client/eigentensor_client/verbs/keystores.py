@@ -1,7 +1,5 @@
 """`eigentensor wallet new | import | list`: keys of this user, in V3 keystores with names."""
 
-import json as json_text
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +24,6 @@ PasswordFile = Annotated[
     typer.Option("--password-file", envvar="EIGENTENSOR_PASSWORD_FILE", help="Its password [asked for]."),
 ]
 SHORTEST = 12  # characters of a new password
-_ADDRESS = re.compile(r"(?:0x)?[0-9a-fA-F]{40}")
 
 
 def new(keystore: Keystore, password_file: PasswordFile = None, json: options.Json = False) -> None:
@@ -103,22 +100,17 @@ def keystore_lines(fields: "schemas.Keystores") -> Iterator["Table | str"]:
 
 def _listed(path: Path, *, used: bool) -> "schemas.ListedKeystore":
     """What can be said of a keystore without its password."""
-    from eth_utils.address import to_checksum_address
-
-    from eigentensor.chain.keys import keystore_folder
+    from eigentensor.chain.keys import address_in, keystore_folder
 
     name = path.stem if path.parent == keystore_folder() else str(path)
     one: schemas.ListedKeystore = {"name": name, "file": str(path), "used": used}
     try:
-        content = json_text.loads(path.read_text())
-        address = content.get("address") if content["crypto"] else None
+        if address := address_in(path):
+            one["address"] = address
     except OSError as error:
         one["wrong"] = f"cannot be read: {error.strerror}"
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except ValueError:
         one["wrong"] = "is no V3 keystore"
-    else:
-        if isinstance(address, str) and _ADDRESS.fullmatch(address):
-            one["address"] = to_checksum_address("0x" + address.removeprefix("0x"))
     return one
 
 

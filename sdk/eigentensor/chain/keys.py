@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -99,6 +100,26 @@ def keystore_folder() -> Path:
 def keystore_path(keystore: Path) -> Path:
     """The file that is meant: this one, or where there is none, the one of that name in the folder of keystores."""
     return _named(keystore.name) if _is_name(keystore) and not keystore.is_file() else keystore
+
+
+def keystore_for(address: str) -> Path | None:
+    """The keystore of an account that has a name here; None: none says that it is the account's."""
+    for path in sorted(keystore_folder().glob("*.json")):
+        with suppress(OSError, ValueError):
+            if address_in(path) == address:
+                return path
+    return None
+
+
+def address_in(keystore: Path) -> str:
+    """Whose key a keystore says it has, without its password; "" where it does not say. Raises OSError; ValueError for
+    what is no keystore."""
+    try:
+        content = json.loads(keystore.read_text())
+        address = content.get("address") if content["crypto"] else ""
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"no V3 keystore: {error!r}") from None
+    return to_checksum_address(address) if isinstance(address, str) and is_address(address) else ""
 
 
 def new_keystore_path(keystore: str) -> Path:
