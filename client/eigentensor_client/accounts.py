@@ -6,6 +6,7 @@ from pathlib import Path
 from eth_account.signers.local import LocalAccount
 
 from eigentensor.chain import Network, Reader, anvil_account, load_account
+from eigentensor.chain.keys import keystore_path
 from eigentensor.errors import ChainError, ConfigError
 
 #: The development account that a local network gives to whoever names no keystore.
@@ -21,7 +22,14 @@ def choose_account(network: Network) -> LocalAccount:
     raise ConfigError(
         f"no account to pay with on network {network.name}",
         fix="Set EIGENTENSOR_KEYSTORE to a V3 keystore and EIGENTENSOR_PASSWORD_FILE to its password.",
+        topic="keystore",
     )
+
+
+def named_keystore() -> Path | None:
+    """The keystore that the environment names; None if it names none."""
+    named = os.environ.get("EIGENTENSOR_KEYSTORE")
+    return keystore_path(Path(named)) if named else None
 
 
 def origin(network: Network) -> str:
@@ -30,6 +38,15 @@ def origin(network: Network) -> str:
     if keystore:
         return f"{keystore} ($EIGENTENSOR_KEYSTORE)"
     return f"anvil's published key {CLIENT}: worth nothing" if network.is_local else "none"
+
+
+def reason(network: Network | None) -> str:
+    """Whose key pays, and why; without a network no development key does."""
+    if named_keystore() is not None:
+        return f"{os.environ['EIGENTENSOR_KEYSTORE']}, which $EIGENTENSOR_KEYSTORE names"
+    if network is not None and network.is_local:
+        return f"{origin(network)}; network {network.name} is a local chain, and $EIGENTENSOR_KEYSTORE is not set"
+    return "none: $EIGENTENSOR_KEYSTORE is not set"
 
 
 def running(path: Path) -> Network | None:

@@ -177,9 +177,11 @@ class Payer:
                 f"{self.amount(needed)} are needed for {what}, {self.address} has "
                 f"{self.amount(balance)} in the market and {self.amount(tokens)} in its wallet",
                 fix=fix,
+                topic=self.network.funding,
             )
         if not self.chain.node.ether_of(self.address):
-            raise InsufficientFunds(f"{self.address} cannot pay for gas", fix="Send it some of the chain's own coin.")
+            words = "Send it some of the chain's own coin."
+            raise InsufficientFunds(f"{self.address} cannot pay for gas", fix=words, topic=self.network.funding)
 
     def amount(self, wei: int) -> str:
         """An amount of the market's token as people read it."""

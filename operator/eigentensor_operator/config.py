@@ -56,18 +56,6 @@ def write_file(folder: Path, texts: Mapping[str, str]) -> None:
     temporary.replace(folder / _FILE)
 
 
-def checked_address(text: str | None, flag: str) -> str:
-    """An address that a flag gives, "" where it gives none. Raises ConfigError."""
-    if text is None:
-        return ""
-    try:
-        if address := _address(text):
-            return address
-        raise ValueError("there is none")
-    except ValueError as error:
-        raise ConfigError(f"{flag}: {error}", fix="An address is 0x and 40 hex digits.") from None
-
-
 class Settings(BaseSettings):
     """Those of one daemon, and of the commands about it."""
 

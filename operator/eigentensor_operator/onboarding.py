@@ -149,6 +149,7 @@ def check_funds(chain: Reader, findings: Findings, goal: Goal) -> None:
             raise InsufficientFunds(
                 f"the {who} {account} has no gas",
                 fix=f"Send {from_wei(needed)} of the chain's coin there, then run this again.",
+                topic=chain.network.funding,
             )
     held = findings.balance + findings.collateral
     missing = max(0, goal.stake - findings.stake) + max(0, goal.collateral - held)
@@ -157,6 +158,7 @@ def check_funds(chain: Reader, findings: Findings, goal: Goal) -> None:
             f"the owner {owner} has {from_wei(findings.tokens, decimals)} {symbol}; "
             f"stake and collateral need {from_wei(missing, decimals)}",
             fix="Send the rest there, or ask for less with --stake and --collateral, then run this again.",
+            topic=chain.network.funding,
         )
 
 

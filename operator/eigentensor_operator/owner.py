@@ -26,7 +26,9 @@ def up(
     keystore: Keystore = None,
     password_file: PasswordFile = None,
     data_dir: DataDir = None,
-    signer: Annotated[str | None, typer.Option("--signer", help="Address of the hot key; else the owner.")] = None,
+    signer: Annotated[
+        str | None, typer.Option("--signer", help="The hot key: its address, or its keystore; else the owner.")
+    ] = None,
     stake: Annotated[str, typer.Option("--stake", help="Tokens at stake.")] = "1",
     collateral: Annotated[str, typer.Option("--collateral", help="Tokens in the market, to hold for tasks.")] = "1",
     cap: Annotated[
@@ -61,11 +63,13 @@ def up(
     from eigentensor.economics import WAD
     from eigentensor.errors import ConfigError
     from eigentensor_operator import onboarding
-    from eigentensor_operator.config import Settings, checked_address, read_file
+    from eigentensor_operator.config import Settings, read_file
     from eigentensor_operator.device import Device
     from eigentensor_operator.owner_account import opened
+    from eigentensor_operator.starting import bench_command, run_command, signer_of
 
     settings = Settings.load(network=network, keystore=keystore, password_file=password_file, data_dir=data_dir)
+    hot, hot_keystore = signer_of(signer) if signer else ("", None)
     wanted = {"min_price": min_price, "price_per_hour": price_per_hour}
     Settings.load(data_dir=data_dir, **wanted)  # amounts that are none are refused before anything is sent
     if device is not None:
@@ -77,7 +81,7 @@ def up(
         if part is not None and not 0 < part <= WAD:
             raise ConfigError(f"--allocation: {allocation} is not a part of the stake", fix="Write 0.5 for half of it.")
         goal = Goal(
-            signer=checked_address(signer, "--signer") or account.owner,
+            signer=hot or account.owner,
             stake=staked,
             collateral=to_wei(collateral, decimals),
             collateral_cap=to_wei(cap or collateral, decimals),
@@ -98,10 +102,10 @@ def up(
 
         plan = account.follow(planned, goal.signer, [kept], dry_run=dry_run, wait=wait)
         account.show(plan, safe, as_json=as_json)
-        if plan.complete and not as_json and "operations_per_second" not in read_file(settings.data_dir):
-            note("before  eigentensor operator bench --write, so that it knows its speed")
         if plan.complete and not as_json:
-            note(f"next    eigentensor operator run --address {account.owner} --keystore KEYSTORE_OF_THE_SIGNER")
+            if "operations_per_second" not in read_file(settings.data_dir):
+                note(f"before  {bench_command(settings)}, so that it knows its speed")
+            note(f"next    {run_command(settings, plan, hot_keystore)}")
     raise typer.Exit(plan.exit_code if not dry_run and not account.is_cold else 0)
 
 

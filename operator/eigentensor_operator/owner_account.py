@@ -20,8 +20,9 @@ from eigentensor.chain import (
     survey,
 )
 from eigentensor.chain import settle as settle_chain
+from eigentensor.chain.keys import checked_address
 from eigentensor.errors import ConfigError
-from eigentensor_operator.config import Settings, checked_address
+from eigentensor_operator.config import Settings
 from eigentensor_operator.onboarding import Plan, alone, batch, plan_of, wait_for, write_batch, written
 from eigentensor_operator.options import head, note, show
 

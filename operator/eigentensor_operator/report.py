@@ -1,7 +1,10 @@
 """What `status` shows: money from the chain, tasks from the journal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Annotated, Self
 
 from eigentensor.chain import Network, Reader, from_wei
@@ -10,6 +13,7 @@ from eigentensor.wire import Address, Name, Object, Wei, word
 from eigentensor_operator.alarms import FIXES, Alarm, alarms_of
 from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
+from eigentensor_operator.earnings import Earned
 from eigentensor_operator.policy import Reason
 from eigentensor_operator.reading import standing_of
 from eigentensor_operator.store import Line, Store
@@ -92,6 +96,10 @@ class Report(Object, schema="eigentensor.operator/1"):
     """Wei of stake that tasks lock."""
     stake_cap: Wei
     """Wei of stake that the signer may have locked at a time, for all tasks together."""
+    today: Earned | None
+    """What it earned since midnight (UTC), as its journal says; null where there is none."""
+    week: Earned | None
+    """What it earned in the last seven days, as its journal says; null where there is none."""
     alarms: tuple[RaisedAlarm, ...]
     """What its owner should look at."""
     tasks: tuple[OperatorTask, ...]
@@ -104,6 +112,9 @@ class Report(Object, schema="eigentensor.operator/1"):
         for name in _AMOUNTS:
             yield f"{_NAMES.get(name, name):<16}{from_wei(getattr(self, name))} {self.symbol}"
         yield f"{'seats':<16}{self.seats} of {self.seats + self.other_seats}"
+        for when, earned in (("earned today", self.today), ("in 7 days", self.week)):
+            if earned is not None:
+                yield f"{when:<16}{self._earned(earned)}"
         for alarm in self.alarms:
             yield f"{'alarm':<16}{alarm.alarm}: {alarm.what}"
             yield f"{'':<16}{alarm.fix}"
@@ -111,6 +122,13 @@ class Report(Object, schema="eigentensor.operator/1"):
             why = f"  {task.dropped.code}: {task.dropped.offered}" if task.dropped else ""
             games = f"  plays game {', '.join(map(str, task.games))}" if task.games else ""
             yield f"{task.role:<16}{task.task}  {task.state}{games}{why}"
+
+    def _earned(self, earned: Earned) -> str:
+        net = f"{'-' if earned.net < 0 else ''}{from_wei(abs(earned.net))} {self.symbol}"
+        executed = f"{from_wei(earned.tasks)} for {earned.executed} executed"
+        checked = f"{from_wei(earned.checks)} for {earned.checked} checked"
+        bonds = f"bonds won {from_wei(earned.bonds)}, penalties {from_wei(earned.penalties)}"
+        return f"{net} ({executed}, {checked}, {bonds})"
 
 
 def raised(alarms: Mapping[Alarm, str]) -> tuple[RaisedAlarm, ...]:
@@ -126,8 +144,9 @@ def report_of(settings: Settings, network: Network) -> Report:
     chain = Reader(network)
     chain.node.check()
     signer, *_ = chain.stake.signer_of(operator)
-    policy = settings.policy(operator, network)
-    standing = standing_of(chain, policy, chain.node.block_number(), signer)
+    policy, head = settings.policy(operator, network), chain.node.block_number()
+    standing = standing_of(chain, policy, head, signer)
+    today, week = _earned(settings, head, cache(chain.node.time_of))
     tasks = [line for line in _lines(settings) if line.role]
     return Report(
         network=network.name,
@@ -146,6 +165,8 @@ def report_of(settings: Settings, network: Network) -> Report:
         signer=signer,
         member=standing.member,
         draining=settings.drain_file.exists(),
+        today=today,
+        week=week,
         alarms=raised(alarms_of(policy, standing)),
         tasks=tuple(map(OperatorTask.of, tasks)),
     )
@@ -156,12 +177,24 @@ def unfinished(settings: Settings) -> list[bytes]:
     return [line.task for line in _lines(settings) if not line.finished]
 
 
+def _earned(settings: Settings, head: int, time_of: Callable[[int], int]) -> tuple[Earned, Earned] | tuple[None, None]:
+    """Since midnight, and in the last seven days; nothing without a journal."""
+    if not settings.journal.exists():
+        return None, None
+    now = datetime.fromtimestamp(time_of(head), UTC)
+    midnight = now.replace(hour=0, minute=0, second=0)
+    with _journal(settings) as store:
+        earnings = store.earnings(head)
+    return Earned.of(earnings, midnight, time_of), Earned.of(earnings, now - timedelta(days=7), time_of)
+
+
 def _lines(settings: Settings) -> list[Line]:
     """The journal, if there is one."""
     if not settings.journal.exists():
         return []
-    store = Store(settings.journal)
-    try:
+    with _journal(settings) as store:
         return store.summary()
-    finally:
-        store.close()
+
+
+def _journal(settings: Settings) -> closing[Store]:
+    return closing(Store(settings.journal))

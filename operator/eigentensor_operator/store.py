@@ -1,4 +1,5 @@
-"""What a restart must not forget, in SQLite: cases, and how far the chain was read. The rest comes from the chain."""
+"""What a restart must not forget, in SQLite: cases, and how far the chain was read; for people what tasks brought. The
+rest comes from the chain."""
 
 import json
 import sqlite3
@@ -11,6 +12,7 @@ from eigentensor.economics import Parameters
 from eigentensor.errors import ConfigError
 from eigentensor.task import Life, Order, State
 from eigentensor_operator.case import Case, Role, Seal
+from eigentensor_operator.earnings import Earning, Source, earnings_of
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 
@@ -39,6 +41,11 @@ ALTER TABLE cases ADD COLUMN bond TEXT NOT NULL DEFAULT '0';
 ALTER TABLE cases ADD COLUMN games TEXT NOT NULL DEFAULT '[]';
 """,
     "ALTER TABLE cases ADD COLUMN finished INTEGER NOT NULL DEFAULT 0;",
+    """
+CREATE TABLE earnings (task BLOB NOT NULL, block INTEGER NOT NULL, source TEXT NOT NULL, amount TEXT NOT NULL);
+CREATE INDEX earnings_of_task ON earnings (task);
+CREATE INDEX earnings_by_block ON earnings (block);
+""",
 )
 _COLUMNS = (
     "uuid", "posted", "order_json", "outputs_root", "salt", "uploaded", "refused", "dropped", "published", "state",
@@ -87,11 +94,15 @@ class Store:
         return bool(self._connection.execute("SELECT market, operator FROM owner").fetchone() == (market, operator))
 
     def save(self, operator: Operator, cases: Iterable[Case], forgotten: Iterable[bytes] = ()) -> None:
-        """Writes these cases of an operator, and deletes those that are forgotten."""
+        """Writes these cases of an operator and what they brought, and deletes those that are forgotten; what they
+        brought stays."""
         rows = [_row(operator, case) for case in cases]
         with self._connection:
             self._connection.execute("BEGIN")
-            self._connection.executemany(_REPLACE, rows)
+            self._connection.executemany(_REPLACE, [row for row, _ in rows])
+            self._connection.executemany("DELETE FROM earnings WHERE task = ?", [(row[0],) for row, _ in rows])
+            earned = [(row[0], e.block, e.source.value, str(e.amount)) for row, earnings in rows for e in earnings]
+            self._connection.executemany("INSERT INTO earnings VALUES (?, ?, ?, ?)", earned)
             self._connection.executemany("DELETE FROM cases WHERE uuid = ?", [(uuid,) for uuid in forgotten])
 
     def cases(self, parameters: Parameters) -> dict[bytes, Case]:
@@ -102,6 +113,13 @@ class Store:
         """The cases in the order in which they were posted: for people, not for deciding."""
         rows = self._connection.execute(f"{_SELECT} ORDER BY posted, uuid")
         return [_line(*row) for row in rows]
+
+    def earnings(self, last: int) -> list[Earning]:
+        """What tasks brought up to the block `last`, in the order of blocks."""
+        rows = self._connection.execute(
+            "SELECT block, source, amount FROM earnings WHERE block <= ? ORDER BY block", (last,)
+        )
+        return [Earning(block, Source(source), int(amount)) for block, source, amount in rows]
 
     @property
     def checkpoint(self) -> Head | None:
@@ -127,7 +145,8 @@ def _differs(before: Operator, after: Operator, uuid: bytes) -> bool:
     return old is None or _row(before, old) != _row(after, new)
 
 
-def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
+def _row(operator: Operator, case: Case) -> tuple[tuple[Any, ...], tuple[Earning, ...]]:
+    """The line of a case, and what it brought."""
     posted = case.life.posted.block if case.life.posted else 0
     seal = (case.seal.outputs_root, case.seal.salt) if case.seal else (None, None)
     reasons = (_reason_to_json(case.refused), _reason_to_json(case.dropped))
@@ -135,7 +154,8 @@ def _row(operator: Operator, case: Case) -> tuple[Any, ...]:
     order, games = json.dumps(case.order.to_json()), json.dumps(case.life.open_games)
     kept = (case.uuid, posted, order, *seal, int(case.uploaded), *reasons, published)
     shown = (int(case.state), operator.role_in(case).value, int(case.halted), str(operator.bond_of(case)), games)
-    return (*kept, *shown, int(operator.is_finished(case)))
+    line = (*kept, *shown, int(operator.is_finished(case)))
+    return line, tuple(earnings_of(case.life, operator.policy.operator))
 
 
 def _case(row: tuple[Any, ...], parameters: Parameters) -> Case:

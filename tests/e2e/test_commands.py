@@ -2,15 +2,18 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from eth_account import Account
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
@@ -19,7 +22,7 @@ from eigentensor.task import State
 from eigentensor_client.cli import main
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Terms, Work
-from eigentensor_local.devnet import Devnet, Party
+from eigentensor_local.devnet import COLLATERAL, Devnet, Party
 from support.screens.readme import ROOT, commands
 from support.vectors import receipts as receipt_vectors
 
@@ -142,6 +145,30 @@ def test_a_receipt_is_written_at_any_time_and_its_result_executed_again(
     assert call("receipt", "check", "other.receipt", "--chain")[0] == 8
 
 
+def test_operators_are_said_to_have_earned_what_their_accounts_gained(
+    call_json: Callable[..., Any], net: Devnet, operators: list[Party], client: Client, work: Work,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """By whatever was done before, too: executed, checked, played, won and lost."""
+    (task,) = client.post([work], Terms(10**16, check_rate=10**18))
+    final = client.wait(task, "final", timeout=240)
+    assert final.executor
+    executed = checked = 0
+    for party in operators:
+        monkeypatch.setenv("EIGENTENSOR_OPERATOR_DATA_DIR", str(party.folder))
+        for _ in range(50):
+            status = call_json("operator", "status", "--address", party.address)
+            week = status["week"]
+            net_wei = sum(int(week[name]) for name in ("tasks", "checks", "bonds")) - int(week["penalties"])
+            gained = int(status["balance"]) + int(status["collateral"]) - COLLATERAL
+            if net_wei == gained:
+                break
+            time.sleep(0.2)  # it has not read the last block yet
+        assert net_wei == gained, status
+        executed, checked = executed + week["executed"], checked + week["checked"]
+    assert executed and checked
+
+
 def test_a_run_that_was_interrupted_is_taken_up_again(
     call: Call, net: Devnet, operators: list[Party], client: Client, folder: Path
 ) -> None:
@@ -204,6 +231,35 @@ def test_a_wallet_moves_its_tokens_into_the_market_and_back(call: Call, call_jso
     assert (back["balance"], int(back["tokens"])) == ("0", int(there["tokens"]) + int(there["balance"]))
     for words in (["deposit", "1000000"], ["withdraw", "1"]):
         assert call("wallet", *words)[0] == 5
+
+
+def test_a_wallet_is_funded_on_a_local_chain(call: Call, call_json: Callable[..., Any], net: Devnet) -> None:
+    stranger = Account.create().address
+    there = call_json("wallet", "fund", "2.5", "--to", stranger)
+    assert (there["address"], there["key"], there["tokens"]) == (stranger, "elsewhere", str(25 * 10**17))
+    assert there["coins"] == str(10**19)
+    assert call_json("wallet", "fund", "0", "--to", stranger)["tokens"] == there["tokens"]
+    before = call_json("wallet", "show")
+    assert int(call_json("wallet", "fund")["tokens"]) == int(before["tokens"]) + 100 * 10**18
+    code, _, err = call("wallet", "deposit", "1000000")
+    assert code == 5 and "`eigentensor wallet fund`" in err
+
+
+@pytest.mark.slow
+def test_what_up_says_to_type_next_runs_the_operator(call: Call, net: Devnet, monkeypatch: pytest.MonkeyPatch) -> None:
+    party = net.party("newcomer")
+    monkeypatch.chdir(party.folder)
+    monkeypatch.setenv("EIGENTENSOR_OPERATOR_PORT", "0")  # where the usual one is taken
+    keys = ["--keystore", "owner.json", "--password-file", "password", "--signer", "signer.json"]
+    code, _, err = call("operator", "up", *keys, "--stake", "10", "--collateral", "5", "--data-dir", "data")
+    assert code == 0, err
+    [command] = re.findall("^next    (.*)$", err, re.M)
+    program, *words = shlex.split(command)
+    assert program == "eigentensor"
+    with start(*words) as daemon:
+        assert lines_until(daemon, "ready .*operator=(0x[0-9a-fA-F]+)")[1] == party.address
+        daemon.terminate()
+        assert daemon.wait(60) == 0
 
 
 def test_a_network_says_where_its_values_come_from_and_who_executes(

@@ -11,13 +11,14 @@ AS = {
     "session start": "session", "session run": "run", "session wait": "session", "session show": "session",
     "session rewind": "session", "deploy": "app", "app show": "app", "challenge watch": "challenge-show",
     "challenge open": "challenge-show", "receipt get": "receipt-check", "program show": "program",
-    "wallet show": "wallet", "wallet deposit": "wallet", "wallet withdraw": "wallet", "operator leave": "operator-up",
+    "wallet show": "wallet", "wallet deposit": "wallet", "wallet withdraw": "wallet", "wallet fund": "wallet",
+    "operator leave": "operator-up",
 }  # fmt: skip
 #: Verbs that show a path, a name or a script.
 PLAIN = {
     "session states", "app list", "app rollback", "app remove", "serve token new", "serve token list",
     "serve token remove", "program capture", "program import", "program check", "blob put", "blob get", "wallet new",
-    "operator drain", "completion",
+    "wallet import", "operator drain", "completion",
 }  # fmt: skip
 #: Servers: they say that they listen, and write logs.
 SERVERS = {"serve", "operator run", "aggregator run"}

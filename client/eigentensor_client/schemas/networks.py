@@ -80,7 +80,7 @@ class Wallet(TypedDict):
 
 @documented
 class Keystore(TypedDict):
-    """`eigentensor.keystore/1`: a new key."""
+    """`eigentensor.keystore/1`: a key that is kept now."""
 
     schema: Literal["eigentensor.keystore/1"]
     """Says what this object is."""
@@ -88,3 +88,33 @@ class Keystore(TypedDict):
     """Its account."""
     keystore: str
     """The file that it is in."""
+
+
+@documented
+class ListedKeystore(TypedDict):
+    """A keystore that can be named."""
+
+    name: str
+    """Its name in the folder of keystores; its path if it lies elsewhere."""
+    file: str
+    """The file that it is in."""
+    address: NotRequired[Address]
+    """Its account; left out where the file does not say it."""
+    used: bool
+    """Whether it pays."""
+    wrong: NotRequired[str]
+    """Why the file is no keystore."""
+
+
+@documented
+class Keystores(TypedDict):
+    """`eigentensor.keystores/1`: the keys of this user, and which of them pays."""
+
+    schema: Literal["eigentensor.keystores/1"]
+    """Says what this object is."""
+    folder: str
+    """Where those lie that have names."""
+    keystores: list[ListedKeystore]
+    """By their names; then the one that is used, if it lies elsewhere."""
+    pays: str
+    """Whose key pays and why, in words."""

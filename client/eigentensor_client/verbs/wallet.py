@@ -1,16 +1,14 @@
 """`eigentensor wallet`: the account that pays, and its money."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eigentensor.errors import ConfigError, InsufficientFunds
 from eigentensor_client.screen import Screen, facts
-from eigentensor_client.verbs import options
+from eigentensor_client.verbs import keystores, options
 from eigentensor_client.verbs.meeting import paying
 
 if TYPE_CHECKING:
@@ -21,12 +19,14 @@ if TYPE_CHECKING:
     from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(
-    help="The account that pays: show, deposit, withdraw, new.", no_args_is_help=True, rich_markup_mode=None
+    help="The account that pays: show, deposit, withdraw, fund, new, import, list.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Tokens = Annotated[str, typer.Argument(metavar="AMOUNT", help="How many tokens.")]
 TokensOrAll = Annotated[str, typer.Argument(metavar="AMOUNT|all", help="How many tokens, or all.")]
-SHORTEST = 12  # characters of a password
+COINS = 10 * 10**18  # wei of a local chain's coin that an account has at least once it is funded
 
 
 @app.command()
@@ -47,7 +47,8 @@ def deposit(amount: Tokens, network: options.NetworkName = None, json: options.J
             client.chain.token.balance_of(client.address),
         )
         if wei > there:
-            raise InsufficientFunds(f"the wallet has {client.amount(there)}", fix="Deposit less, or get tokens.")
+            words, topic = "Deposit less, or get tokens.", client.network.funding
+            raise InsufficientFunds(f"the wallet has {client.amount(there)}", fix=words, topic=topic)
         with _sending(screen, f"depositing {client.amount(wei)}"):
             client.chain.market.deposit(client.address, wei)
         _show(screen, client)
@@ -69,48 +70,37 @@ def withdraw(amount: TokensOrAll, network: options.NetworkName = None, json: opt
 
 
 @app.command()
-def new(
-    keystore: Annotated[Path, typer.Argument(metavar="FILE", help="The keystore to write.")],
-    password_file: Annotated[
-        Path | None,
-        typer.Option("--password-file", envvar="EIGENTENSOR_PASSWORD_FILE", help="Its password [asked for]."),
-    ] = None,
+def fund(
+    amount: Annotated[str, typer.Argument(metavar="[AMOUNT]", help="How many tokens; 0 gives coins alone.")] = "100",
+    to: Annotated[str | None, typer.Option("--to", metavar="ADDRESS", help="Another account than who pays.")] = None,
+    network: options.NetworkName = None,
     json: options.Json = False,
 ) -> None:
-    """Make a key and write it as a V3 keystore that only you can read. The key itself is never shown."""
-    from eth_account import Account
+    """Give an account of a local chain test tokens, and coins for gas. Other chains give nothing."""
+    from eigentensor.chain import Network, to_wei
+    from eigentensor.chain.keys import checked_address
 
-    from eigentensor.chain import save_account
+    chosen, other = Network.load(network), checked_address(to, "--to")
+    token, symbol = chosen.deployment.token, chosen.deployment.token_symbol
+    if not chosen.is_local:
+        raise ConfigError(
+            f"network {chosen.name} is no local chain: nobody makes its tokens or coins",
+            fix=f"Send coins for gas and {symbol} (token {token}) to {other or 'the account of `wallet show`'}.",
+        )
+    wei = to_wei(amount, chosen.deployment.token_decimals)
+    with paying(network, json=json) as (screen, client, _):
+        address = other or client.address
+        with _sending(screen, f"giving {client.amount(wei)} and coins to {address}"):
+            for account in {client.address, address}:
+                client.chain.node.give_ether(account, COINS)
+            if wei:
+                client.chain.token.mint(address, wei)
+        _show(screen, client, address)
 
-    screen, password = Screen(as_json=json), _password(password_file)
-    account = Account.create()
-    save_account(account, keystore, password)
-    fields: schemas.Keystore = {
-        "schema": "eigentensor.keystore/1",
-        "address": account.address,
-        "keystore": str(keystore),
-    }
-    rows = [["address", account.address], ["keystore", str(keystore)]]
-    screen.result(fields["schema"], fields, facts(rows))
-    screen.say(f"to pay with it: export EIGENTENSOR_KEYSTORE={keystore} EIGENTENSOR_PASSWORD_FILE=…")
 
-
-def _password(file: Path | None) -> str:
-    """From the file, or asked for twice in a terminal. Raises ConfigError."""
-    if file is not None:
-        try:
-            password = file.read_text().rstrip("\r\n")
-        except OSError as error:
-            raise ConfigError(f"cannot read {file}: {error.strerror}", fix="Name a file with the password.") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{file} is not text", fix="Name a file that has nothing but the password.") from None
-    elif sys.stdin.isatty() and sys.stderr.isatty():
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        raise ConfigError("there is no terminal to ask for a password", fix="Name a --password-file.")
-    if len(password) < SHORTEST:
-        raise ConfigError(f"the password has fewer than {SHORTEST} characters", fix="Choose a longer one.")
-    return password
+app.command()(keystores.new)
+app.command("import")(keystores.import_key)
+app.command("list")(keystores.list_keystores)
 
 
 @contextmanager
@@ -122,17 +112,18 @@ def _sending(screen: Screen, text: str) -> Iterator[None]:
         yield
 
 
-def _show(screen: Screen, client: "Client") -> None:
+def _show(screen: Screen, client: "Client", address: str = "") -> None:
+    """The account that pays, unless another address is named."""
     from eigentensor_client.accounts import origin
 
-    chain = client.chain
-    account, coins = chain.market.balance_of(client.address), chain.node.ether_of(client.address)
+    chain, address = client.chain, address or client.address
+    account, coins = chain.market.balance_of(address), chain.node.ether_of(address)
     fields: schemas.Wallet = {
         "schema": "eigentensor.wallet/1",
-        "address": client.address,
-        "key": origin(client.network),
+        "address": address,
+        "key": origin(client.network) if address == client.address else "elsewhere",
         "coins": str(coins),
-        "tokens": str(chain.token.balance_of(client.address)),
+        "tokens": str(chain.token.balance_of(address)),
         "balance": str(account.balance),
         "held": str(account.collateral),
     }

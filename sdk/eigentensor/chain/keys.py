@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import platformdirs
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor.chain.network import Network
 from eigentensor.errors import ConfigError
@@ -24,6 +28,8 @@ ANVIL_KEYS = (
     "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
     "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
 )
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")  # shorter than a key
+_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 
 
 def anvil_account(index: int) -> LocalAccount:
@@ -36,35 +42,115 @@ def load_account(keystore: Path | None = None, password_file: Path | None = None
 
     Raises ConfigError if either is missing, unreadable or wrong.
     """
-    keystore = keystore or _from_environment("EIGENTENSOR_KEYSTORE")
+    keystore = keystore_path(keystore or _from_environment("EIGENTENSOR_KEYSTORE"))
     password_file = password_file or _from_environment("EIGENTENSOR_PASSWORD_FILE")
     try:
-        password = password_file.read_text().rstrip("\r\n")
-        return _from_key(bytes(Account.decrypt(keystore.read_text(), password)))
+        return opened(keystore.read_text(), password_file.read_text().rstrip("\r\n"))
     except OSError as error:
         fix = "Name a keystore and the file with its password."
         raise ConfigError(f"cannot read {error.filename}: {error.strerror}", fix=fix, topic="keystore") from None
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
         raise ConfigError(
             f"{keystore} cannot be opened with the password in {password_file}: {error}",
             fix="Check that both belong together, and that the first is a V3 keystore.",
         ) from None
 
 
+def opened(keystore: str, password: str) -> LocalAccount:
+    """The account of a keystore's text. Raises ValueError if it is none, or of another password."""
+    try:
+        return _from_key(bytes(Account.decrypt(keystore, password)))
+    except (TypeError, KeyError, NotImplementedError) as error:
+        raise ValueError(f"no V3 keystore: {error!r}") from None
+
+
+def account_of(key: str) -> LocalAccount:
+    """The account of a private key in hex. Raises ConfigError, which does not repeat what was no key."""
+    if _KEY.fullmatch(key):
+        try:
+            return _from_key(key)
+        except ValueError:  # zero, or beyond the curve's order
+            pass
+    raise ConfigError("this is no private key", fix="A key is 64 hex digits, with or without 0x, and nothing else.")
+
+
+def refuse_keys(*words: str) -> None:
+    """Raises ConfigError if one of a command's words is a private key, which it does not repeat."""
+    if any(map(_KEY.fullmatch, words)):
+        raise ConfigError(
+            "a private key is no argument: shells and process lists show those to others",
+            fix="Name the keystore, and give the key in a file or on stdin.",
+        )
+
+
+def checked_address(text: str | None, flag: str) -> str:
+    """An address that a flag gives, "" where it gives none. Raises ConfigError."""
+    if text is None:
+        return ""
+    if not is_address(text):
+        raise ConfigError(f"{flag}: {text!r} is not an address", fix="An address is 0x and 40 hex digits.")
+    return to_checksum_address(text)
+
+
+def keystore_folder() -> Path:
+    """Where this user's keystores lie that have names."""
+    return platformdirs.user_data_path("eigentensor") / "keystores"
+
+
+def keystore_path(keystore: Path) -> Path:
+    """The file that is meant: this one, or where there is none, the one of that name in the folder of keystores."""
+    return _named(keystore.name) if _is_name(keystore) and not keystore.is_file() else keystore
+
+
+def keystore_for(address: str) -> Path | None:
+    """The keystore of an account that has a name here; None: none says that it is the account's."""
+    for path in sorted(keystore_folder().glob("*.json")):
+        with suppress(OSError, ValueError):
+            if address_in(path) == address:
+                return path
+    return None
+
+
+def address_in(keystore: Path) -> str:
+    """Whose key a keystore says it has, without its password; "" where it does not say. Raises OSError; ValueError for
+    what is no keystore."""
+    try:
+        content = json.loads(keystore.read_text())
+        address = content.get("address") if content["crypto"] else ""
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"no V3 keystore: {error!r}") from None
+    return to_checksum_address(address) if isinstance(address, str) and is_address(address) else ""
+
+
+def new_keystore_path(keystore: str) -> Path:
+    """Where a new keystore is to lie: a name is one of the folder, a path a file. Raises ConfigError if it exists."""
+    path = _named(keystore) if _is_name(Path(keystore)) else Path(keystore)
+    if path.exists():
+        raise _exists(path)
+    return path
+
+
 def save_account(account: LocalAccount, keystore: Path, password: str, *, iterations: int | None = None) -> None:
-    """Writes a new keystore that only its owner can read. `iterations` makes a weak one for a local chain, quickly.
+    """Writes a new keystore that only its owner can read, whole or not at all. `iterations` makes a weak one for a
+    local chain, quickly.
 
     Raises ConfigError if the file exists: a key is never overwritten.
     """
     kind: Literal["scrypt", "pbkdf2"] = "scrypt" if iterations is None else "pbkdf2"
     content = json.dumps(Account.encrypt(account.key, password, kdf=kind, iterations=iterations))
     keystore.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = keystore.with_name(f".{keystore.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        handle = os.open(keystore, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        keystore.hardlink_to(temporary)
     except FileExistsError:
-        raise ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.") from None
-    with os.fdopen(handle, "w") as file:
-        file.write(content)
+        raise _exists(keystore) from None
+    finally:
+        temporary.unlink()
 
 
 def check_account(account: LocalAccount, network: Network) -> None:
@@ -74,6 +160,18 @@ def check_account(account: LocalAccount, network: Network) -> None:
             f"{account.address} is a development account whose key everybody knows",
             fix="Use a key of your own on this chain.",
         )
+
+
+def _is_name(keystore: Path) -> bool:
+    return len(keystore.parts) == 1 and _NAME.fullmatch(keystore.name) is not None
+
+
+def _named(name: str) -> Path:
+    return keystore_folder() / f"{name}.json"
+
+
+def _exists(keystore: Path) -> ConfigError:
+    return ConfigError(f"{keystore} exists", fix="Choose another name, or use this key.")
 
 
 def _from_key(key: str | bytes) -> LocalAccount:

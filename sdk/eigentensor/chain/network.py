@@ -121,6 +121,12 @@ class Network:
         """Whether the chain is one on which keys that everybody knows may be used."""
         return self.deployment.chain_id in LOCAL_CHAINS
 
+    @property
+    def funding(self) -> str:
+        """The topic of errors about too little money: on a local chain there is more to be had."""
+        topic = "funds"
+        return topic if self.is_local else ""
+
 
 #: Chains on which keys that everybody knows may be used.
 LOCAL_CHAINS = frozenset({31337, 1337})

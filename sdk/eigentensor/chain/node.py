@@ -10,7 +10,7 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound, TransactionNotFound
-from web3.types import BlockIdentifier, TxParams, TxReceipt
+from web3.types import BlockIdentifier, RPCEndpoint, TxParams, TxReceipt
 
 from eigentensor.chain.answers import NodeProvider
 from eigentensor.chain.contracts import Function, abi, function_of, talking_to
@@ -18,6 +18,7 @@ from eigentensor.chain.network import Network
 from eigentensor.chain.transactions import raw_of
 from eigentensor.errors import ChainError
 
+_SET_BALANCE = RPCEndpoint("anvil_setBalance")
 _LATE = 64  # blocks that say how fast they come
 # In the order of the forks that added them: a chain has a prefix.
 _FIELDS = (
@@ -103,6 +104,11 @@ class Node:
             older = self.web3.eth.get_block(first)
         return (newest["timestamp"] - older["timestamp"]) / max(1, newest["number"] - first)
 
+    def time_of(self, block: int) -> int:
+        """When a block was made, in seconds since 1970."""
+        with talking_to(self.network.rpc_url):
+            return self.web3.eth.get_block(block)["timestamp"]
+
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""
         with talking_to(self.network.rpc_url):
@@ -117,6 +123,13 @@ class Node:
         """Wei of the chain's own coin, which pays for gas."""
         with talking_to(self.network.rpc_url):
             return self.web3.eth.get_balance(to_checksum_address(account))
+
+    def give_ether(self, account: str, wei: int) -> None:
+        """Sees to it that an account of a local chain has so much of the chain's own coin: anvil makes it. Raises
+        ChainError on every other chain."""
+        if self.ether_of(account) < wei:
+            with talking_to(self.network.rpc_url):
+                self.web3.manager.request_blocking(_SET_BALANCE, [to_checksum_address(account), hex(wei)])
 
     def receipt(self, transaction: bytes) -> TxReceipt | None:
         """The receipt of a transaction that is in the chain; None if it is not."""

@@ -29,11 +29,12 @@ from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
-from eigentensor_client.schemas.networks import ListedNetwork, Wallet
+from eigentensor_client.schemas.networks import Keystores, ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
 from eigentensor_client.verbs import (
     challenge,
     doctor,
+    keystores,
     network,
     operators,
     optimise,
@@ -69,6 +70,15 @@ WALLET: Wallet = {
     "address": v.CLIENT, "key": "client.json ($EIGENTENSOR_KEYSTORE)", "coins": str(3 * WAD // 2),
     "tokens": str(100 * WAD), "balance": str(WAD // 4), "held": "0",
 }  # fmt: skip
+KEYSTORES: Keystores = {
+    "schema": "eigentensor.keystores/1",
+    "folder": "keystores",
+    "keystores": [
+        {"name": "alice", "file": "keystores/alice.json", "address": v.ALICE, "used": True},
+        {"name": "old", "file": "keystores/old.json", "used": False, "wrong": "is no V3 keystore"},
+    ],
+    "pays": "alice, which $EIGENTENSOR_KEYSTORE names",
+}
 CHOSEN = {
     "schema": "eigentensor.network/1",
     "name": "local", "chosen_by": "the default", "file": "networks/local.json", "rpc_url": v.NETWORK.rpc_url,
@@ -223,6 +233,7 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "economics-simulate": _simulate,
     "devnet": _devnet,
     "wallet": lambda screen: screen.result("eigentensor.wallet/1", WALLET, wallet.wallet_facts(WALLET, SHOW.amount)),
+    "wallet-list": lambda screen: screen.result(KEYSTORES["schema"], KEYSTORES, *keystores.keystore_lines(KEYSTORES)),
     "network-list": lambda screen: screen.result(
         "eigentensor.networks/1", {"networks": NETWORKS}, network.networks_table(NETWORKS)
     ),

@@ -22,6 +22,7 @@ from eigentensor_operator.alarms import Alarm
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.case import Role
 from eigentensor_operator.config import Settings
+from eigentensor_operator.earnings import Earned
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.quoting import prices
 from eigentensor_operator.report import OperatorTask, Report, raised
@@ -56,7 +57,9 @@ LATE = Reason(Code.LATE, "a commitment by block 113", "block 114")
 REPORT = Report(
     network="local", operator=ALICE, symbol="TETH", balance=10 * WAD, collateral=WAD // 4, cap=WAD, bonds=WAD // 10,
     stake=10 * WAD, free=9 * WAD, locked=WAD, stake_cap=2 * WAD, seats=4, other_seats=20, signer=BOB, member=True,
-    draining=False, alarms=raised({Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"}),
+    draining=False, today=Earned("2026-11-22T00:00:00+00:00", 2, 3 * WAD // 100, 1, WAD // 1000, 0, WAD // 20),
+    week=Earned("2026-11-15T09:00:00+00:00", 40, 6 * WAD // 10, 9, 9 * WAD // 1000, WAD // 10, WAD // 20),
+    alarms=raised({Alarm.QUEUED: "1 TETH of stake waits to be withdrawn"}),
     tasks=tuple(OperatorTask.of(line) for line in (
         Line(UUID[::-1], State.REVEALED, Role.EXECUTOR, 0, (3,), False),
         Line(UUID, State.FAILED, Role.EXECUTOR, 0, (), True, dropped=LATE),
