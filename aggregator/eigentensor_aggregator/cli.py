@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from eigentensor.extras import require
+
 app = typer.Typer(name="aggregator", help="Serve blobs and tasks, watch deadlines.", no_args_is_help=True)
 
 
@@ -24,6 +26,7 @@ def run(
     watch_share: Annotated[float | None, typer.Option(help="Share of all results to re-execute, 0 to 1.")] = None,
 ) -> None:
     """Run the aggregator until it is told to stop. More settings: EIGENTENSOR_AGGREGATOR_* (aggregator/README.md)."""
+    require("aggregator")
     from eigentensor_aggregator import logs, service
     from eigentensor_aggregator.config import Settings, settings_of
 

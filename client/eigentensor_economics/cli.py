@@ -176,7 +176,10 @@ def plot(
     Needs matplotlib: `pip install 'eigentensor[plots]'`.
     """
     from eigentensor.economics import WAD
+    from eigentensor.extras import require
     from eigentensor_client.orders import read_rate
+
+    require("plots")
     from eigentensor_economics import plots, reports
     from eigentensor_economics.tuning import Lock
 

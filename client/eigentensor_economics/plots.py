@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from eigentensor.economics import WAD
 from eigentensor.economics.terms import GAS_CHALLENGE
@@ -15,12 +17,6 @@ from eigentensor_economics.expected import Expectation, break_even, break_even_f
 from eigentensor_economics.simulation import Amounts
 from eigentensor_economics.situation import Situation
 from eigentensor_economics.tuning import Lock, needed_stake
-
-try:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-except ModuleNotFoundError:
-    raise ConfigError("matplotlib is not installed", fix="Run `pip install 'eigentensor[plots]'`.") from None
 
 #: Distinguishable in grey and to eyes that see no red or green.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -29,6 +29,7 @@ from eigentensor.chain import (
 )
 from eigentensor.chain.network import DEFAULT, network_path
 from eigentensor.errors import ChainError, ConfigError
+from eigentensor.extras import require
 from eigentensor_client.accounts import CLIENT, running
 from eigentensor_client.screen import Screen
 from eigentensor_local.anvil import DEPLOYER, FIRST_BLOCK, Anvil, deploy, start_anvil
@@ -190,8 +191,10 @@ def devnet(
     Once all is ready `block_time` seconds make a block, and nothing else does: who takes blocks for time is right.
     Without it each transaction makes one. The network file is written to `path`, by default where everybody finds the
     network `local`, and removed with everything else at the end. `file` describes the market, as those of
-    contracts/networks do, and `first` is the chain's first block. Raises ConfigError if another network runs there.
+    contracts/networks do, and `first` is the chain's first block. Raises ConfigError if another network runs there, or
+    where the extra `local` is not installed.
     """
+    require("local")
     path = path or network_path("local")
     if (other := running(path)) is not None:
         raise ConfigError(

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from eigentensor.extras import require
+
 app = typer.Typer(
     name="watch", help="Re-execute what others executed, and challenge what differs.", add_completion=False
 )
@@ -35,6 +37,7 @@ def watch(
     """
     flags: dict[str, Any] = dict(locals()) | {"unsafe_no_sandbox": unsafe_no_sandbox or None}
     del flags["as_json"]
+    require("aggregator")
     import logging
 
     from eigentensor_aggregator import logs
