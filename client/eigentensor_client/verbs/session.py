@@ -14,12 +14,11 @@ from eigentensor_client.verbs.meeting import paying
 from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor_client.history import History
     from eigentensor_client.results import TaskResult
     from eigentensor_client.schemas import results as schemas
     from eigentensor_client.session import Session
+    from eigentensor_client.tables import Table
 
 app = typer.Typer(
     help="Tasks that go on from each other's states: start, run, wait, show, states, rewind.",
@@ -164,7 +163,8 @@ def _resumed(network: str | None, file: Path, *, json: bool) -> Iterator[tuple[S
 def _result(screen: Screen, session: "Session", step: int, result: "TaskResult", output: Path | None) -> None:
     from eigentensor_client.verbs.show import Show, write_result
 
-    shown = Show(session.client.network)
+    client = session.client
+    shown = Show(client.network, lambda: client.pace)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
     lines += [*shown.task_lines(result.task), *write_result(session.program, result, output)]
     fields: schemas.StepResult = {

@@ -17,6 +17,7 @@ from eigentensor.chain.contracts import Function, abi, function_of, talking_to
 from eigentensor.chain.network import Network
 from eigentensor.chain.transactions import raw_of
 from eigentensor.errors import ChainError
+from eigentensor.pace import Pace
 
 _LATE = 64  # blocks that say how fast they come
 # In the order of the forks that added them: a chain has a prefix.
@@ -102,6 +103,10 @@ class Node:
             first = max(self.deployment.block, newest["number"] - _LATE)
             older = self.web3.eth.get_block(first)
         return (newest["timestamp"] - older["timestamp"]) / max(1, newest["number"] - first)
+
+    def pace(self) -> Pace:
+        """How long blocks take, as of late."""
+        return Pace(self.block_seconds())
 
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""
