@@ -16,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from eigentensor_client import cli
 from eigentensor_client.screen import Screen
 from eigentensor_operator import options
+from support.screens.commands import on_path
 from support.screens.objects import hold
 
 
@@ -32,7 +33,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
 
 
 def pytest_configure() -> None:
-    """A service of a loaded machine may answer late: how soon it does is no test's matter."""
+    """The command is on the path. A service of a loaded machine may answer late: how soon is no test's matter."""
+    on_path()
     patience = inspect.signature(httpx.get).parameters["timeout"].default  # the one that clients have, too
     patience.connect = patience.read = patience.write = patience.pool = 60.0
 

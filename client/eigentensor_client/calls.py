@@ -151,6 +151,9 @@ class Handle(Generic[R]):
         self._program, self._returns = program, returns
         self._value: R | None = None
 
+    def __repr__(self) -> str:
+        return f"<Handle of {self._name}, task {self.uuid[:10]}>"
+
     @property
     def task(self) -> TaskView:
         """As `look`."""

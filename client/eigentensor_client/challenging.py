@@ -25,6 +25,7 @@ from eigentensor.runtime.cpu import toolchain
 from eigentensor.runtime.sandbox.confine import Limits
 from eigentensor.runtime.sandbox.execution import available
 from eigentensor.task import Challenged, Ended, Event, Moved, Opened, Order, State
+from eigentensor.task.words import waits_for
 from eigentensor_client import stages
 from eigentensor_client.client import Client
 from eigentensor_client.games import Game
@@ -102,7 +103,7 @@ class Challenger:
             raise NotChallengeable(f"task {task.uuid} is {task.words}: there is nothing to challenge any more")
         raise NotYet(
             f"task {task.uuid} is {task.words}: its result is not revealed yet",
-            fix=f"It waits for {task.waits_for}. Try again then.",
+            fix=f"It waits for {waits_for(task.life, task.block, self.client.pace)}. Try again then.",
         )
 
     @cached_property

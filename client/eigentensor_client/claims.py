@@ -10,6 +10,7 @@ from eigentensor.chain import Answer, Chain, Challenge, Conviction, GameView, Mi
 from eigentensor.dispute import Side, deadline_of
 from eigentensor.economics import Parameters
 from eigentensor.errors import Reverted
+from eigentensor.pace import Pace
 from eigentensor.task import Cause, Life, Order, Slashed, State
 from eigentensor_client.orders import price, stake
 
@@ -138,17 +139,19 @@ def _of_the_slash(facts: Facts, account: str, p: Parameters, paid: int) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim and what became of it: `receipt` if it was sent, `waits` says for what it still waits."""
+    """A claim and what became of it: `receipt` if it was sent, `waits` says for what it still waits; if for a block,
+    that is `ahead` blocks from now."""
 
     claim: Claim
     receipt: Mined | None = None
     waits: str = ""
+    ahead: int = 0
 
-    @property
-    def words(self) -> str:
+    def words(self, pace: Pace) -> str:
         """Where it stands, in words."""
         if self.receipt is None:
-            return f"waits for {self.waits}" if self.waits else "due now"
+            about = pace.about(self.ahead) if self.ahead else ""
+            return f"waits for {self.waits}{f' ({about})' if about else ''}" if self.waits else "due now"
         return f"sent, in block {self.receipt.block}"
 
     def to_json(self) -> "schemas.Claimed":
@@ -206,8 +209,8 @@ def due(chain: Chain, games: Iterable[int]) -> list[Claim]:
 def send(chain: Chain, wanted: Iterable[Claim], *, dry_run: bool = False) -> Iterator[Claimed]:
     """Sends for what is due, one after the other. What a contract does not take yet waits, and costs nothing."""
     for claim in wanted:
-        if claim.first > chain.node.block_number() + 1:
-            yield Claimed(claim, waits=f"block {claim.first}")
+        if claim.first > (block := chain.node.block_number()) + 1:
+            yield Claimed(claim, waits=f"block {claim.first}", ahead=claim.first - block)
             continue
         if dry_run:
             yield Claimed(claim)

@@ -20,7 +20,11 @@ from typer.main import get_command
 
 from eigentensor import errors, spending
 from eigentensor.errors import ConfigError, EigenTensorError
-from eigentensor.talk import QUIET
+from eigentensor.talk import QUIET, callable_here
+from eigentensor.talk import command as command_here
+from eigentensor_client.examples import EXAMPLES
+from eigentensor_client.screen import columns_of
+from eigentensor_client.tables import folded
 
 #: name: (its Typer application under eigentensor_client.verbs, one line of help). Where no place is named the package
 #: beside this one that has the verb offers it, as other parts do.
@@ -108,7 +112,7 @@ class Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; None if there is none."""
         if place := VERBS.get(cmd_name, ("",))[0]:
-            return _quietable(_loaded(place, cmd_name))
+            return _helpful(_loaded(place, cmd_name))
         from importlib.metadata import entry_points
 
         offers = tuple(entry_points(group="eigentensor.verbs", name=cmd_name))
@@ -118,7 +122,7 @@ class Verbs(TyperGroup):
         for place in ADDED.get(cmd_name, ()):
             added = _loaded(place, "list")
             command.add_command(added, added.name)
-        return _quietable(command)
+        return _helpful(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Raises a usage error that names what is meant by a word that is nearly a verb."""
@@ -159,20 +163,22 @@ def _command(app: typer.Typer, name: str) -> Any:
     return command
 
 
-def _quietable(command: Any) -> Any:
-    """The same command, with `--quiet` wherever something can be said."""
-    for leaf in leaves(command):
+def _helpful(command: Any) -> Any:
+    """The same command, with `--quiet` wherever something can be said, and examples at the end of the help."""
+    for words, leaf in leaves(command.name, command):
         leaf.params.append(_QUIET)
+        if lines := EXAMPLES.get(words):
+            leaf.epilog = "\n".join(("\b", "Examples:", *(f"{command_here()} {line}" for line in lines)))
     return command
 
 
-def leaves(command: Any) -> Iterator[Any]:
-    """A command and those below it, as far as they do something themselves."""
+def leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """A command and those below it by the words that call them, as far as they do something themselves."""
     if isinstance(command, TyperGroup):
-        for below in command.commands.values():
-            yield from leaves(below)
+        for name, below in command.commands.items():
+            yield from leaves(f"{words} {name}", below)
     if not isinstance(command, TyperGroup) or command.invoke_without_command:
-        yield command
+        yield words, command
 
 
 def _be_quiet(wanted: bool) -> None:
@@ -223,16 +229,17 @@ def exit_code(kind: type[EigenTensorError]) -> int:
 def report(error: EigenTensorError, *, as_json: bool) -> None:
     """Prints what went wrong, why, and what to do: to stderr, and as one object to stdout if JSON is wanted."""
     fix = f"{error.fix} {_TOPICS.get(error.topic, '')}".strip()
-    words = {"what": error.what, "why": str(error.__cause__ or ""), "fix": fix}
+    words = {"what": error.what, "why": str(error.__cause__ or ""), "fix": callable_here(fix)}
     _report(type(error).__name__, words, exit_code(type(error)), as_json=as_json)
 
 
 def _report(name: str, words: dict[str, str], code: int, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"schema": "eigentensor.error/1", "error": name, **words, "exit_code": code}))
+    width = columns_of(sys.stderr) - 7
     for label, text in zip(("error", "  why", "  fix"), words.values(), strict=True):
         if text:
-            typer.echo(f"{label}  {text}", err=True)
+            typer.echo(f"{label}  " + "\n       ".join(folded(text, width)), err=True)
 
 
 def _prepare_streams() -> None:
@@ -256,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         completion_init()
     try:
         with spending.command(is_process=arguments is None):
-            code = get_command(app)(words, prog_name="eigentensor", complete_var=COMPLETES, standalone_mode=False)
+            code = get_command(app)(words, prog_name=command_here(), complete_var=COMPLETES, standalone_mode=False)
         sys.stdout.flush()
     except EigenTensorError as error:
         report(error, as_json=as_json)

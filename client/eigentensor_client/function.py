@@ -47,6 +47,9 @@ class Function(Generic[P, R]):
         self._calls = Calls[R](self._signatures, options)
         self._of_objects: dict[int, Programs] = {}
 
+    def __repr__(self) -> str:
+        return f"<Function {self._signatures.module}.{self._signatures.qualified}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__wrapped__(*args, **kwargs)
 

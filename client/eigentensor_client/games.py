@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
+from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.program import Program
 from eigentensor.program.text import body_listing
 from eigentensor_client.amounts import Amount
 from eigentensor_client.screen import Screen, View, facts, short, table
+from eigentensor_client.tables import Table
 
 Game = dict[str, Any]
 
@@ -35,17 +35,12 @@ _FOLLOWS = {
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """From where a game is looked at: which account (None: nobody's), how amounts are written, and the seconds between
-    blocks (None: unknown)."""
+    """From where a game is looked at: which account (None: nobody's), how amounts are written, and how long blocks
+    take."""
 
     account: str | None
     amount: Amount
-    seconds: float | None
-
-    def long(self, blocks: int) -> str:
-        """So many blocks, and about how long that is."""
-        many = "1 block" if blocks == 1 else f"{max(0, blocks):,} blocks"
-        return many if self.seconds is None else f"{many}, {about_how_long(blocks, self.seconds)}"
+    pace: Pace = UNKNOWN
 
 
 def _decides(game: Game) -> bool:
@@ -53,16 +48,16 @@ def _decides(game: Game) -> bool:
     return bool(game["state"] == "open" or (game["state"] == "ended" and game["lost_by"]))
 
 
-def stands(game: Game) -> str:
+def stands(game: Game, pace: Pace = UNKNOWN) -> str:
     """How a game stands, in a few words."""
     if not _decides(game):
         return "over without a loser: its task ended first"
     if game["state"] == "ended":
         return f"ended: the {game['lost_by']} lost"
-    return f"open, the {game['turn']}'s move until block {game['until']}"
+    return f"open, the {game['turn']}'s move until {pace.block(game['until'], game['block'])}"
 
 
-def follows(game: Game) -> str:
+def follows(game: Game, pace: Pace = UNKNOWN) -> str:
     """What happens next, and what if it does not."""
     if not _decides(game):
         return "nothing: the executor was convicted otherwise, and the challenger's bond comes back"
@@ -71,21 +66,13 @@ def follows(game: Game) -> str:
             return "the client has its escrow back; the executor's stake is slashed when the verifiers' time is over"
         return "the challenger's bond is gone; whether the result is right is as open as before"
     what = _FOLLOWS.get(game["phase"], f"the {game['turn']} moves")
-    return f"{what}; if nothing comes until block {game['until']}, the {game['turn']} loses"
+    until = pace.block(game["until"], game["block"])
+    return f"{what}; if nothing comes until {until}, the {game['turn']} loses"
 
 
 def gas(move: dict[str, Any]) -> str:
     """What a move's transaction used; the gateway may not know it yet."""
     return "–" if move["gas"] is None else f"{move['gas']:,}"
-
-
-def about_how_long(blocks: int, seconds: float) -> str:
-    """Blocks in time, as people say it."""
-    total = max(0, blocks) * seconds
-    for size, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if total >= 2 * size:
-            return f"about {total / size:.0f} {word}"
-    return f"about {total:.0f} s"
 
 
 def way(path: Sequence[dict[str, Any]]) -> str:
@@ -124,7 +111,8 @@ def news(before: Game | None, game: Game, here: Here) -> list[str]:
     if not moves and before is not None and before["state"] == game["state"]:
         return []
     if game["state"] == "open":
-        return [*moves, f"the {game['turn']}'s move until block {game['until']} ({_left(game, here)})"]
+        until = here.pace.block(game["until"], game["block"])
+        return [*moves, f"the {game['turn']}'s move until {until}"]
     return [*moves, stands(game), *(paid(payout, here) for payout in game["payouts"])]
 
 
@@ -140,7 +128,7 @@ def drawn(game: Game, here: Here, body: Sequence[str] = ()) -> list[str | Table]
     `body` is the text of what the disputed call computes, where it is known.
     """
     rows = [
-        ["game", f"{game['game']}, {stands(game)}"],
+        ["game", f"{game['game']}, {stands(game, here.pace)}"],
         ["task", game["task"]],
         *([side, _player(game, side, here)] for side in ("executor", "challenger")),
         [
@@ -148,7 +136,7 @@ def drawn(game: Game, here: Here, body: Sequence[str] = ()) -> list[str | Table]
             f"a bond of {here.amount(int(game['bond']))}; a conviction brings {here.amount(int(game['reward']))}",
         ],
         ["disputed", way(game["path"])],
-        ["follows", f"{follows(game)}; now block {game['block']}"],
+        ["follows", f"{follows(game, here.pace)}; now block {game['block']}"],
         *(["paid", paid(payout, here)] for payout in game["payouts"]),
     ]
     moves = [
@@ -165,7 +153,7 @@ def overview(games: Sequence[Game], here: Here) -> Table:
             str(game["game"]),
             short(game["task"]),
             f"{_who(game, 'challenger', here)} against {_who(game, 'executor', here)}",
-            f"{game['turn']}, {_left(game, here)}" if game["turn"] else stands(game),
+            f"{game['turn']}, {here.pace.blocks(game['until'] - game['block'])}" if game["turn"] else stands(game),
             str(len(game["moves"])),
             _crumb(game["path"][-1]) if game["path"] else "the result",
         ]
@@ -180,15 +168,11 @@ def _player(game: Game, side: str, here: Here) -> str:
         return who
     runs = game["turn"] == side
     clock = max(0, game["until"] - game["block"]) if runs else game["clocks"][side]
-    return f"{who}, {'its clock runs' if runs else 'on its clock'}: {here.long(clock)}"
+    return f"{who}, {'its clock runs' if runs else 'on its clock'}: {here.pace.blocks(clock)}"
 
 
 def _who(game: Game, side: str, here: Here) -> str:
     return "you" if game[side] == here.account else short(game[side])
-
-
-def _left(game: Game, here: Here) -> str:
-    return here.long(game["until"] - game["block"])
 
 
 def _spent(game: Game) -> str:

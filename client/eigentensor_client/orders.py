@@ -39,6 +39,9 @@ class Work:
     repeat: int = 1
     cast: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Work of {repr(self.program)[1:-1]}{f', {self.repeat} times' * (self.repeat > 1)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Terms(Object):
@@ -64,6 +67,10 @@ class Terms(Object):
     """Blocks in which it can be accepted, and a few more for what waits behind others."""
     operators: Root = NONE
     """The root of the operators that may accept it; zeros: all."""
+
+    def __repr__(self) -> str:
+        checks = f"checks {percent(self.check_rate)} by {self.verifiers}"
+        return f"<Terms: at most {self.max_price} wei, {checks}, accepted within {self.accept_within} blocks>"
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import TracebackType
 from typing import Self
 
@@ -23,12 +23,14 @@ from eigentensor.errors import (
     Reverted,
     StoreError,
 )
+from eigentensor.pace import Pace
 from eigentensor.program import Program
 from eigentensor.program.codec import decode
 from eigentensor.receipt import Receipt
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, order_uuid
 from eigentensor.task.due import Verb
+from eigentensor.task.words import waits_for
 from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
@@ -74,6 +76,11 @@ class Payer:
     def address(self) -> str:
         """The address of the account that pays."""
         return self.chain.address
+
+    @cached_property
+    def pace(self) -> Pace:
+        """How long blocks take, as of the first time that this is asked for."""
+        return self.chain.node.pace()
 
     # ---- Before paying ----
 
@@ -203,7 +210,7 @@ class Payer:
                 return task
             if (error := self.failure(task, stage)) is not None:
                 raise error
-            report(f"{task.words}: waits for {task.waits_for}")
+            report(f"{task.words}: waits for {waits_for(task.life, task.block, self.pace)}")
             self.move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise stages.not_yet(task, stage, timeout)

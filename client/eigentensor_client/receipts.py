@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from eigentensor import receipt
 from eigentensor.chain import Reader
 from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, NotYet, WrongResult
+from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.receipt import Proved, Receipt, Standing, canonical, tasks_of
 from eigentensor.receipt.facts import agrees, end_of, lost_by
 from eigentensor.reexecution.inputs import fetch_roots
@@ -21,6 +20,7 @@ from eigentensor_client.amounts import amount
 from eigentensor_client.files import existing, write_whole
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import facts, table
+from eigentensor_client.tables import Table
 
 if TYPE_CHECKING:
     from eigentensor_client.looking import Look
@@ -118,12 +118,14 @@ def _lost(by: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A receipt and what was found: its lines, how it stands on the chain, and a second execution, where asked for."""
+    """A receipt and what was found: its lines, how it stands on the chain, at which pace, and a second execution, where
+    asked for."""
 
     receipt: Receipt
     proved: tuple[Proved, ...]
     standing: Standing | None = None
     look: "Look | None" = None
+    pace: Pace = UNKNOWN
 
     def failure(self) -> EigenTensorError | None:
         """A receipt can be true and its result wrong: then the check fails, unless it says itself that the executor was
@@ -175,7 +177,7 @@ class Checked:
         """What follows, in sentences, from the file, the chain and the execution, as far as they were asked."""
         says = ["who signed what, line by line"]
         if self.standing is not None:
-            says += _on_chain(self.receipt, self.standing)
+            says += _on_chain(self.receipt, self.standing, self.pace)
         if self.look is not None:
             word = "right" if self.look.agrees else "wrong"
             root = f"its outputs root is 0x{self.look.outputs_root.hex()}"
@@ -185,7 +187,9 @@ class Checked:
     def leaves_open(self) -> list[str]:
         """What does not follow, in sentences, and what would help."""
         life = self.receipt.life
-        says = _open_offline(self.receipt) if self.standing is None else _open_on_chain(self.receipt, self.standing)
+        says = _open_offline(self.receipt)
+        if self.standing is not None:
+            says = _open_on_chain(self.receipt, self.standing, self.pace)
         if self.look is None and life.outputs_root is not None:
             says.append("that the result is right: --deep executes the program again")
         if self.look is None and checked(life.counts) == "unchecked":
@@ -206,13 +210,14 @@ def _open_offline(receipt: Receipt) -> list[str]:
     return says
 
 
-def _on_chain(receipt: Receipt, standing: Standing) -> list[str]:
+def _on_chain(receipt: Receipt, standing: Standing, pace: Pace) -> list[str]:
     head = receipt.head.number
     depth = "which the chain calls final" if standing.finalized >= head else f"{standing.block - head} blocks deep"
     locked = "no stake is locked for it any more"
     if standing.lock.shares:
         stake = amount(standing.worth, receipt.market)
-        locked = f"{stake} of the executor's stake are locked for it, until block {standing.lock.end} at the latest"
+        end = pace.block(standing.lock.end, standing.block)
+        locked = f"{stake} of the executor's stake are locked for it, until {end} at the latest"
     return [
         f"it happened: the chain has each event where it says, up to block {head}, {depth}",
         f"nothing else happened to it in blocks {standing.first} to {standing.last}, which were looked at",
@@ -221,10 +226,10 @@ def _on_chain(receipt: Receipt, standing: Standing) -> list[str]:
     ]
 
 
-def _open_on_chain(receipt: Receipt, standing: Standing) -> list[str]:
+def _open_on_chain(receipt: Receipt, standing: Standing, pace: Pace) -> list[str]:
     says = ["that the node told the truth about the chain: ask another one, or your own"]
     if standing.state is State.REVEALED and receipt.life.revealed_at is not None:
         last = receipt.life.challenge_by
-        over = standing.block > last
-        says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until block {last}"))
+        over, until = standing.block > last, pace.block(last, standing.block)
+        says.append("how it ends: " + ("it is not closed yet" if over else f"challenges come until {until}"))
     return says

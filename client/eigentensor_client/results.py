@@ -84,6 +84,10 @@ class Plan(Object, schema="eigentensor.plan/1"):
     local: Annotated[Literal[True] | None, OPTIONAL] = None
     """A service executes it itself: nothing is paid, nobody checks."""
 
+    def __repr__(self) -> str:
+        price = "executed here" if self.local else f"at most {self.escrow} wei"
+        return f"<Plan of program {self.program[:10]}: {self.evaluations:,} evaluations, {price}>"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
@@ -93,6 +97,9 @@ class TaskView:
 
     life: Life
     block: int
+
+    def __repr__(self) -> str:
+        return f"<TaskView {self.uuid[:10]}: {self.words}>"
 
     @property
     def uuid(self) -> str:
@@ -188,7 +195,12 @@ class TaskResult:
     outputs: Tensors
     states: Tensors = field(default_factory=dict)
     states_root: bytes = NONE
-    receipt_now: Callable[[], Receipt] | None = field(default=None, repr=False, compare=False)
+    receipt_now: Callable[[], Receipt] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        some = [f"{name} {array.dtype} {array.shape}" for name, array in list(self.outputs.items())[:2]]
+        more = ", …" if len(self.outputs) > len(some) else ""
+        return f"<TaskResult {self.uuid[:10]}: {self.task.words}; {', '.join(some)}{more}>"
 
     @property
     def receipt(self) -> Receipt:

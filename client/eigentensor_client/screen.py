@@ -4,26 +4,23 @@ Every verb imports this: Rich is imported when something is printed.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from eigentensor.talk import QUIET
+from eigentensor.talk import DOING, QUIET, callable_here
+from eigentensor_client.tables import WIDE, Table, folded
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-
-class Bar(Protocol):
-    """A running piece of work: `text` says what it does now, `done` of `total` how far it is."""
-
-    def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
+    from eigentensor_client.phases import Bar
 
 
 def console(*, stderr: bool = False, file: TextIO | None = None, width: int | None = None) -> "Console":
-    """Prints text as it is; tables are as wide as `width`, or the terminal, and wide where there is none."""
+    """Prints text as it is, tables as wide as `width` or the terminal; where there is none, one row is one line."""
     from rich.console import Console
 
     class Piped(Console):
@@ -31,9 +28,17 @@ def console(*, stderr: bool = False, file: TextIO | None = None, width: int | No
             raise BrokenPipeError  # as every other write to it does
 
     if width is None and not (file or (sys.stderr if stderr else sys.stdout)).isatty():
-        width = 160
+        width = WIDE
     quiet = stderr and QUIET.get()
     return Piped(file=file, stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=width, quiet=quiet)
+
+
+def columns_of(stream: TextIO) -> int:
+    """How many there are in the terminal that a stream leads to, or as many as one likes."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return WIDE
 
 
 def short(name: str) -> str:
@@ -45,7 +50,7 @@ class View(Protocol):
     """What changes while one looks at it: `whole` as it is now, `news` since it was shown last; `doing` says why one
     waits."""
 
-    def __call__(self, whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None: ...
+    def __call__(self, whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None: ...
 
 
 class Screen:
@@ -64,9 +69,9 @@ class Screen:
         who = short(account) if account else "none"
         self.say(f"eigentensor {version('eigentensor')} · network {network} · account {who}")
 
-    def say(self, text: "str | Table" = "") -> None:
+    def say(self, text: str | Table = "") -> None:
         """Prints talk, to stderr unless another console was named."""
-        self._talk.print(text)
+        _put(self._talk, text)
 
     @contextmanager
     def goes_on(self, *words: str) -> Iterator[None]:
@@ -78,38 +83,28 @@ class Screen:
                 self.say(text)
             raise
 
-    def result(self, schema: str, fields: Mapping[str, Any], *lines: "str | Table") -> None:
+    def result(self, schema: str, fields: Mapping[str, Any], *lines: str | Table) -> None:
         """The verb's data: `fields` as one object of that schema, or the lines."""
         if self.as_json:
             sys.stdout.write(json.dumps({"schema": schema, **fields}) + "\n")
             sys.stdout.flush()
             return
         for line in lines:
-            self._data.print(line)
+            _put(self._data, line)
 
     @contextmanager
-    def work(self) -> Iterator[Bar]:
-        """A bar in a terminal; elsewhere one line of talk whenever the text changes."""
-        if self._talk.is_terminal:
-            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    def work(self) -> "Iterator[Bar]":
+        """A bar in a terminal, which leaves a line for each phase; elsewhere a line of talk for each. What the library
+        does meanwhile is shown, too."""
+        from eigentensor_client.phases import Drawn, Written
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-            with Progress(*columns, console=self._talk, transient=True) as progress:
-                task = progress.add_task("", total=None)
-
-                def move(text: str, done: float | None = None, total: float | None = None) -> None:
-                    progress.update(task, description=text, completed=done or 0, total=total)
-
-                yield move
-        else:
-            last, lines = [""], console(stderr=True)
-
-            def report(text: str, done: float | None = None, total: float | None = None) -> None:
-                if text != last[0]:
-                    last[0] = text
-                    lines.print(text)
-
-            yield report
+        bar = Drawn(self._talk) if self._talk.is_terminal else Written(console(stderr=True))
+        with bar:
+            shown = DOING.set(bar)
+            try:
+                yield bar
+            finally:
+                DOING.reset(shown)
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -117,9 +112,9 @@ class Screen:
         if self.as_json or not self._data.is_terminal:
             last = [""]
 
-            def report(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
+            def report(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
                 for line in () if self.as_json else news:
-                    self._data.print(line)
+                    _put(self._data, line)
                 if doing and doing != last[0]:
                     self.say(doing)
                 last[0] = doing
@@ -133,30 +128,27 @@ class Screen:
             spinner = Spinner("dots")
             with Live(console=self._data, refresh_per_second=8) as live:
 
-                def draw(whole: Sequence["str | Table"], news: Sequence[str], doing: str = "") -> None:
+                def draw(whole: Sequence[str | Table], news: Sequence[str], doing: str = "") -> None:
                     spinner.update(text=doing)
                     live.update(Group(*whole, *([spinner] if doing else [])))
 
                 yield draw
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+def _put(console: "Console", line: str | Table) -> None:
+    """Prints for people: commands can be called as they stand, lines of a terminal end between words."""
+    if isinstance(line, Table):
+        console.print(line)
+    else:
+        for part in folded(callable_here(line), console.width):
+            console.print(part)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Rows under a head, without frames: what `ps` and its like show."""
-    from rich.table import Table
-
-    shown = Table(*columns, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+    return Table(rows, columns if any(columns) else ())
 
 
-def facts(rows: Sequence[Sequence[str]]) -> "Table":
+def facts(rows: Sequence[Sequence[str]]) -> Table:
     """Names and what they stand for: long values break within their own column."""
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(min_width=10, no_wrap=True)
-    shown.add_column(overflow="fold")
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+    return Table(rows, least=10)

@@ -10,6 +10,7 @@ from eigentensor.errors import (
     TaskCancelled,
     TaskError,
 )
+from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.task import (
     Accepted,
     Answered,
@@ -127,13 +128,15 @@ def late(task: TaskView) -> Due | None:
     return next((m for m in messages if m.first + GRACE <= task.block < m.last), None)
 
 
-def words(event: TaskEvent, amount: Amount) -> str:
-    """What an event says beyond its name; empty where its name says it all. `amount` writes wei for people."""
+def words(event: TaskEvent, amount: Amount, pace: Pace = UNKNOWN) -> str:
+    """What an event says beyond its name; empty where its name says it all. `amount` writes wei for people, `pace`
+    blocks as times from the event on."""
     match event:
         case Accepted():
             return f"by {short(event.executor)} for {amount(event.price)}; it holds {amount(event.collateral)}"
         case Locked():
-            return f"{amount(event.shares)} of its stake, until block {event.end} at the latest"
+            until = pace.block(event.end, event.place.block)
+            return f"{amount(event.shares)} of its stake, until {until} at the latest"
         case Answered():
             return f"hidden, by verifier {short(event.operator)} (index {event.index})"
         case Revealed():

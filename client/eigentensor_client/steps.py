@@ -12,6 +12,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from eigentensor.errors import NotMined, TaskError, Unreachable
+from eigentensor.talk import callable_here
 from eigentensor_client.results import TaskView
 
 P = ParamSpec("P")
@@ -86,7 +87,8 @@ def sending(posted: Sequence[str]) -> Iterator[None]:
     except BaseException as error:
         note(error, posted)
         if isinstance(error, KeyboardInterrupt | Unreachable | NotMined):
-            error.add_note("what was being posted may become a task all the same: `eigentensor ps` lists it then")
+            what = "what was being posted may become a task all the same: `eigentensor ps` lists it then"
+            error.add_note(callable_here(what))
         raise
 
 
@@ -94,7 +96,8 @@ def note(error: BaseException, tasks: Sequence[str], here: str = "") -> None:
     """Adds to an error how to take up tasks that go on: by the command, and, if named, by a function `here`."""
     for uuid in tasks:
         short = uuid[:10]
-        error.add_note(
+        what = (
             f"task {uuid} goes on: `eigentensor get {short} -o FILE`{f' or `{here}({short!r})`' if here else ''} "
             f"takes it up; while nobody accepted it, `eigentensor cancel {short}` takes it back"
         )
+        error.add_note(callable_here(what))

@@ -5,14 +5,13 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
-from rich.table import Table
-
 from eigentensor.chain import Network
 from eigentensor.economics import WAD, Parameters
 from eigentensor.economics.terms import GAS_CHALLENGE
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor_client.orders import percent, read_rate
 from eigentensor_client.screen import facts, table
+from eigentensor_client.tables import Table
 from eigentensor_economics.agents import AGENTS, Agent, mixture
 from eigentensor_economics.expected import Expectation, baseline, expected
 from eigentensor_economics.payoffs import Payoffs

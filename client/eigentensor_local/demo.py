@@ -23,8 +23,9 @@ from eigentensor_client.cli import exit_code, report
 from eigentensor_client.client import Client
 from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
+from eigentensor_client.phases import Bar
 from eigentensor_client.results import TaskResult, TaskView
-from eigentensor_client.screen import Bar, Screen, console, short, table
+from eigentensor_client.screen import Screen, console, short, table
 from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party, devnet
 from eigentensor_local.processes import ended_by_signals
@@ -51,7 +52,7 @@ class Show:
     def say(self, *things: Any) -> None:
         """Prints each thing."""
         for thing in things:
-            self.out.print(thing)
+            self.screen.say(thing)
 
     @contextmanager
     def part(self, title: str) -> Iterator[None]:

@@ -163,7 +163,7 @@ def deploy(
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
                 app, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
-            show = Show(client.network)
+            show = Show(client.network, lambda: client.pace)
             for line in show.plan_lines(plan):
                 screen.say(line)
             price = f"at most {show.amount(plan.escrow)}"

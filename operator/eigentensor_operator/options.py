@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eigentensor.talk import QUIET
+from eigentensor.talk import QUIET, callable_here
 
 Network = Annotated[str | None, typer.Option("--network", help="A network's name, or a .json file.")]
 Keystore = Annotated[
@@ -27,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One versioned object on st
 def note(text: str) -> None:
     """A line to people, unless they want quiet."""
     if not QUIET.get():
-        typer.echo(text, err=True)
+        typer.echo(callable_here(text), err=True)
 
 
 def show(data: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
@@ -36,7 +36,7 @@ def show(data: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> Non
         sys.stdout.write(json.dumps(data) + "\n")
         return
     for line in lines:
-        typer.echo(line)
+        typer.echo(callable_here(line))
 
 
 def head(network: str, account: str) -> None:

@@ -54,6 +54,8 @@ EigenTensorError
 └── ProcessDied             a process of a local network ended, or did not get ready
 """
 
+from eigentensor.talk import callable_here
+
 
 class EigenTensorError(Exception):
     """Base of all errors that are expected to be raised.
@@ -71,7 +73,7 @@ class EigenTensorError(Exception):
         self.fix = fix or self.usual_fix
         self.topic = topic or ("" if fix else self.usual_topic)
         if self.fix:
-            self.add_note(self.fix)  # a traceback shows it
+            self.add_note(callable_here(self.fix))  # a traceback shows it
 
 
 class ProgramError(EigenTensorError):

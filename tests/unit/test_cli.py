@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, main
+from eigentensor_client.examples import EXAMPLES
 from support.screens.commands import commands
 
 HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx", "pydantic", "schemas"}
@@ -90,6 +92,20 @@ def test_every_command_has_help_and_json_and_can_be_quiet() -> None:
     assert not {words for words, command in all_commands.items() if not command.help}
     assert not {words for words, has in options.items() if not {"--quiet", "-q"} <= has}
     assert {words for words, has in options.items() if "--json" not in has} == WITHOUT_DATA
+
+
+def test_the_help_of_every_command_ends_with_examples_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    every = commands()
+    assert EXAMPLES.keys() == every.keys()
+    for words, lines in EXAMPLES.items():
+        _, out, _ = main_in_process(capsys, *words.split(), "--help")
+        shown = out.rpartition("  Examples:\n")[2].splitlines()
+        assert shown == [f"  eigentensor {line}" for line in lines] and len(lines) in (1, 2), words
+        assert all(len(line) <= 80 for line in shown), words
+        for line in lines:
+            assert f"{line} ".startswith(f"{words} ")
+            given = shlex.split(line.partition(" > ")[0])[len(words.split()) :]
+            every[words].make_context(words, given)  # raises a usage error for what the verb does not take
 
 
 def test_every_command_is_in_a_table_of_a_readme_and_every_one_there_exists() -> None:

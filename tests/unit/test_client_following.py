@@ -12,7 +12,7 @@ from eigentensor_client.games import Here, following
 from eigentensor_client.screen import Screen
 from support.screens.values import GAME
 
-HERE = Here(None, lambda wei: f"{wei} wei", None)
+HERE = Here(None, lambda wei: f"{wei} wei")
 
 
 def game(number: int, moves: int, state: str = "open", block: int = 240) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def test_a_pipe_gets_news_as_data_and_what_is_waited_for_as_talk(capsys: pytest.
         shown.one(game(3, 2, "ended"))
     out, err = capsys.readouterr()
     assert [line.rpartition("  ")[2] for line in out.splitlines()] == [
-        "move 1", "the executor's move until block 250 (10 blocks)",
-        "move 2", "the executor's move until block 250 (8 blocks)",
+        "move 1", "the executor's move until block 250",
+        "move 2", "the executor's move until block 250",
         "ended: the executor lost",
     ]  # fmt: skip
     assert err == "waiting\n"

@@ -8,13 +8,16 @@ import pytest
 from rich.console import Console
 
 from eigentensor.dispute import Phase
+from eigentensor.pace import Pace
 from eigentensor_client import games
 from eigentensor_client.games import Here
 from support.programs.worked_examples import layer
 
-OPEN: dict[str, Any] = {"state": "open", "turn": "challenger", "until": 250, "phase": "call", "lost_by": None}
+OPEN: dict[str, Any] = {
+    "state": "open", "turn": "challenger", "until": 250, "block": 240, "phase": "call", "lost_by": None,
+}  # fmt: skip
 EXECUTOR, CHALLENGER = "0x27002C4daf3806D84cD1cA368368C05df43A2D4a", "0xaab153911f03105998eFd7E413F793863315a201"
-HERE = Here(CHALLENGER, lambda wei: f"{wei} wei", 2.0)
+HERE = Here(CHALLENGER, lambda wei: f"{wei} wei", Pace(2.0))
 
 
 @pytest.mark.parametrize("phase", [phase.name.lower() for phase in Phase])
@@ -86,14 +89,14 @@ def printed(shown: list[Any]) -> str:
 
 
 DRAWN = """\
-game        3, open, the challenger's move until block 250
+game        3, open, the challenger's move until block 250 (about 20 s)
 task        abababababababababababababababababababababababababababababababab
-executor    0x27002C4daf3806D84cD1cA368368C05df43A2D4a, on its clock: 77 blocks, about 3 min
-challenger  0xaab153911f03105998eFd7E413F793863315a201 (you), its clock runs: 10 blocks, about 20 s
+executor    0x27002C4daf3806D84cD1cA368368C05df43A2D4a, on its clock: 77 blocks (about 3 min)
+challenger  0xaab153911f03105998eFd7E413F793863315a201 (you), its clock runs: 10 blocks (about 20 s)
 stakes      a bond of 24 wei; a conviction brings 21 wei
 disputed    the result › call 4 of 5 › leaves 0–3 (elements 0–989) › leaf 0 of 4 (elements 0–255)
 follows     the challenger names one element, and the reduction of it, or what was made of them, that it
-            rejects; if nothing comes until block 250, the challenger loses; now block 240
+            rejects; if nothing comes until block 250 (about 20 s), the challenger loses; now block 240
 
 move  by          what                                                 block  gas
 1     challenger  claims that the result is wrong                      230    235,085
@@ -107,8 +110,8 @@ def test_a_game_is_drawn_with_its_clocks_its_stakes_the_way_down_and_its_moves()
 
 OVERVIEW = """\
 game  task           players                    to move                     moves  disputed
-3     abababab…abab  you against 0x27002C…2D4a  challenger, 10 blocks,      2      leaf 0 of 4 (elements
-                                                about 20 s                         0–255)
+3     abababab…abab  you against 0x27002C…2D4a  challenger, 10 blocks       2      leaf 0 of 4 (elements
+                                                (about 20 s)                       0–255)
 4     abababab…abab  you against 0x27002C…2D4a  ended: the executor lost    2      the result"""
 
 
@@ -135,7 +138,7 @@ def test_news_are_the_moves_since_and_then_whose_move_it_is() -> None:
     before["moves"] = before["moves"][:1]
     first = " 1  block 230  challenger    235,085 gas  claims that the result is wrong"
     second = " 2  block 233  executor            – gas  published the tensor roots of all executed calls: 5"
-    turn = "the challenger's move until block 250 (10 blocks, about 20 s)"
+    turn = "the challenger's move until block 250 (about 20 s)"
     assert games.news(None, GAME, HERE) == [first, second, turn]
     assert games.news(before, GAME, HERE) == [second, turn]
     assert games.news(GAME, GAME | {"block": 241}, HERE) == []
@@ -153,22 +156,3 @@ def test_the_end_says_who_was_paid() -> None:
         "block 251: 24 wei to you: bond",
         "block 251: 9 wei to 0x27002C…2D4a: share of the lost bond",
     ]
-
-
-@pytest.mark.parametrize(
-    ("blocks", "seconds", "says"),
-    [
-        (-1, 2, "about 0 s"),
-        (59, 2, "about 118 s"),
-        (60, 2, "about 2 min"),
-        (7200, 12, "about 24 h"),
-        (14400, 12, "about 2 days"),
-    ],
-)
-def test_blocks_are_said_as_time(blocks: int, seconds: float, says: str) -> None:
-    assert games.about_how_long(blocks, seconds) == says
-
-
-def test_time_is_not_guessed_where_no_node_answers() -> None:
-    assert Here(None, str, None).long(1) == "1 block"
-    assert Here(None, str, 12).long(1_000) == "1,000 blocks, about 3 h"

@@ -247,7 +247,7 @@ def test_arguments_that_are_none_are_refused(arguments: tuple[Any, ...], match: 
         (lambda x: "words", "returns no Tensor"),
         (lambda x: None, "returns no Tensor"),
         (lambda x: (x + 1, {x}), "returns a set"),
-        (lambda x: (x + 1, np.ones(3)), "returns a ndarray"),
+        (lambda x: (x + 1, np.ones(3)), "returns an array of NumPy, whose values do not depend on the inputs"),
     ],
 )
 def test_what_a_function_returns_is_all_in_its_program_or_refused(function: Callable[..., Any], match: str) -> None:

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigentensor.errors import BlobNotFound, ChainError, TaskNotFound
+from eigentensor.errors import BlobNotFound, TaskNotFound
 from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import open_challenge
-from eigentensor_client.verbs.meeting import looking, paying
+from eigentensor_client.verbs.meeting import looking, pace_of, paying
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor.chain import Network
     from eigentensor.store import GatewayClient
-    from eigentensor_client.amounts import Amount
     from eigentensor_client.claims import Claimed
     from eigentensor_client.client import Client
     from eigentensor_client.games import Following, Game, Here
     from eigentensor_client.schemas import results as schemas
+    from eigentensor_client.tables import Table
 
 app = typer.Typer(
     help="Games about results: list, show, watch, open, claim.", no_args_is_help=True, rich_markup_mode=None
@@ -117,6 +115,7 @@ def claim(
 ) -> None:
     """Collect what is due to this account from its games: bonds, fees, shares of slashed stake. Safe to repeat."""
     from eigentensor_client import claims
+    from eigentensor_client.games import Here
 
     with paying(network, json=json) as (screen, client, _):
         with screen.work() as bar:
@@ -125,39 +124,39 @@ def claim(
         claimed = []
         with screen.work() as bar:
             for one in claims.send(client.chain, due, dry_run=dry_run):
-                bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words}")
+                bar(f"{one.claim.message} of game {one.claim.facts.game.game_id}: {one.words(client.pace)}")
                 claimed.append(one)
         balance = client.chain.market.balance_of(client.address).balance
         if withdraw and balance and not dry_run:
             client.chain.market.withdraw(client.address, balance)
-        show_claims(screen, client.address, claimed, balance, client.amount, withdrawn=withdraw and not dry_run)
+        here = Here(client.address, client.amount, client.pace)
+        show_claims(screen, here, claimed, balance, withdrawn=withdraw and not dry_run)
 
 
-def show_claims(
-    screen: Screen, account: str, claimed: "Sequence[Claimed]", balance: int, amount: "Amount", *, withdrawn: bool
-) -> None:
-    """`eigentensor.claim/1`: what is due, and `balance` (wei), which is in the market or has just been taken out."""
+def show_claims(screen: Screen, here: "Here", claimed: "Sequence[Claimed]", balance: int, *, withdrawn: bool) -> None:
+    """`eigentensor.claim/1`: what is due to the account that looks, and its `balance` (wei), which is in the market or
+    has just been taken out."""
     rows = [
         [
             one.claim.message,
             str(one.claim.facts.game.game_id),
-            amount(one.claim.brings),
+            here.amount(one.claim.brings),
             one.claim.what,
-            one.words,
+            one.words(here.pace),
         ]
         for one in claimed
     ]
     titles = ("message", "game", "brings", "what", "when")
-    shown = [table(titles, rows)] if rows else [f"nothing is due to {account} from games"]
+    shown = [table(titles, rows)] if rows else [f"nothing is due to {here.account} from games"]
     where = "withdrawn to the wallet" if withdrawn else "in the market: --withdraw takes it out"
     fields: schemas.Claim = {
         "schema": "eigentensor.claim/1",
-        "account": account,
+        "account": here.account or "",
         "claims": [one.to_json() for one in claimed],
         "balance": str(0 if withdrawn else balance),
         "withdrawn": str(balance if withdrawn else 0),
     }
-    screen.result(fields["schema"], fields, *shown, facts([["balance", f"{amount(balance)} {where}"]]))
+    screen.result(fields["schema"], fields, *shown, facts([["balance", f"{here.amount(balance)} {where}"]]))
 
 
 def _claimed_games(client: "Client", of: str | None) -> list[int]:
@@ -203,13 +202,8 @@ def _body(gateway: "GatewayClient", game: "Game") -> list[str] | None:
 
 
 def _here(network: "Network") -> "Here":
-    """As somebody who looks on: time is said in blocks alone where no node answers."""
-    from eigentensor.chain import Reader
+    """As somebody who looks on."""
     from eigentensor_client.amounts import amount
     from eigentensor_client.games import Here
 
-    try:
-        seconds = Reader(network).node.block_seconds()
-    except ChainError:
-        seconds = None
-    return Here(None, partial(amount, deployment=network.deployment), seconds)
+    return Here(None, partial(amount, deployment=network.deployment), pace_of(network))

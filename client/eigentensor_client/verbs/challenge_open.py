@@ -76,7 +76,7 @@ def _challenge(screen: Screen, challenger: "Challenger", *, yes: bool) -> int | 
     if not (yes or _asked()):
         raise WrongResult(
             f"the result of task {uuid} is wrong, and was not challenged",
-            fix=f"`eigentensor challenge open {uuid} --yes` challenges it, until block {stakes.until}.",
+            fix=f"`eigentensor challenge open {uuid} --yes` challenges it, until {_until(challenger)}.",
         )
     try:
         with screen.work() as bar:
@@ -102,7 +102,7 @@ def _play(screen: Screen, challenger: "Challenger", game: int) -> None:
     from eigentensor_client.games import Here, following
 
     client, uuid = challenger.client, challenger.task.uuid
-    here = Here(client.address, client.amount, client.chain.node.block_seconds())
+    here = Here(client.address, client.amount, client.pace)
     last: list[Game] = []
     try:
         with following(screen, here) as shown:
@@ -132,11 +132,11 @@ def _interrupted(game: int, uuid: str, last: "list[Game]", here: "Here") -> list
     if not last or last[0]["state"] != "open":
         return words
     state = last[0]
+    until = here.pace.block(state["until"], state["block"])
     if state["turn"] == "challenger":
-        left = here.long(state["until"] - state["block"])
-        return [*words, f"your clock runs: without a move you lose the bond after block {state['until']}, in {left}"]
-    left = here.long(state["clocks"]["challenger"])
-    return [*words, f"the executor moves until block {state['until']}; once it is your move, you have {left}"]
+        return [*words, f"your clock runs: without a move you lose the bond after {until}"]
+    left = here.pace.blocks(state["clocks"]["challenger"])
+    return [*words, f"the executor moves until {until}; once it is your move, you have {left}"]
 
 
 def _asked() -> bool:
@@ -185,5 +185,10 @@ def _priced(challenger: "Challenger", stakes: "Stakes") -> list[list[str]]:
         ["gas", f"{LEAST_GAS:,} to {MOST_GAS:,}: {least} to {most} of the chain's coin at its present price"],
         ["to win", f"{say(stakes.reward)} and the bond at the conviction; later {say(stakes.share)} of the slashed "
                    "stake, shared with verifiers that differed too"],
-        ["until", f"block {stakes.until}"],
+        ["until", _until(challenger)],
     ]  # fmt: skip
+
+
+def _until(challenger: "Challenger") -> str:
+    """The last block for a challenge."""
+    return challenger.client.pace.block(challenger.until, challenger.task.block)

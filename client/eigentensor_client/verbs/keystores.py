@@ -14,9 +14,9 @@ from eigentensor_client.verbs import options
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
-    from rich.table import Table
 
     from eigentensor_client.schemas import networks as schemas
+    from eigentensor_client.tables import Table
 
 Keystore = Annotated[str, typer.Argument(metavar="NAME", help="A name in the folder of keystores, or a new FILE.json.")]
 PasswordFile = Annotated[

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from eigentensor.errors import ChainError
 from eigentensor_client.screen import Screen
 
 if TYPE_CHECKING:
     from eigentensor.chain import Network
+    from eigentensor.pace import Pace
     from eigentensor.store import GatewayClient
     from eigentensor_client.client import Client
     from eigentensor_client.verbs.show import Show
@@ -22,7 +24,7 @@ def paying(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Client
     screen = Screen(as_json=json)
     with Client(network) as client:
         screen.head(client.network.name, client.address)
-        yield screen, client, Show(client.network)
+        yield screen, client, Show(client.network, lambda: client.pace)
 
 
 @contextmanager
@@ -35,3 +37,14 @@ def looking(network: str | None, *, json: bool) -> Iterator[tuple[Screen, "Netwo
     screen.head(chosen.name, None)
     with GatewayClient(chosen.gateway_url) as gateway:
         yield screen, chosen, gateway
+
+
+def pace_of(network: "Network") -> "Pace":
+    """How long blocks take on a network; unknown where no node answers."""
+    from eigentensor.chain import Reader
+    from eigentensor.pace import UNKNOWN
+
+    try:
+        return Reader(network).node.pace()
+    except ChainError:
+        return UNKNOWN

@@ -10,12 +10,11 @@ from eigentensor_client.screen import Screen, facts, table
 from eigentensor_client.verbs import options
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor.chain import Network
     from eigentensor.schemas.network import Deployment
     from eigentensor.schemas.network import Network as NetworkFields
     from eigentensor_client.schemas import networks as schemas
+    from eigentensor_client.tables import Table
 
 app = typer.Typer(help="Networks: list, show.", no_args_is_help=True, rich_markup_mode=None)
 SOURCES = {"COMMANDLINE": "--network", "ENVIRONMENT": "$EIGENTENSOR_NETWORK"}

@@ -12,9 +12,8 @@ from eigentensor_client.results import TaskResult
 from eigentensor_client.screen import Screen, facts, table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor.task.objects import Files, Result, Tensor
+    from eigentensor_client.tables import Table
     from eigentensor_client.verbs.show import Show
 
 

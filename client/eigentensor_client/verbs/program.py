@@ -100,8 +100,8 @@ def show_program(screen: Screen, program: "Program") -> None:
     """Prints `eigentensor.program/1`."""
     facts = program_facts(program)
     rows = [[tensor["role"], tensor["name"], tensor["dtype"], str(tensor["shape"])] for tensor in facts["tensors"]]
-    cost = "  ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in facts["cost"].items())
-    screen.result(facts["schema"], facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), cost)
+    costs = table(("", ""), [[name.replace("_", " "), f"{value:,}"] for name, value in facts["cost"].items()])
+    screen.result(facts["schema"], facts, facts["uuid"], table(("role", "name", "dtype", "shape"), rows), "", costs)
 
 
 def write_program(graph: "GraphProgram", target: Path, weights: Path | None = None) -> list[Path]:

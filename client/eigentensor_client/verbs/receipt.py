@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigentensor.errors import BindingError, BlobNotFound, EigenTensorError
-from eigentensor_client.screen import Bar, Screen, facts
+from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.challenge_open import MaxMemory, Unsafe
 from eigentensor_client.verbs.meeting import looking, paying
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eigentensor.receipt import Receipt
     from eigentensor.store import GatewayClient
     from eigentensor_client.looking import Look
+    from eigentensor_client.phases import Bar
     from eigentensor_client.schemas import results as schemas
 
 app = typer.Typer(help="Receipts of tasks: get, check.", no_args_is_help=True, rich_markup_mode=None)
@@ -72,19 +73,21 @@ def check(
     screen = Screen(as_json=json)
     if chain or deep:
         from eigentensor.chain import Reader
+        from eigentensor.pace import UNKNOWN
 
         with looking(network, json=json) as (screen, chosen, gateway):
-            standing, look = None, None
+            standing, look, reader = None, None, Reader(chosen)
             with screen.work() as bar:
                 if chain:
                     bar("asking the chain")
-                    standing = compare(receipt, Reader(chosen))
+                    standing = compare(receipt, reader)
                 if deep:
                     try:
                         look = _execute(receipt, gateway, bar, max_memory, timeout, unsafe=unsafe_no_sandbox)
                     except EigenTensorError as error:
                         failed = error  # what is known without it is said before
-            checked = receipts.Checked(receipt, tuple(proved), standing, look)
+            pace = reader.node.pace() if chain else UNKNOWN
+            checked = receipts.Checked(receipt, tuple(proved), standing, look, pace)
     fields = checked.to_json()
     screen.result(fields["schema"], fields, *checked.lines())
     if (why := failed or checked.failure()) is not None:
@@ -92,7 +95,7 @@ def check(
 
 
 def _execute(
-    receipt: "Receipt", gateway: "GatewayClient", bar: Bar, memory: int, seconds: float, *, unsafe: bool
+    receipt: "Receipt", gateway: "GatewayClient", bar: "Bar", memory: int, seconds: float, *, unsafe: bool
 ) -> "Look":
     from eigentensor.reexecution.inputs import fetch_bound
     from eigentensor_client.looking import Means, look_again

@@ -14,12 +14,11 @@ from eigentensor_client.verbs.meeting import paying
 from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor_client.history import History
     from eigentensor_client.results import TaskResult
     from eigentensor_client.schemas import results as schemas
     from eigentensor_client.session import Session
+    from eigentensor_client.tables import Table
 
 app = typer.Typer(
     help="Tasks that go on from each other's states: start, run, wait, show, states, rewind.",
@@ -165,7 +164,7 @@ def _result(screen: Screen, session: "Session", step: int, result: "TaskResult",
     from eigentensor_client.verbs.outputs import result_lines, result_object, write_files
     from eigentensor_client.verbs.show import Show
 
-    shown, program = Show(session.client.network), session.program
+    shown, program = Show(session.client.network, lambda: session.client.pace), session.program
     files = write_files(program, result, output)
     lines: list[str | Table] = [facts([["step", str(step)], ["states", result.states_root.hex()]])]
     lines += [*shown.task_lines(result.task), *result_lines(program, result, files)]

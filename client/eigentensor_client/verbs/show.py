@@ -1,14 +1,13 @@
 """How tasks, results and plans look: as JSON objects and as lines."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-from rich.table import Table
 
 from eigentensor import economics
 from eigentensor.chain import Network
 from eigentensor.economics import WAD, Parameters
+from eigentensor.pace import Pace
 from eigentensor.task import (
     Answered,
     Ended,
@@ -22,12 +21,14 @@ from eigentensor.task import (
     Unlocked,
     view,
 )
+from eigentensor.task.words import waits_for
 from eigentensor_client.amounts import Amount, amount
 from eigentensor_client.orders import percent
 from eigentensor_client.remedies import Remedy, best, remedy_of
 from eigentensor_client.results import Plan, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
+from eigentensor_client.tables import Table
 
 if TYPE_CHECKING:
     from eigentensor.task import objects as schemas
@@ -37,10 +38,11 @@ _OMITTED = (Opened, Moved, Ended, Noted, StakeSlashed, Unlocked)
 
 
 class Show:
-    """Amounts in the network's token."""
+    """Amounts in the network's token, times at the pace of its chain, which is asked for where one is shown."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, pace: Callable[[], Pace] = Pace) -> None:
         self._deployment = network.deployment
+        self._pace = pace
 
     def amount(self, wei: int) -> str:
         """Wei in whole tokens, with the symbol."""
@@ -55,15 +57,15 @@ class Show:
         order, price = task.order, task.price
         rows = [["task", task.uuid], ["state", task.words]]
         if not task.state.is_terminal:
-            rows.append(["waits for", f"{task.waits_for}; now block {task.block}"])
+            rows.append(["waits for", f"{self._waits_for(task)}; now block {task.block}"])
         if task.executor:
             rows.append(["executor", task.executor])
         rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self.amount(price)])
         if task.life.committed_at is not None:
-            rows.append(["draw", _draw(task)])
+            rows.append(["draw", self._draw(task)])
         for event in task.events:
             if not isinstance(event, _OMITTED):
-                rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
+                rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount, self._pace())}"])
         return [facts(rows)]
 
     def tasks_table(self, tasks: Sequence[TaskView]) -> Table:
@@ -74,7 +76,7 @@ class Show:
                 task.words,
                 self.amount(task.order.max_price if task.price is None else task.price),
                 short(task.executor) if task.executor else "–",
-                "–" if task.state.is_terminal else task.waits_for,
+                "–" if task.state.is_terminal else self._waits_for(task),
             ]
             for task in tasks
         ]
@@ -82,17 +84,17 @@ class Show:
 
     def event_line(self, event: TaskEvent) -> str:
         """An event on one line."""
-        return f"block {event.place.block}  {_name(event)}  {words(event, self.amount)}".rstrip()
+        return f"block {event.place.block}  {_name(event)}  {words(event, self.amount, self._pace())}".rstrip()
 
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
-        rows = [["task", task.uuid], ["state", task.words], ["waits for", task.waits_for]]
+        rows = [["task", task.uuid], ["state", task.words], ["waits for", self._waits_for(task)]]
         if task.state is State.OPEN:
             now, most = (self.amount(int(response["price"][key])) for key in ("now", "maximum"))
             rows.append(["price", f"{now} now, at most {most}"])
             return [facts(rows), *opinions(task, response, self._deployment.parameters, self.amount)]
         if task.life.committed_at is not None:
-            rows.append(["draw", _draw(task)])
+            rows.append(["draw", self._draw(task)])
         rows += [["answer", words(e, self.amount)] for e in task.events if isinstance(e, Answered)]
         rows += [[f"game {number}", f"open: `eigentensor challenge show {number}`"] for number in task.games]
         rows += [[f"game {e.game_id}", words(e, self.amount)] for e in task.events if isinstance(e, GameEnded)]
@@ -101,7 +103,8 @@ class Show:
         if task.state is State.CONVICTED:
             rows.append(["convicted", conviction(task, self.amount)])
         if (payable := response.get("payable_from")) is not None:
-            rows.append(["slashed", f"who found it is paid from block {payable} on, when EigenLayer releases it"])
+            first = self._block(task, payable)
+            rows.append(["slashed", f"who found it is paid from {first} on, when EigenLayer releases it"])
         return [facts(rows)]
 
     def _windows(self, task: TaskView) -> list[list[str]]:
@@ -109,14 +112,30 @@ class Show:
         windows = [["now", f"block {task.block}"]]
         if task.state is State.COMMITTED:
             if task.drawn is not False:
-                windows.append(
-                    ["answers", f"until block {task.life.check_by}{', if it is drawn' * (task.drawn is None)}"]
-                )
-            windows.append(["reveal", f"until block {task.life.reveal_by}"])
+                until = self._block(task, task.life.check_by)
+                windows.append(["answers", f"until {until}{', if it is drawn' * (task.drawn is None)}"])
+            windows.append(["reveal", f"until {self._block(task, task.life.reveal_by)}"])
         if task.state is State.REVEALED:
             bond = self.amount(economics.bond(p, task.price or 0))
-            windows.append(["challenges", f"until block {task.life.challenge_by}, by anybody with a bond of {bond}"])
+            until = self._block(task, task.life.challenge_by)
+            windows.append(["challenges", f"until {until}, by anybody with a bond of {bond}"])
         return windows
+
+    def _block(self, task: TaskView, number: int) -> str:
+        return self._pace().block(number, task.block)
+
+    def _waits_for(self, task: TaskView) -> str:
+        return waits_for(task.life, task.block, self._pace()) or "nothing"
+
+    def _draw(self, task: TaskView) -> str:
+        rate, block = percent(task.order.check_rate), self._block(task, task.life.seed_block)
+        match task.drawn:
+            case None:
+                return f"{block} decides, {rate} of such tasks are checked"
+            case False:
+                return f"{block}: not drawn ({rate} of such tasks are)"
+        counts = f"{task.answered} answered, {task.agreed} agree, {task.differed} differ"
+        return f"{block}: drawn, to be checked by {task.order.verifiers}; {counts}"
 
     def explained(self, task: TaskView, response: dict[str, Any]) -> "schemas.Explanation":
         """What the gateway says, what would help with each operator and most, the task."""
@@ -136,7 +155,7 @@ class Show:
         """The plan; `cast` is what was float64 and is float32."""
         ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
-        gain = self.amount(plan.max_price + plan.value_at_risk)
+        gain, pace = self.amount(plan.max_price + plan.value_at_risk), self._pace()
         rows = [
             ["program", plan.program],
             *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
@@ -148,8 +167,8 @@ class Show:
             ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
             ["funds", f"{self.amount(plan.balance)} in the market, {self.amount(plan.tokens)} in the wallet"],
             ["operators", self._supply(plan)],
-            ["time", f"accepted within {plan.accept_within} blocks, a result within {plan.result_within} more, "
-                     f"final {plan.final_after} later"],
+            ["time", f"accepted within {pace.blocks(plan.accept_within)}, a result within "
+                     f"{pace.blocks(plan.result_within)} more, final {pace.blocks(plan.final_after)} later"],
             ["at stake", f"{self.amount(plan.stake)} of stake and {self.amount(plan.collateral)} of collateral, lost "
                          "with a wrong result that anybody proves"],
             ["", f"noticed by a check: {_rounded(plan.detection)}; without bribes, cheating does not pay for gains "
@@ -161,17 +180,6 @@ class Show:
 
 def _rounded(rate: int) -> str:
     return f"{100 * rate / WAD:.1f} %"
-
-
-def _draw(task: TaskView) -> str:
-    rate = percent(task.order.check_rate)
-    match task.drawn:
-        case None:
-            return f"block {task.life.seed_block} decides, {rate} of such tasks are checked"
-        case False:
-            return f"block {task.life.seed_block}: not drawn ({rate} of such tasks are)"
-    counts = f"{task.answered} answered, {task.agreed} agree, {task.differed} differ"
-    return f"block {task.life.seed_block}: drawn, to be checked by {task.order.verifiers}; {counts}"
 
 
 def _name(event: TaskEvent) -> str:

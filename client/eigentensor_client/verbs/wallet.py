@@ -12,11 +12,10 @@ from eigentensor_client.verbs import keystores, options
 from eigentensor_client.verbs.meeting import paying
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eigentensor_client.amounts import Amount
     from eigentensor_client.client import Client
     from eigentensor_client.schemas import networks as schemas
+    from eigentensor_client.tables import Table
 
 app = typer.Typer(
     help="The account that pays: show, deposit, withdraw, fund, new, import, list.",

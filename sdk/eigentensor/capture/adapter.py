@@ -35,7 +35,7 @@ _SETTINGS: dict[str, Any] = {
     "MAX_KERNEL_BUFFERS": 0, "FUSE_OPTIM": 0, "DEFAULT_FLOAT": "float32", "DEFAULT_INT": "int32", "TUPLE_ORDER": 1,
     "DISALLOW_BROADCAST": 0, "EMULATED_DTYPES": "", "USE_ATOMICS": 0, "DEBUG": 0, "DEBUG_RANGEIFY": 0,
 }  # fmt: skip
-_LIBRARIES = (str(Path(tinygrad.__file__).parent), str(Path(__file__).parent), str(Path(inspect.__file__).parent))
+_LIBRARIES = tuple(str(Path(file).parent) for file in (tinygrad.__file__, np.__file__, __file__, inspect.__file__))
 
 
 def require_release(installed: str) -> None:
@@ -226,7 +226,7 @@ _REPLACED: dict[tuple[Any, str], Callable[[Recording, Any], Any]] = {
 
 
 def is_library(path: str) -> bool:
-    """Whether a file belongs to tinygrad, to this package or to the standard library."""
+    """Whether a file belongs to tinygrad, to NumPy, to this package or to the standard library."""
     return path.startswith((*_LIBRARIES, "<"))
 
 

@@ -35,7 +35,7 @@ def take_arguments(
         structures[name], leaves = take_apart(value, name, _is_leaf)
         if (other := other_in(structures[name], name)) is not None:
             raise BindingError(
-                f"{function}: the argument {name!r} is a {other}",
+                f"{function}: the argument {name!r} is a {type(other).__name__}",
                 fix="Give Tensors, arrays, numbers and words; refer to models from within the function.",
             )
         for leaf, argument in leaves.items():
@@ -46,13 +46,13 @@ def take_arguments(
     return structures, tensors, variables
 
 
-def other_in(structure: Any, name: str) -> str | None:
-    """The type of something in a structure that is neither a leaf, a container, nor one of `FIXED`."""
-    others: list[str] = []
+def other_in(structure: Any, name: str) -> Any:
+    """Something in a structure that is neither a leaf, a container, nor one of `FIXED`; None where all is."""
+    others: list[Any] = []
 
     def look(value: Any) -> bool:
         if not isinstance(value, (dict, list, tuple, Leaf, *FIXED)) and not is_record(value):
-            others.append(type(value).__name__)
+            others.append(value)
         return False
 
     take_apart(structure, name, look)

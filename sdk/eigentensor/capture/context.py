@@ -8,6 +8,7 @@ from tinygrad.dtype import DTypeLike, strong_dtype, to_dtype
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
+from eigentensor.capture.arrays import no_tensor
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
 from eigentensor.errors import CaptureError
@@ -121,9 +122,7 @@ def named_outputs(outputs: Any) -> dict[str, Tensor]:
         if not isinstance(name, str):
             raise CaptureError(f"an output is named {name!r}, which is no word", fix="give outputs words as names")
         if not isinstance(tensor, Tensor):
-            raise CaptureError(
-                f"the output {name!r} is a {type(tensor).__name__}, not a Tensor", fix="return Tensors only"
-            )
+            raise no_tensor(f"the output {name!r} is", tensor, "return Tensors only")
     if not named:
         raise CaptureError("there is no output", fix="return at least one Tensor")
     return named

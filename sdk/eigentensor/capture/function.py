@@ -12,6 +12,7 @@ from tinygrad.engine.jit import JitError
 from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
+from eigentensor.capture.arrays import INSTEAD, uses_numpy
 from eigentensor.capture.context import named_outputs
 from eigentensor.capture.convert import dtype_of
 from eigentensor.capture.graph import Outside, cloned, compiled, static_shape
@@ -19,6 +20,7 @@ from eigentensor.errors import CaptureError
 from eigentensor.lowering.graph_program import GraphProgram
 from eigentensor.lowering.kernel import located
 from eigentensor.program.model import Kind, Role, Variable
+from eigentensor.talk import doing, each
 
 
 @adapter.refusing("it cannot be captured")
@@ -64,7 +66,8 @@ def _captured(
     examples = {name: _taken(e, cast) for name, e in inputs.items()}
     converted = {name: _taken(t, cast) for name, t in tensors.items()}
     casts = [n for n, t in {**inputs, **tensors}.items() if _taken(t, cast) is not t]
-    data = {name: adapter.contents(tensor) for name, tensor in converted.items() if tensor.dtype not in dtypes.weaks}
+    typed = [(name, tensor) for name, tensor in converted.items() if tensor.dtype not in dtypes.weaks]
+    data = {name: adapter.contents(tensor) for name, tensor in each("capture: computing the model's tensors", typed)}
     with adapter.recording() as recording:
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
         arguments |= {name: placeholder(name, e) for name, e in examples.items()}
@@ -72,6 +75,7 @@ def _captured(
         for name in data:
             recording.stand_in(tensors[name], placeholder(name, converted[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
+        doing("capture: running the function")
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
         changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]
         if weak := [name for name in changed if name not in data]:
@@ -98,7 +102,14 @@ def _new(names: Iterable[str], tensors: Mapping[str, Tensor]) -> dict[tuple[Kind
 
 
 def _outside(role: Role, name: str, tensor: Tensor, data: bytes | None = None) -> Outside:
+    if tensor.dtype is dtypes.float64:
+        cast = f'cast it: {name}.cast("float32"), or {name}.astype("float32") in NumPy; all: capture(…, cast="float32")'
+        what = f"the {role.name.lower()} {name!r}: float64 cannot be in a program"
+        raise CaptureError(what, fix=cast, topic="cast")
     return Outside(role, name, static_shape(tensor, name), dtype_of(tensor.dtype), data)
+
+
+_FAILS = "the function itself fails on tensors of these shapes"
 
 
 def placeholder(name: str, tensor: Tensor) -> Tensor:
@@ -123,7 +134,7 @@ def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         what = "the value of a tensor is read while the program is made"
         raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
     except Exception as error:
-        fix = "the function itself fails on tensors of these shapes"
+        fix = f"if NumPy is at work there, {INSTEAD}" if uses_numpy(function) else _FAILS
         what = f"{type(error).__name__}: {error}"
         raise CaptureError(what, fix=fix, line=adapter.raised_at(error)) from error
 

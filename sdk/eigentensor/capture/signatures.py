@@ -14,6 +14,7 @@ from tinygrad.uop.ops import UOp
 
 from eigentensor.capture import adapter
 from eigentensor.capture.arguments import device_of, limits_of, other_in, take_arguments
+from eigentensor.capture.arrays import no_tensor
 from eigentensor.capture.function import capture, tensors_of
 from eigentensor.capture.returns import Returns
 from eigentensor.capture.structure import put_together, rest_of, take_apart
@@ -174,7 +175,7 @@ class Signatures:
             returned = self.function(*bound.args, **bound.kwargs)
             result, tensors = take_apart(returned, "output", lambda leaf: isinstance(leaf, Tensor), _output)
             if (other := other_in(result, "output")) is not None:
-                raise CaptureError(f"{self.name} returns a {other}", fix="Return Tensors, numbers and words.")
+                raise no_tensor(f"{self.name} returns", other, "Return Tensors, numbers and words.")
             if not tensors:
                 raise CaptureError(f"{self.name} returns no Tensor", fix="Return at least one.")
             results.append(result)

@@ -17,6 +17,7 @@ from eigentensor.chain.contracts import Function, abi, function_of, talking_to
 from eigentensor.chain.network import Network
 from eigentensor.chain.transactions import raw_of
 from eigentensor.errors import ChainError
+from eigentensor.pace import Pace
 
 _SET_BALANCE = RPCEndpoint("anvil_setBalance")
 _LATE = 64  # blocks that say how fast they come
@@ -108,6 +109,10 @@ class Node:
         """When a block was made, in seconds since 1970."""
         with talking_to(self.network.rpc_url):
             return self.web3.eth.get_block(block)["timestamp"]
+
+    def pace(self) -> Pace:
+        """How long blocks take, as of late."""
+        return Pace(self.block_seconds())
 
     def gas_price(self) -> int:
         """Wei of the chain's own coin that a unit of gas costs now."""

@@ -15,6 +15,7 @@ from eigentensor.program.expression import Array, Named, Node, binary, const, co
 from eigentensor.program.forms import Form
 from eigentensor.program.model import Bounds, Buffer, Kind, Program, Variable
 from eigentensor.program.ops import DType, Op
+from eigentensor.talk import doing, each
 
 NAME = "fingerprint"
 SMALL = 1024  #: results of fewer bytes in all get a fingerprint; intermediates of fewer bytes do not count as large
@@ -45,10 +46,12 @@ def build(draft: Draft) -> Program:
     if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
-    calls = [(part.result.key, lowered(part)) for kernel in kernels for part in _admitted(kernel)]
+    calls = [(part.result.key, lowered(part)) for kernel in each("capture: lowering kernels", kernels)
+             for part in _admitted(kernel)]  # fmt: skip
     require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
+    doing("capture: checking the program")
     try:
         return assemble(calls, externals, named, draft.variables)
     except RuleError as error:

@@ -28,6 +28,9 @@ class GraphProgram:
     states: Mapping[str, Values] = field(default_factory=dict)
     cast: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<GraphProgram {self.uuid[:10]}: {repr(self.program)[9:-1]}>"
+
     @property
     def uuid(self) -> str:
         """The program root, in hex."""

@@ -129,7 +129,12 @@ def _tensor(b: Buffer, value: ArrayLike) -> np.ndarray[Any, Any]:
             raise BindingError(f"tensor {b.name!r}: expected {wanted}, given what is none: {error}") from None
     if array.dtype != storage or array.shape != b.shape:
         kind = " as uint16 patterns" if b.dtype is DType.BFLOAT16 else ""
-        raise BindingError(f"tensor {b.name!r}: expected {wanted}{kind}, given {array.dtype} of shape {array.shape}")
+        raise BindingError(
+            f"tensor {b.name!r}: expected {wanted}{kind}, given {array.dtype} of shape {array.shape}",
+            fix=f'Cast it: {b.name}.astype("{storage}"), and save it anew if it is a file.'
+            if array.shape == b.shape and array.dtype.kind == storage.kind == "f"
+            else "",
+        )
     flat = np.ascontiguousarray(array).reshape(-1)
     if b.dtype is DType.BOOL and flat.size and flat.view(np.uint8).max() > 1:
         raise BindingError(f"tensor {b.name!r}: a bool with bits other than 0 and 1", fix="Convert it with `!= 0`.")

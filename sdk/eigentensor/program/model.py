@@ -1,5 +1,6 @@
 """The parts of a program as values. Nothing here is checked: `validity.check` does that, `decode` calls it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -146,6 +147,10 @@ class Program:
     max_repeat: int = 1
     semantics: int = field(default=1)
 
+    def __repr__(self) -> str:
+        calls = "1 call" if len(self.calls) == 1 else f"{len(self.calls):,} calls"
+        return f"<Program {_listed(self.named(Role.INPUT))} → {_listed(self.outputs)}, {calls}>"
+
     def parameter(self, buffer: int) -> Parameter:
         """dtype and number of elements of a buffer."""
         if buffer < len(self.buffers):
@@ -165,3 +170,9 @@ class Program:
     def new_states(self) -> dict[str, Result]:
         """The results that are the states of the next iteration, by name."""
         return {r.name: r for r in self.results if r.kind is Kind.STATE}
+
+
+def _listed(names: Collection[str]) -> str:
+    """A few names, as a line has room for them."""
+    few = [name if len(name) <= 20 else f"{name[:19]}…" for name in list(names)[:3]]
+    return f"({', '.join([*few, *(['…'] if len(names) > len(few) else [])])})"

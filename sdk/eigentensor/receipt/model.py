@@ -86,6 +86,9 @@ class Receipt:
     head: Head
     software: str
 
+    def __repr__(self) -> str:
+        return f"<Receipt of task {self.task[:10]}, as of block {self.head.number}>"
+
     @property
     def task(self) -> str:
         """The task's uuid."""

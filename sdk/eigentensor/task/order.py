@@ -102,6 +102,10 @@ class Order(Object):
                 raise ValueError(f"{name} of an order must be a {kind}, not {value!r}")
         object.__setattr__(self, "client", to_checksum_address(self.client))
 
+    def __repr__(self) -> str:
+        paid = f"at most {self.max_price} wei until block {self.accept_by}"
+        return f"<Order of {self.client[:8]}…{self.client[-4:]} for program {self.program.hex()[:10]}: {paid}>"
+
     @property
     def escrow(self) -> int:
         """What the client pays in, and pays at most, in wei."""

@@ -1,5 +1,6 @@
 """The words of the glossary for where a task stands, and what it waits for. Pure."""
 
+from eigentensor.pace import UNKNOWN, Pace
 from eigentensor.task.life import Counts, Life
 from eigentensor.task.state import State
 
@@ -28,37 +29,41 @@ def standing(counts: Counts) -> str:
     return f"{stage(counts)}, challenged" if counts.state is State.REVEALED and counts.games else stage(counts)
 
 
-def waits_for(life: Life, block: int) -> str | None:
-    """What a task waits for in block `block`, with the last block of it; None at the end."""
-    by = life.deadline
+def waits_for(life: Life, block: int, pace: Pace = UNKNOWN) -> str | None:
+    """What a task waits for in block `block`, with the last block of it, at the pace of its chain; None at the end."""
+    by = _by(life.deadline, block, pace)
     match life.state:
         case State.OPEN:
-            return f"an acceptance until block {by}"
+            return f"an acceptance until {by}"
         case State.ACCEPTED:
-            return f"the executor's commit until block {by}, or the refund after it"
+            return f"the executor's commit until {by}, or the refund after it"
         case State.COMMITTED:
-            return _before_reveal(life, block)
+            return _before_reveal(life, block, pace)
         case State.REVEALED if life.demand is not None:
-            return f"leaves of the outputs until block {by}, as the client demanded, or a conviction"
+            return f"leaves of the outputs until {by}, as the client demanded, or a conviction"
         case State.REVEALED if life.open_games:
             many = "s" if len(life.open_games) > 1 else ""
             return f"the end of game{many} {', '.join(map(str, life.open_games))}"
         case State.REVEALED if block < life.answers_by and _may_confirm(life):
-            return f"what the verifiers reveal; final after block {by}"
+            return f"what the verifiers reveal; final after {by}"
         case State.REVEALED:
-            return f"the end of the window: final after block {by}"
+            return f"the end of the window: final after {by}"
     return None
 
 
-def _before_reveal(life: Life, block: int) -> str:
-    by = life.deadline
+def _before_reveal(life: Life, block: int, pace: Pace) -> str:
+    by = _by(life.deadline, block, pace)
     if life.drawn is None:
-        return f"the seed that block {life.seed_block} gives: it says whether the task is checked"
+        return f"the seed that {pace.block(life.seed_block, block)} gives: it says whether the task is checked"
     if not life.drawn:
-        return f"the executor's reveal until block {by}, or the refund after it"
+        return f"the executor's reveal until {by}, or the refund after it"
     if block <= life.check_by:
-        return f"the verifiers' answers until block {life.check_by}, then the executor's reveal"
-    return f"the executor's reveal until block {by}, or its conviction after it"
+        return f"the verifiers' answers until {pace.block(life.check_by, block)}, then the executor's reveal"
+    return f"the executor's reveal until {by}, or its conviction after it"
+
+
+def _by(deadline: int | None, block: int, pace: Pace) -> str:
+    return "" if deadline is None else pace.block(deadline, block)
 
 
 def _may_confirm(life: Life) -> bool:

@@ -1,23 +1,21 @@
 """Every command that there is, by the words that call it: those of the client and of all parts."""
 
-from collections.abc import Iterator
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
-from typer.core import TyperGroup
 from typer.main import get_command
 
-from eigentensor_client.cli import PARTS, VERBS, app
+from eigentensor_client.cli import PARTS, VERBS, app, leaves
+
+
+def on_path() -> None:
+    """Lets the shell find the command of this environment, as if it had been activated: hints name it so."""
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
 def commands() -> dict[str, Any]:
     """What does something itself, at whatever depth: `serve`, `serve token new`, `operator up`."""
     group: Any = get_command(app)
-    return {words: leaf for name in (*VERBS, *PARTS) for words, leaf in _below(name, group.get_command(None, name))}
-
-
-def _below(words: str, command: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(command, TyperGroup):
-        for name, below in command.commands.items():
-            yield from _below(f"{words} {name}", below)
-    if not isinstance(command, TyperGroup) or command.invoke_without_command:
-        yield words, command
+    return {words: leaf for name in (*VERBS, *PARTS) for words, leaf in leaves(name, group.get_command(None, name))}

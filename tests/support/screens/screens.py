@@ -13,6 +13,7 @@ import numpy as np
 from eigentensor.chain import Reader
 from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
+from eigentensor.pace import Pace
 from eigentensor.receipt import prove
 from eigentensor.runtime.doctor import Finding
 from eigentensor.runtime.doctor import State as FindingState
@@ -58,11 +59,13 @@ from eigentensor_serve import cli as deploy
 from eigentensor_serve.apps.registry import App
 from support.screens import values as v
 from support.screens import values_parts as parts
+from support.screens.commands import on_path
 from support.vectors import receipts as receipt_vectors
 
 FOLDER = Path(__file__).parents[2] / "screens"
 WIDTHS = (80, 120)
-SHOW = Show(v.NETWORK)
+PACE = Pace(12.0)
+SHOW = Show(v.NETWORK, lambda: PACE)
 RESULT = TaskResult(v.FINAL, v.ROOT, {"output": np.array([[0.1, -3, np.nan, 1e9], [np.inf, 0, 0, 0]], np.float32)})
 FILES: Files = {"outputs": f"{v.FINAL.uuid[:10]}.safetensors", "states": None, "receipt": "task.receipt"}
 WALLET: Wallet = {
@@ -123,7 +126,7 @@ def _session(screen: Screen) -> None:
 
 
 def _game(screen: Screen) -> None:
-    here = Here(v.CHALLENGER, SHOW.amount, 12.0)
+    here = Here(v.CHALLENGER, SHOW.amount, PACE)
     screen.result(v.GAME["schema"], v.GAME, *games.drawn(v.GAME, here))
 
 
@@ -155,8 +158,9 @@ def _terms(screen: Screen) -> None:
 
 
 def _claims(screen: Screen) -> None:
-    claims = [Claimed(parts.REFUND, parts.MINED), Claimed(parts.SLASH, waits="block 230"), Claimed(parts.SLASH)]
-    challenge.show_claims(screen, v.CHALLENGER, claims, WAD // 4, SHOW.amount, withdrawn=False)
+    waits = Claimed(parts.SLASH, waits="block 230", ahead=40)
+    claims = [Claimed(parts.REFUND, parts.MINED), waits, Claimed(parts.SLASH)]
+    challenge.show_claims(screen, Here(v.CHALLENGER, SHOW.amount, PACE), claims, WAD // 4, withdrawn=False)
 
 
 def _watch(screen: Screen) -> None:
@@ -239,7 +243,9 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     ),
     "network-show": lambda screen: screen.result("eigentensor.network/1", CHOSEN, network.network_facts(CHOSEN)),
     "operator-list": lambda screen: screen.result(
-        "eigentensor.operators/1", {"operators": v.OPERATORS}, operators.operators_table(v.OPERATORS, v.DEPLOYMENT)
+        "eigentensor.operators/1",
+        {"operators": v.OPERATORS},
+        operators.operators_table(v.OPERATORS, v.DEPLOYMENT, PACE),
     ),
     "challenge-claim": _claims,
     "optimise": lambda screen: optimise.show_plan(screen, parts.OPTIMISED, "CPU", 1e-5),
@@ -274,6 +280,7 @@ def _printed(name: str, width: int | None) -> str:
 
 
 def main() -> None:
+    on_path()
     FOLDER.mkdir(exist_ok=True)
     for stale in {path.stem for path in FOLDER.glob("*.txt")} - SCREENS.keys():
         (FOLDER / f"{stale}.txt").unlink()
