@@ -106,4 +106,6 @@ def settings_of(model: type[Model], flags: Mapping[str, Any]) -> Model:
         return model(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the settings are wrong: {wrong}", fix="aggregator/README.md has the table.") from None
+        prefix = model.model_config["env_prefix"]
+        names = ", ".join(f"{prefix}{'_'.join(map(str, e['loc'])).upper()}" for e in error.errors())
+        raise ConfigError(f"the settings are wrong: {wrong}", fix=f"Correct the flag, or {names}.") from None

@@ -30,6 +30,7 @@ from eigentensor_client.tables import folded
 #: beside this one that has the verb offers it, as other parts do.
 VERBS = {
     "devnet": ("", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
+    "demo": ("", "What the protocol does, on a local network: checked tasks, a lie and its conviction."),
     "plan": ("run:plan", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
     "run": ("run:app", "Run a program on somebody else's device, pay for it, fetch the verified result."),
     "ps": ("task:ps", "The account's tasks, newest first."),

@@ -1,14 +1,10 @@
-"""A local chain: anvil, the contracts on it by the project's own deploy script, and control over its blocks."""
+"""A local chain: anvil, control over its blocks, and a network without a gateway on it."""
 
-import json
-import os
-import platform
 import re
 import secrets
 import shutil
 import subprocess
 import threading
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,14 +17,12 @@ from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Deployment, Goal, Network, Status, carry_out, joining, to_wei
-from eigentensor.chain.keys import ANVIL_KEYS
-from eigentensor.errors import ChainError, ConfigError
+from eigentensor.chain import Chain, Goal, Network, Status, carry_out, joining, to_wei
+from eigentensor.errors import ChainError
 from eigentensor.task import Order, order_uuid
+from eigentensor_local import foundry
+from eigentensor_local.contracts import deploy
 
-CONTRACTS = Path(__file__).parents[2] / "contracts"
-#: The anvil account that deploys.
-DEPLOYER = 0
 #: What an operator that joins here has by default, in wei and in seats.
 STAKE, COLLATERAL, SEATS = to_wei("20"), to_wei("10"), 2
 #: EigenLayer's core reads history that a chain of fewer blocks does not have.
@@ -40,16 +34,6 @@ _HURRY = 0.02  # seconds between two looks at what waits
 _LISTENING = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 
 
-def tool(name: str) -> Path:
-    """The native binary of a Foundry tool: one process to end, unlike npm's shim. Raises ConfigError."""
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    package = f"{name}-{platform.system().lower()}-{machine}"
-    path = CONTRACTS / "node_modules" / "@foundry-rs" / package / "bin" / name
-    if not path.exists():
-        raise ConfigError(f"{name} is not installed in {CONTRACTS}", fix="Run scripts/setup in the project's folder.")
-    return path
-
-
 def anvil_command(port: int = 0, block_time: float | None = None, first: int = FIRST_BLOCK) -> list[str]:
     """How to start a chain on loopback, at block `first`. Every `block_time` seconds make a block; without, every
     transaction does."""
@@ -58,7 +42,7 @@ def anvil_command(port: int = 0, block_time: float | None = None, first: int = F
     bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     chain = ["--host", "127.0.0.1", "--port", str(port), "--hardfork", "osaka", "--number", str(first)]
     # Else anvil leaves the state after every block, gigabytes in a day, in the home of whoever runs it.
-    return [*bound, str(tool("anvil")), *chain, "--prune-history", str(STATES), *mining]
+    return [*bound, str(foundry.anvil()), *chain, "--prune-history", str(STATES), *mining]
 
 
 class Anvil:
@@ -154,31 +138,6 @@ def start_anvil(port: int = 0, block_time: float | None = None, first: int = FIR
             return Anvil(process, int(match[1]))
     process.wait()
     raise ChainError(f"anvil did not start: {''.join(output).strip()}")
-
-
-def deploy(rpc_url: str, file: Path | None = None) -> Deployment:
-    """Deploys everything with the project's forge script, and returns what it wrote. `file` describes the network, as
-    those of contracts/networks do; without one it is the local one of these."""
-    written = CONTRACTS / "deployments" / f"{uuid.uuid4().hex}.json"
-    written.parent.mkdir(exist_ok=True)
-    # Sent at once they may overtake each other, and anvil may leave one lying that came too early.
-    script = [str(tool("forge")), "script", "script/Deploy.s.sol:Deploy", "--broadcast", "--slow"]
-    try:
-        with TemporaryDirectory() as broadcast:
-            done = subprocess.run(
-                [*script, "--rpc-url", rpc_url, "--private-key", ANVIL_KEYS[DEPLOYER]],
-                cwd=CONTRACTS,
-                env=os.environ
-                | {"DEPLOYMENT": str(written), "FOUNDRY_BROADCAST": broadcast, "NETWORK": str(file or "local")},
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-        if done.returncode != 0:
-            raise ChainError(f"the contracts could not be deployed: {(done.stderr or done.stdout).strip()[-2000:]}")
-        return Deployment.from_json(json.loads(written.read_text()))
-    finally:
-        written.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`eigentensor devnet`: a local network until Ctrl-C."""
+"""`eigentensor devnet`, a local network until Ctrl-C, and `eigentensor demo`, what the protocol does on one."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from eigentensor_client.schemas import networks as schemas
 
 app = typer.Typer(rich_markup_mode=None)
+demonstrating = typer.Typer(rich_markup_mode=None)
 
 NEXT = """
 ready; in other terminals:
-  eigentensor program capture client/examples/digits.py
+  eigentensor run MODEL.onnx -i NAME=@FILE.npy
   eigentensor ps
 Ctrl-C ends everything."""
 
@@ -51,6 +52,15 @@ def run(
         fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time)
         screen.result(fields["schema"], fields, *lines)
         net.processes.wait(chain=net.anvil.process)
+
+
+@demonstrating.command("demo")
+def demo() -> None:
+    """Show what the protocol does, on a local network of its own: paid and checked tasks, a lie and its conviction, an
+    operator that is silent. Takes some three minutes, spends nothing, leaves nothing."""
+    from eigentensor_local.demo import main
+
+    main()
 
 
 def shown(

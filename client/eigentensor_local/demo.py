@@ -2,7 +2,6 @@
 
 import os
 import runpy
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +14,17 @@ import numpy as np
 
 from eigentensor.chain import Admission, Chain, from_wei, to_wei
 from eigentensor.economics import WAD
-from eigentensor.errors import BlobNotFound, EigenTensorError, ExecutorConvicted, ExecutorFailed, NotYet, WrongResult
+from eigentensor.errors import BlobNotFound, ExecutorConvicted, ExecutorFailed, NotYet, WrongResult
 from eigentensor.merkle import operators_root
 from eigentensor.task import Challenged, Convicted, Failed, Paid, Settled, State
 from eigentensor_client.amounts import number
-from eigentensor_client.cli import exit_code, report
 from eigentensor_client.client import Client
 from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.phases import Bar
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.screen import Screen, console, short, table
+from eigentensor_local import foundry
 from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party, devnet
 from eigentensor_local.processes import ended_by_signals
@@ -38,7 +37,9 @@ OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there 
 #: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
 TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=40, check_rate=WAD, exec=40, accept_within=60)
 PATIENCE = 5  # blocks that the silent operator is given
-DIGITS = Path(__file__).parents[1] / "examples" / "digits.py"
+_HERE = Path(__file__).parent
+#: In a wheel the examples that the demo runs lie in the package, in a clone where people read them.
+EXAMPLES = next(folder for folder in (_HERE / "examples", _HERE.parent / "examples") if folder.is_dir())
 
 
 class Show:
@@ -64,20 +65,18 @@ class Show:
 
 
 def main() -> None:
-    """Runs the six parts; exits with the code of the first error, 130 on Ctrl-C."""
+    """Runs the six parts, with folders of their own for whatever a user keeps."""
     show = Show()
-    try:
-        with ended_by_signals(), tempfile.TemporaryDirectory(prefix="eigentensor-demo-") as home:
-            for word in ("STATE", "CACHE", "DATA", "CONFIG"):
-                os.environ[f"XDG_{word}_HOME"] = str(Path(home, word.lower()))
-            os.environ["PARALLEL"] = "0"  # tinygrad's workers, killed together with us, would let the exit wait forever
-            perform(show)
-    except EigenTensorError as error:
-        report(error, as_json=False)
-        sys.exit(exit_code(type(error)))
-    except KeyboardInterrupt:
-        show.say("interrupted: everything that was started has ended")
-        sys.exit(130)
+    foundry.anvil()  # which npm keeps for later in the folder that is still this user's
+    with (
+        show.screen.goes_on("interrupted: everything that was started has ended"),
+        ended_by_signals(),
+        tempfile.TemporaryDirectory(prefix="eigentensor-demo-") as home,
+    ):
+        for word in ("STATE", "CACHE", "DATA", "CONFIG"):
+            os.environ[f"XDG_{word}_HOME"] = str(Path(home, word.lower()))
+        os.environ["PARALLEL"] = "0"  # tinygrad's workers, killed together with us, would let the exit wait forever
+        perform(show)
     show.say(f"Nothing is left of it. {time.monotonic() - show.began:.0f} s in all.")
 
 
@@ -125,7 +124,7 @@ def learn(show: Show) -> tuple["GraphProgram", np.ndarray[Any, Any], np.ndarray[
 
     with show.screen.work() as bar:
         bar("training on 1,500 handwritten digits")
-        digits = runpy.run_path(str(DIGITS))
+        digits = runpy.run_path(str(EXAMPLES / "digits.py"))
         training, held_out = digits["load"]()
         net = digits["train"](training)
         bar("capturing")
@@ -324,7 +323,3 @@ def _ledger(client: Client, liar: Party, operators: Sequence[Party]) -> _Ledger:
         account = chain.market.balance_of(party.address)
         ledger[f"{party.name}, bonds included"] = account.balance + account.collateral
     return ledger | {"burned": chain.market.balance_of(burn).balance + chain.token.balance_of(burn)}
-
-
-if __name__ == "__main__":
-    main()

@@ -32,7 +32,8 @@ from eigentensor.errors import ChainError, ConfigError
 from eigentensor.extras import require
 from eigentensor_client.accounts import CLIENT, running
 from eigentensor_client.screen import Screen
-from eigentensor_local.anvil import DEPLOYER, FIRST_BLOCK, Anvil, deploy, start_anvil
+from eigentensor_local.anvil import FIRST_BLOCK, Anvil, start_anvil
+from eigentensor_local.contracts import DEPLOYER, deploy
 from eigentensor_local.processes import Processes, Running, ended_by_signals
 
 PASSWORD = "local"  # of keystores that guard nothing but test tokens

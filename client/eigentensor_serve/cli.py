@@ -103,7 +103,9 @@ def _settings(**flags: Any) -> "Settings":
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the settings are wrong: {wrong}", fix="client/README.md has the table.") from None
+        raise ConfigError(
+            f"the settings are wrong: {wrong}", fix="`eigentensor serve --help` says what each may be."
+        ) from None
 
 
 deploying = typer.Typer(rich_markup_mode=None)

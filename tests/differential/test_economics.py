@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD, Parameters
-from eigentensor_local.anvil import CONTRACTS, start_anvil, tool
+from eigentensor_local.anvil import start_anvil
+from eigentensor_local.foundry import CONTRACTS, forge
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def terms() -> Iterator[Any]:
-    subprocess.run([tool("forge"), "build", "test/TermsBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
+    subprocess.run([forge(), "build", "test/TermsBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
     built = json.loads((CONTRACTS / "out" / "TermsBatch.sol" / "TermsBatch.json").read_text())
     with start_anvil() as anvil:
         address = anvil.web3.to_checksum_address("0x" + "7e" * 20)

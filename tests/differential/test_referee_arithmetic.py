@@ -10,7 +10,8 @@ import pytest
 
 from eigentensor.numerics.dtypes import DType
 from eigentensor.program.ops import Op
-from eigentensor_local.anvil import CONTRACTS, Anvil, start_anvil, tool
+from eigentensor_local.anvil import Anvil, start_anvil
+from eigentensor_local.foundry import CONTRACTS, forge
 from support.programs.scalar_cells import (
     ALL,
     EVERY_HALF,
@@ -57,7 +58,7 @@ def anvil() -> Iterator[Anvil]:
 
 @pytest.fixture(scope="module")
 def built() -> Any:
-    subprocess.run([tool("forge"), "build", "test/ScalarBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
+    subprocess.run([forge(), "build", "test/ScalarBatch.sol"], cwd=CONTRACTS, check=True, capture_output=True)
     return json.loads((CONTRACTS / "out" / "ScalarBatch.sol" / "ScalarBatch.json").read_text())
 
 

@@ -60,7 +60,7 @@ def test_a_second_network_of_the_same_name_is_refused(net: Devnet) -> None:
 
 @pytest.mark.slow
 def test_the_demo_shows_everything_and_leaves_nothing(home: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "eigentensor_local.demo"]
+    command = [sys.executable, "-m", "eigentensor_client", "demo"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,8 @@ from eigentensor.chain import Chain
 from eigentensor.economics import WAD
 from eigentensor.errors import Reverted
 from eigentensor.task import Life, Order, State
-from eigentensor_local.anvil import DEPLOYER, STAKE, Anvil
+from eigentensor_local.anvil import STAKE, Anvil
+from eigentensor_local.contracts import DEPLOYER
 from eigentensor_operator import policy as rules
 from eigentensor_operator.alarms import Alarm, alarms_of
 from eigentensor_operator.case import Case

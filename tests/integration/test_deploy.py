@@ -11,7 +11,8 @@ import pytest
 
 from eigentensor.chain import Deployment, Network, Reader
 from eigentensor.chain.keys import ANVIL_KEYS
-from eigentensor_local.anvil import CONTRACTS, DEPLOYER
+from eigentensor_local.contracts import DEPLOYER
+from eigentensor_local.foundry import CONTRACTS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -21,8 +21,8 @@ from eigentensor_client.claims import payable_from
 from eigentensor_client.client import Client
 from eigentensor_client.orders import Roots, Terms, Work, check_terms, draft
 from eigentensor_client.results import TaskView
-from eigentensor_local.anvil import CONTRACTS
 from eigentensor_local.devnet import Devnet, devnet
+from eigentensor_local.foundry import CONTRACTS
 from eigentensor_operator.config import Settings
 from eigentensor_operator.policy import Policy, refuse_needs, refuse_order
 from support.programs.worked_examples import layer

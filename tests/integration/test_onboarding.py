@@ -28,7 +28,8 @@ from eigentensor.chain import (
 )
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
-from eigentensor_local.anvil import DEPLOYER, Anvil
+from eigentensor_local.anvil import Anvil
+from eigentensor_local.contracts import DEPLOYER
 from support.stories.core import core
 
 STAKE = to_wei("3")

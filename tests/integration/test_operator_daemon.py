@@ -30,7 +30,8 @@ from eigentensor_client.client import Client
 from eigentensor_client.orders import Work
 from eigentensor_client.screen import short
 from eigentensor_client.verbs.show import Show
-from eigentensor_local.anvil import DEPLOYER, join
+from eigentensor_local.anvil import join
+from eigentensor_local.contracts import DEPLOYER
 from eigentensor_local.devnet import Devnet, Party
 from eigentensor_local.processes import Running
 from eigentensor_operator.cli import app

@@ -41,9 +41,9 @@ def test_a_watcher_of_its_own_looks_at_everything(environment: pytest.MonkeyPatc
 @pytest.mark.parametrize("flags", [["--share", "2"], ["--bonds", "much"], ["--max-memory", "0"]])
 def test_wrong_settings_are_refused_in_words(flags: list[str]) -> None:
     ran = CliRunner().invoke(watch_cli.app, flags)
-    assert isinstance(ran.exception, ConfigError) and flags[0].removeprefix("--").replace("-", "_") in str(
-        ran.exception
-    )
+    name = flags[0].removeprefix("--").replace("-", "_")
+    assert isinstance(ran.exception, ConfigError) and name in str(ran.exception)
+    assert ran.exception.fix == f"Correct the flag, or EIGENTENSOR_WATCH_{name.upper()}."
 
 
 def test_both_say_what_is_missing_where_there_is_no_network() -> None:

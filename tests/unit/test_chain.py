@@ -405,7 +405,7 @@ def test_roots_stand_for_none_where_they_are_zero() -> None:
     assert bytes(32) == NONE
 
 
-def test_the_committed_abis_are_those_of_the_contracts() -> None:
+def test_the_committed_abis_and_the_recorded_deployment_are_those_of_the_contracts() -> None:
     script = Path(__file__).parents[2] / "scripts" / "abi"
     done = subprocess.run([script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

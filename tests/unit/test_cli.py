@@ -82,8 +82,8 @@ def test_an_error_is_an_object_if_json_is_wanted(capsys: pytest.CaptureFixture[s
     assert (error["schema"], error["error"], error["exit_code"]) == ("eigentensor.error/1", "BlobNotFound", 4)
 
 
-#: Commands without data of their own: a script, and what serves until it is told to stop.
-WITHOUT_DATA = {"completion", "serve", "operator run", "aggregator run"}
+#: Commands without data of their own: a script, a story, and what serves until it is told to stop.
+WITHOUT_DATA = {"completion", "demo", "serve", "operator run", "aggregator run"}
 
 
 def test_every_command_has_help_and_json_and_can_be_quiet() -> None:

@@ -22,6 +22,8 @@ PLAIN = {
 }  # fmt: skip
 #: Servers: they say that they listen, and write logs.
 SERVERS = {"serve", "operator run", "aggregator run"}
+#: A story, which the front page shows.
+STORY = {"demo"}
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -36,5 +38,5 @@ def test_no_screen_is_left_over() -> None:
 def test_every_command_has_a_screen_or_shows_what_another_does() -> None:
     every = set(commands())
     own = {words for words in every if words.replace(" ", "-") in SCREENS}
-    assert every == own | AS.keys() | PLAIN | SERVERS
+    assert every == own | AS.keys() | PLAIN | SERVERS | STORY
     assert set(AS.values()) <= SCREENS.keys()

@@ -26,7 +26,7 @@ from eigentensor_economics.agents import (
 from eigentensor_economics.expected import Expectation, baseline, expected
 from eigentensor_economics.simulation import PARTIES, estimate, play
 from eigentensor_economics.situation import BURNED, Amounts, Situation
-from eigentensor_local.anvil import CONTRACTS
+from eigentensor_local.foundry import CONTRACTS
 from support.stories.situations import ORDINARY, random_situations
 
 MIXTURE = replace(

@@ -18,7 +18,8 @@ from traceback import format_exception
 
 from eigentensor.chain import Network, anvil_account
 from eigentensor.task import State
-from eigentensor_local.anvil import CONTRACTS, Anvil, local_network
+from eigentensor_local.anvil import Anvil, local_network
+from eigentensor_local.foundry import CONTRACTS
 from support.campaigns import campaign as campaigns
 from support.campaigns.campaign import Line, apart, say
 from support.stories.faults import Story, is_honest, story

@@ -23,6 +23,7 @@ MODULES = (
     *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results")),
     *(f"eigentensor_client.{name}" for name in ("history", "orders", "results")),
     "eigentensor_economics.schemas",
+    "eigentensor_local.contracts",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
     *(f"eigentensor_operator.{name}" for name in ("policy", "pricing", "report", "schemas")),
