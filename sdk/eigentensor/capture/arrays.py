@@ -20,9 +20,7 @@ def no_tensor(what: str, value: Any, fix: str) -> CaptureError:
     if not isinstance(value, np.ndarray | np.generic):
         return CaptureError(f"{what} a {type(value).__name__}, not a Tensor", fix=fix)
     if value.dtype == object:
-        return CaptureError(
-            f"{what} an array of NumPy, which took Tensors for mere objects", fix=INSTEAD
-        )
+        return CaptureError(f"{what} an array of NumPy, which took Tensors for mere objects", fix=INSTEAD)
     return CaptureError(
         f"{what} an array of NumPy, whose values do not depend on the inputs",
         fix="return Tensor(array); what depends on the inputs is computed with methods of Tensor",
