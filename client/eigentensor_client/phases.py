@@ -8,12 +8,14 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.table import Column
 from rich.text import Text
 
 from eigentensor_client.tables import folded
 
+_BAR = 24  # columns
+_OTHERS = 12  # columns beside the words and the bar: a spinner, the time, and what lies between
 _CHANGES = re.compile(r" \([^()]*\)")
 
 
@@ -88,8 +90,8 @@ class Drawn(_Shown):
         super().__init__()
         columns = (
             SpinnerColumn(table_column=Column(no_wrap=True)),
-            TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
-            _KnownBar(bar_width=24),
+            _Words(console),
+            _KnownBar(bar_width=_BAR),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
         )
         self._progress = Progress(*columns, console=console, transient=True)
@@ -117,6 +119,18 @@ class Drawn(_Shown):
         if self._phase.name:
             for line in folded(f"{self._phase.name} ({self._phase.seconds:.1f} s)", self._progress.console.width):
                 self._progress.console.print(line)
+
+
+class _Words(ProgressColumn):
+    """What is done now, in lines that leave room for the others."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._console = console
+
+    def render(self, task: Task) -> Text:
+        width = self._console.width - _OTHERS - (0 if task.total is None else _BAR)
+        return Text("\n".join(folded(task.description, max(1, width))))
 
 
 class _KnownBar(BarColumn):
