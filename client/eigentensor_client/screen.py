@@ -100,7 +100,7 @@ class Screen:
 
         bar = Drawn(self._talk) if self._talk.is_terminal else Written(console(stderr=True))
         with bar:
-            shown = DOING.set(bar)
+            shown = DOING.set(bar.doing)
             try:
                 yield bar
             finally:

@@ -13,7 +13,7 @@ WIDE = 1_000_000  # columns where nobody's terminal limits them
 _GAP = "  "
 _WHOLE = 16  # characters of a cell that is not broken, if there is any other way
 _LEAST = 8  # columns that are left to a cell, whatever its words are
-_TOGETHER = re.compile(r"`[^`]*`|\(about [^)]*\)")
+_TOGETHER = re.compile(r"`[^`]*`|\((?:about )?[\d.]+ \w+\)")
 _GLUE = "\N{NO-BREAK SPACE}"
 
 

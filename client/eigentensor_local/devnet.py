@@ -30,6 +30,7 @@ from eigentensor.chain import (
 from eigentensor.chain.network import DEFAULT, network_path
 from eigentensor.errors import ChainError, ConfigError
 from eigentensor.extras import require
+from eigentensor.talk import doing
 from eigentensor_client.accounts import CLIENT, running
 from eigentensor_client.screen import Screen
 from eigentensor_local.anvil import FIRST_BLOCK, Anvil, start_anvil
@@ -205,14 +206,17 @@ def devnet(
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="eigentensor-", ignore_cleanup_errors=True))
         )
+        doing("the chain")
         anvil = stack.enter_context(start_anvil(rpc_port, block_time, first))
         url = f"http://127.0.0.1:{gateway_port or _free_port()}"
+        doing("its contracts, which are compiled at first")
         with anvil.hurried():
             network = Network(path.stem, anvil.rpc_url, url, deploy(anvil.rpc_url, file))
             network.save(path)
             stack.callback(path.unlink, missing_ok=True)
             processes = stack.enter_context(Processes(folder / "logs"))
             net = Devnet(anvil, network, path, processes, folder, block_time)
+            doing("aggregator and operators")
             aggregator = net.start_aggregator()
             net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
             net.start_operators(operators, settings)

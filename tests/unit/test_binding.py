@@ -61,6 +61,12 @@ def test_what_does_not_fit_is_named_with_what_was_expected(changes: dict[str, Ar
         bind(LAYER.program, LAYER.tensors | changes)
 
 
+def test_a_float64_is_refused_with_the_line_that_casts_it() -> None:
+    with pytest.raises(BindingError) as refusal:
+        bind(LAYER.program, LAYER.tensors | {"x": np.zeros((2, 3))})
+    assert refusal.value.fix == 'Cast it: x.astype("float32"), and save it anew if it is a file.'
+
+
 def test_all_missing_names_are_told_with_all_that_there_are() -> None:
     with pytest.raises(BindingError, match="missing b, w") as refusal:
         bind(LAYER.program, {"x": LAYER.tensors["x"]})

@@ -1,6 +1,7 @@
 """What TensorContext and capture promise and refuse; `here` marks the line that an error must name."""
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,34 @@ def test_shapes_that_depend_on_a_variable_are_refused() -> None:
 def test_outputs_that_are_no_tensors_are_refused() -> None:
     with pytest.raises(CaptureError, match="is a float, not a Tensor"):
         capture(lambda x: 3.5, [X])
+
+
+def test_a_float64_input_is_named_with_what_casts_it() -> None:
+    with pytest.raises(CaptureError, match="the input 'x': float64 cannot be in a program") as refused:
+        capture(lambda x: x * 2, {"x": np.zeros(3)})
+    assert 'x.cast("float32")' in refused.value.fix and 'x.astype("float32")' in refused.value.fix
+    assert refused.value.topic == "cast"  # the command adds its flag
+    assert capture(lambda x: x * 2, {"x": np.zeros(3)}, cast="float32").cast == ("the tensor 'x'",)
+
+
+WEIGHTS = np.ones((4, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "what", "fix"),
+    [
+        (lambda x: np.dot(x, WEIGHTS), "is an array of NumPy, which took Tensors for mere objects", "x @ w for np.dot"),
+        (lambda x: WEIGHTS * 2, "is an array of NumPy, whose values do not depend on the inputs", "Tensor(array)"),
+        (lambda x: x.mean(0).astype(np.float32), "has no attribute 'astype'", "if NumPy is at work there"),
+        (lambda x: np.sum(x), "unexpected keyword argument 'out'", "return Tensors"),
+        (lambda x: np.where(x > 0, x, 0), "ValueError", "a.where(x, 0) for np.where"),
+    ],
+)
+def test_numpy_in_a_function_is_refused_with_what_to_write(function: Any, what: str, fix: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(what)) as refused:
+        capture(function, {"x": np.ones((4, 4), np.float32)})
+    assert fix in refused.value.fix
+    assert refused.value.line.rpartition(":")[0] in ("", __file__)
 
 
 def test_names_are_unique() -> None:

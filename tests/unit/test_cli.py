@@ -200,3 +200,11 @@ def test_words_are_completed(words: str, completed: set[str]) -> None:
         [sys.executable, "-m", "eigentensor_client"], capture_output=True, text=True, env=os.environ | environment
     )
     assert (done.returncode, set(done.stdout.split()), done.stderr) == (0, completed, "")
+
+
+def test_a_hint_names_the_command_as_it_was_called_where_it_is_not_on_the_path(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "eigentensor_client", "plan", "x.program"]
+    home = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(tmp_path)}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("EIGENTENSOR")} | home
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=env)
+    assert f"`{sys.executable} -m eigentensor_client network list` shows which there are" in done.stderr

@@ -67,7 +67,7 @@ def _captured(
     converted = {name: _taken(t, cast) for name, t in tensors.items()}
     casts = [n for n, t in {**inputs, **tensors}.items() if _taken(t, cast) is not t]
     typed = [(name, tensor) for name, tensor in converted.items() if tensor.dtype not in dtypes.weaks]
-    data = {name: adapter.contents(tensor) for name, tensor in each("capture: computing the model's tensors", typed)}
+    data = {name: adapter.contents(tensor) for name, tensor in each("computing the model's tensors", typed)}
     with adapter.recording() as recording:
         arguments: dict[str, Any] = {v.name: UOp.variable(v.name, v.minimum, v.maximum).bind(v.minimum) for v in bounds}
         arguments |= {name: placeholder(name, e) for name, e in examples.items()}
@@ -75,7 +75,7 @@ def _captured(
         for name in data:
             recording.stand_in(tensors[name], placeholder(name, converted[name]))
         held = {name: (tensor.uop, adapter.buffer_of(tensor)) for name, tensor in tensors.items()}
-        doing("capture: running the function")
+        doing("running the function")
         results = {(Kind.OUTPUT, name): tensor for name, tensor in named_outputs(called(function, arguments)).items()}
         changed = [name for name, (uop, _) in held.items() if tensors[name].uop is not uop]
         if weak := [name for name in changed if name not in data]:

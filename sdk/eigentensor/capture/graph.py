@@ -64,7 +64,7 @@ def cloned(results: Mapping[tuple[Kind, str], Tensor]) -> dict[tuple[Kind, str],
     for (_, name), tensor in results.items():
         static_shape(tensor, name)
         refuse_unsupported(tensor.uop)
-    doing("capture: scheduling what it computes")
+    doing("scheduling what it computes")
     with adapter.refusing("tinygrad cannot schedule this"):
         clones = {key: Tensor(t.uop.cast(strong_dtype(t.dtype)).clone(adapter.DEVICE)) for key, t in results.items()}
         computed = [tensor for tensor in clones.values() if tensor.numel()]
@@ -84,7 +84,7 @@ def compiled(
     schedule = Schedule(recording.relocation.origins)
     moved = recording.relocation.moved
     named = {schedule.external(moved.get(buffer, buffer)): part for buffer, part in outside.items()}
-    for call in each("capture: reading kernels", recording.calls):
+    for call in each("reading kernels", recording.calls):
         schedule.add(call)
     arrays = {key: (_result(schedule, clone, key[1]), clone.shape) for key, clone in results.items()}
     parts = named | _unnamed(schedule, {part.name for part in named.values()})

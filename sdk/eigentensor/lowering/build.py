@@ -46,12 +46,12 @@ def build(draft: Draft) -> Program:
     if draft.fingerprint and (extra := fingerprint(kernels, [array for array, _ in results.values()])):
         kernels += extra
         results[Kind.OUTPUT, NAME] = extra[-1].result, ()
-    calls = [(part.result.key, lowered(part)) for kernel in each("capture: lowering kernels", kernels)
+    calls = [(part.result.key, lowered(part)) for kernel in each("lowering kernels", kernels)
              for part in _admitted(kernel)]  # fmt: skip
     require_known([variable for _, part in calls for variable in part.variables], draft.variables)
     externals = {array.key: buffer for array, buffer in draft.externals.items()}
     named = {name: (array.key, shape) for name, (array, shape) in results.items()}
-    doing("capture: checking the program")
+    doing("checking the program")
     try:
         return assemble(calls, externals, named, draft.variables)
     except RuleError as error:

@@ -1,0 +1,94 @@
+"""What running work shows: in a terminal each phase leaves its line, in a pipe it has one, and no work is silent."""
+
+import io
+import re
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from eigentensor import talk
+from eigentensor.capture import capture
+from eigentensor_client.phases import Drawn, Written
+from eigentensor_client.screen import Screen
+
+LONG = "accepted: waits for the executor's commit until block 118 (about {} s), or the refund of the escrow after it"
+
+
+@pytest.fixture
+def terminal() -> Iterator[Console]:
+    yield Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue()).replace("\r", "\n")
+
+
+def test_a_phase_that_is_over_leaves_its_line_with_its_seconds(terminal: Console) -> None:
+    with Drawn(terminal) as bar:
+        bar("uploading weights", 1, 2)
+        bar("uploading weights", 2, 2)
+        for seconds in (40, 20):
+            bar(LONG.format(seconds))
+    lines = [line.rstrip() for line in text_of(terminal).splitlines()]
+    assert [line for line in lines if re.match("uploading weights", line)] == ["uploading weights (0.0 s)"]
+    end = ["accepted: waits for the executor's commit until block 118, or the refund of the", "escrow after it (0.0 s)"]
+    assert [line for line in lines if line in end] == end  # once, however often its time changed
+
+
+def test_a_bar_is_not_cut_at_80_columns_and_drawn_only_where_it_is_known_how_far_it_is(terminal: Console) -> None:
+    with Drawn(terminal) as bar:
+        bar("uploading", 1, 2)
+        bar(LONG.format(40))
+        terminal.file = io.StringIO()
+        bar._progress.refresh()
+        drawn = text_of(terminal)
+    assert "━" not in drawn and "…" not in drawn
+    assert LONG.format(40) in " ".join(drawn.replace("0:00:00", "").split())
+    assert max(map(len, drawn.splitlines())) <= 80
+
+
+def test_a_pipe_has_a_line_for_each_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    with Screen().work() as bar:
+        for seconds in (40, 20):
+            bar(LONG.format(seconds))
+        bar("final")
+    assert capsys.readouterr().err.splitlines() == [LONG.format(40), "final"]
+
+
+def test_work_that_is_too_busy_to_speak_is_shown_to_go_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Written, "each", 0.05)
+    with Screen().work() as bar:
+        bar("capturing")
+        talk.doing("lowering kernels", 1, 4)
+        time.sleep(0.4)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "capturing"
+    assert len(lines[1:]) >= 2 and set(lines[1:]) == {"capturing: lowering kernels 25% (0 s)"}
+
+
+def test_waiting_is_not_repeated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Written, "each", 0.5)
+    with Screen().work() as bar:
+        for _ in range(100):
+            bar("open: waits for an acceptance")
+            time.sleep(0.01)
+    assert capsys.readouterr().err.splitlines() == ["open: waits for an acceptance"]
+
+
+def test_capture_says_what_it_does() -> None:
+    said: list[str] = []
+    shown = talk.DOING.set(lambda text, done, total: said.append(text))
+    try:
+        capture(lambda x: (x * 2).sum(0), [np.zeros((3, 4), np.float32)])
+    finally:
+        talk.DOING.reset(shown)
+    assert list(dict.fromkeys(said)) == [
+        "running the function", "scheduling what it computes", "reading kernels", "lowering kernels",
+        "checking the program",
+    ]  # fmt: skip
