@@ -71,7 +71,11 @@ def environment(net: Devnet, party: Party, tmp_path: Path) -> dict[str, str]:
         "EIGENTENSOR_OPERATOR_PORT": str(port),
         "EIGENTENSOR_OPERATOR_POLL_SECONDS": "0.2",
     }
-    script = {"LINK": tmp_path / "current", "DATA": party.folder, "NODE": f"http://127.0.0.1:{port}"}
+    script: dict[str, str | Path] = {
+        "LINK": tmp_path / "current",
+        "DATA": party.folder,
+        "NODE": f"http://127.0.0.1:{port}",
+    }
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     return net.environment(party.folder, settings | script | {"PATH": path, "PATIENCE": "100"})
 
