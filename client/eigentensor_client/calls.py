@@ -20,6 +20,7 @@ from eigentensor.capture.returns import Returns
 from eigentensor.capture.signatures import Signatures, Use
 from eigentensor.capture.values import values_of
 from eigentensor.chain import Network, to_wei
+from eigentensor.chain.keys import checked_address
 from eigentensor.chain.network import state_folder
 from eigentensor.errors import BindingError, ConfigError, TaskNotFound
 from eigentensor.program import Program, Role
@@ -70,6 +71,7 @@ class Options(Offer):
             value = getattr(self, name)
             if (value is not None or name != "exec") and (type(value) is not int or value < first):
                 raise BindingError(f"{name} is {value!r}", fix=f"Write a whole number, {first} or more.")
+        checked_address(self.operator, "operator")
         if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout >= 0):
             raise BindingError(f"timeout is {self.timeout!r}", fix="Write seconds, or None.")
         if not isinstance(self.network, str | None):

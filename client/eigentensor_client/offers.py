@@ -26,3 +26,4 @@ class Offer:
     value_at_risk: str = "0"
     exec: int | None = None
     accept_within: int = ACCEPT_WITHIN
+    operator: str | None = None

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from eigentensor import economics, merkle
 from eigentensor.chain import Network, to_wei
+from eigentensor.chain.keys import checked_address
 from eigentensor.economics import WAD, Parameters
 from eigentensor.errors import BindingError, TermsRefused
 from eigentensor.program import Program
@@ -167,11 +168,13 @@ def terms_for(stage: str, terms: Terms) -> Terms:
 
 
 def read_terms(network: Network, offer: Offer) -> Terms:
-    """The terms that are offered. Raises BindingError without a price on a chain that is not local."""
+    """The terms that are offered. Raises BindingError without a price on a chain that is not local, ConfigError for an
+    operator that is no address."""
 
     def wei(tokens: str) -> int:
         return to_wei(tokens, network.deployment.token_decimals)
 
+    only = checked_address(offer.operator, "--operator")
     most = offer.max_price or (LOCAL_PRICE if network.is_local else None)
     if most is None:
         raise BindingError(
@@ -187,6 +190,7 @@ def read_terms(network: Network, offer: Offer) -> Terms:
         value_at_risk=wei(offer.value_at_risk),
         exec=offer.exec,
         accept_within=offer.accept_within,
+        operators=merkle.operators_root([bytes.fromhex(only[2:])]) if only else NONE,
     )
 
 

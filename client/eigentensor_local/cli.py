@@ -24,11 +24,19 @@ ready; in other terminals:
   eigentensor run MODEL.onnx -i NAME=@FILE.npy
   eigentensor ps
 Ctrl-C ends everything."""
+LIE = """
+{liar} lies about whatever it executes, for everybody; a task that only it may accept, and its conviction:
+  eigentensor program capture client/examples/matmul.py
+  python -c "import numpy; numpy.save('one.npy', numpy.ones((256, 256), 'float32'))"
+  eigentensor run matmul.program -i matrix_a=@one.npy -i matrix_b=@one.npy --check 100% --operator {address}
+  eigentensor challenge list
+  eigentensor challenge show 1"""
 
 
 @app.command("devnet")
 def run(
     operators: Annotated[int, typer.Option("--operators", min=0, max=20, help="Operators to start.")] = 3,
+    cheat: Annotated[int, typer.Option("--cheat", min=0, help="How many of them lie about what they compute.")] = 0,
     block_time: Annotated[float, typer.Option("--block-time", min=0.1, help="Seconds between blocks.")] = 1.0,
     port: Annotated[int, typer.Option("--port", help="Port of the chain; 0 chooses a free one.")] = 8545,
     gateway_port: Annotated[int, typer.Option("--gateway-port", help="Port of the gateway; 0 chooses one.")] = 8600,
@@ -39,17 +47,19 @@ def run(
     from eigentensor_local.devnet import devnet
     from eigentensor_local.processes import ended_by_signals
 
+    if cheat and cheat >= operators:
+        raise typer.BadParameter("an honest operator is needed, which finds the lie", param_hint="--cheat")
     screen = Screen(as_json=json)
     with ended_by_signals(), ExitStack() as stack:
         with screen.work() as bar:
             bar(f"starting the chain with its contracts, an aggregator and {operators} operators")
             net = stack.enter_context(
-                devnet(operators, block_time=block_time, rpc_port=port, gateway_port=gateway_port)
+                devnet(operators, liars=cheat, block_time=block_time, rpc_port=port, gateway_port=gateway_port)
             )
         client = choose_account(net.network).address
         screen.head(net.network.name, client)
         parties = [(party.name, party.address) for party in net.operators]
-        fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time)
+        fields, *lines = shown(net.network, net.path, net.folder / "logs", client, parties, block_time, cheat)
         screen.result(fields["schema"], fields, *lines)
         net.processes.wait(chain=net.anvil.process)
 
@@ -64,9 +74,15 @@ def demo() -> None:
 
 
 def shown(
-    network: "Network", path: Path, logs: Path, client: str, parties: "Sequence[tuple[str, str]]", block_time: float
+    network: "Network",
+    path: Path,
+    logs: Path,
+    client: str,
+    parties: "Sequence[tuple[str, str]]",
+    block_time: float,
+    liars: int = 0,
 ) -> tuple[Any, ...]:
-    """`eigentensor.devnet/1`, and its lines."""
+    """`eigentensor.devnet/1`, and its lines; the last of the parties are `liars`."""
     from eigentensor.chain import from_wei
     from eigentensor_client.accounts import CLIENT
     from eigentensor_local.devnet import CLIENT_TOKENS
@@ -78,6 +94,7 @@ def shown(
         "network": str(path),
         "client": client,
         "operators": [address for _, address in parties],
+        "liars": [address for _, address in parties[len(parties) - liars :]],
         "logs": str(logs),
         "deployment": cast("Deployment", network.deployment.to_json()),
     }
@@ -90,4 +107,7 @@ def shown(
         ["client", f"{client} with {tokens} (anvil's published key {CLIENT}: worth nothing)"],
         ["logs", str(logs)],
     ]
-    return fields, table(("", ""), rows), NEXT
+    if not liars:
+        return fields, table(("", ""), rows), NEXT
+    liar, address = parties[-1]
+    return fields, table(("", ""), rows), NEXT, LIE.format(liar=liar, address=address)

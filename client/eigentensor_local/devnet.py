@@ -157,10 +157,13 @@ class Devnet:
         environment = self.environment(party.folder, settings)
         return self._start(party.name, ["operator", "run"], environment, OPERATOR_READY, LIAR if lies else COMMAND)
 
-    def start_operators(self, count: int, settings: Settings | None = None) -> list[Party]:
-        """Operators that have joined and run. They join while their daemons load and test their device."""
-        parties = [self.party(f"operator-{number}") for number in range(1, count + 1)]
-        daemons = [self.start_operator(party, settings) for party in parties]
+    def start_operators(self, count: int, settings: Settings | None = None, *, liars: int = 0) -> list[Party]:
+        """Operators that have joined and run, the last of them `liars`. They join while their daemons load and test
+        their device."""
+        honest = [self.party(f"operator-{number}") for number in range(1, count - liars + 1)]
+        lying = [self.party(f"liar-{number}") for number in range(1, liars + 1)]
+        parties = [*honest, *lying]
+        daemons = [self.start_operator(party, settings, lies=party in lying) for party in parties]
         with ThreadPoolExecutor() as pool:
             for _ in pool.map(spending.carried(self.join), parties):
                 pass
@@ -180,6 +183,7 @@ def devnet(
     operators: int = 0,
     settings: Settings | None = None,
     *,
+    liars: int = 0,
     block_time: float | None = 1.0,
     rpc_port: int = 0,
     gateway_port: int = 0,
@@ -188,7 +192,7 @@ def devnet(
     first: int = FIRST_BLOCK,
 ) -> Iterator[Devnet]:
     """A chain with the contracts, an aggregator and operators, all at work, until the block ends; port 0 chooses a free
-    one. `settings` are EIGENTENSOR_OPERATOR_* for all operators.
+    one. `settings` are EIGENTENSOR_OPERATOR_* for all operators, of which the last `liars` lie about what they compute.
 
     Once all is ready `block_time` seconds make a block, and nothing else does: who takes blocks for time is right.
     Without it each transaction makes one. The network file is written to `path`, by default where everybody finds the
@@ -219,7 +223,7 @@ def devnet(
             doing("aggregator and operators")
             aggregator = net.start_aggregator()
             net.mint(str(anvil_account(CLIENT).address), CLIENT_TOKENS)
-            net.start_operators(operators, settings)
+            net.start_operators(operators, settings, liars=liars)
             aggregator.wait_ready()
         yield net
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from eigentensor_local.devnet import Devnet
+from support.screens.readme import ROOT
 
 NETWORK = ["devnet", "--operators", "0", "--port", "0", "--gateway-port", "0", "--json"]
 
@@ -56,6 +58,40 @@ def test_a_second_network_of_the_same_name_is_refused(net: Devnet) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
     assert "a local network runs already" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_network_with_a_liar_says_how_to_see_it_convicted(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines are typed as they stand, in the folder of the project."""
+    words = [*NETWORK[:-1], "--operators", "2", "--cheat", "1", "--block-time", "0.5"]
+    with start(words, tmp_path) as network:
+        assert network.stdout is not None
+        head = list(iter(network.stdout.readline, "Ctrl-C ends everything.\n"))
+        assert any(line.startswith("liar-1 ") for line in head)
+        lines = [network.stdout.readline() for _ in range(7)]
+        commands = [shlex.split(line) for line in lines if line.startswith("  ")]
+        (tmp_path / "client").symlink_to(ROOT / "client")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        ended = [typed(*command) for command in commands]
+        (logs,) = (Path(line.split()[1]) for line in head if line.startswith("logs "))
+        log = (logs / "aggregator.log").read_text()[-4000:]
+        network.send_signal(signal.SIGINT)
+        network.communicate(timeout=60)
+    assert [done.returncode for done in ended] == [0, 0, 12, 0, 0], [*(done.stderr for done in ended), log]
+    assert "the referee computes another value than the executor claims" in ended[-1].stdout
+
+
+def typed(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    module = ["-m", "eigentensor_client"] if program == "eigentensor" else []
+    return subprocess.run([sys.executable, *module, *words], capture_output=True, text=True, timeout=240)
+
+
+def test_nobody_lies_where_nobody_honest_is_there_to_find_it(home: Path) -> None:
+    done = typed("eigentensor", "devnet", "--operators", "1", "--cheat", "1")
+    assert done.returncode == 2 and "an honest operator is needed" in done.stderr
 
 
 @pytest.mark.slow

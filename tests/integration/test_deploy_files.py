@@ -131,7 +131,11 @@ def test_a_unit_starts_a_command_that_there_is_with_settings_that_there_are(unit
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_finds_nothing_wrong_with_a_unit(unit: Path, tmp_path: Path) -> None:
     copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace("/opt/eigentensor/bin/eigentensor", "/bin/true"))
+    copy.write_text(
+        unit.read_text()
+        .replace("/opt/eigentensor/current/bin/eigentensor", "/bin/true")
+        .replace("/opt/eigentensor/bin/eigentensor", "/bin/true")
+    )
     checked = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60
     )

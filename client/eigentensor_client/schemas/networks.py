@@ -52,6 +52,8 @@ class Devnet(TypedDict):
     """An account with tokens."""
     operators: list[Address]
     """Its operators."""
+    liars: list[Address]
+    """Those of them that lie about what they compute."""
     logs: str
     """The folder with what its processes write."""
     deployment: Deployment

@@ -99,6 +99,9 @@ class Offer(offers.Offer):
     accept_within: Annotated[
         int, typer.Option("--accept-within", min=1, help="Blocks in which an operator may accept.")
     ]
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="ADDRESS", help="The only operator that may accept it [all].")
+    ]
 
 
 Verb = Callable[..., None]

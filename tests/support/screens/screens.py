@@ -184,8 +184,8 @@ def _operator_up(screen: Screen) -> None:
 
 
 def _devnet(screen: Screen) -> None:
-    parties = [("operator-1", v.ALICE), ("operator-2", v.BOB)]
-    output = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0)
+    parties = [("operator-1", v.ALICE), ("liar-1", v.BOB)]
+    output = devnet.shown(v.NETWORK, Path("networks/local.json"), Path("logs"), v.CLIENT, parties, 1.0, 1)
     screen.result("eigentensor.devnet/1", *output)
 
 
