@@ -283,7 +283,7 @@ def test_a_challenger_that_is_killed_and_interrupted_goes_on_with_its_one_game(
     assert running.returncode == 130 and "Traceback" not in err
     assert "game 1 about it is yours and open: it goes on" in err
     assert f"game 1 goes on without you: `eigentensor challenge open {market.uuid}` takes it up again" in err
-    assert re.search(r"the executor moves until block \d+; once it is your move, you have 70 blocks, about", err)
+    assert re.search(r"the executor moves until block \d+.*; once it is your move, you have 70 blocks \(about", err)
     market.anvil.mine(market.order.exec + market.client.deployment.parameters.clock)
     stranger = chain_of(STRANGER)
     mover, ends = Player(stranger, stranger.address, market.load), [False]
