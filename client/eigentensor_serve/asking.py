@@ -22,8 +22,9 @@ from eigentensor.store import parse_name
 from eigentensor.task.objects import Result
 from eigentensor.web import bodies
 from eigentensor_serve.backend import Ask, Outcome
-from eigentensor_serve.bodies import Body, TaskBody, TaskQuery, outputs_as_json, tensors_in, tensors_of
+from eigentensor_serve.bodies import Body, TaskBody, is_listed, outputs_as_json, tensors_in, tensors_of
 from eigentensor_serve.ledger import Job
+from eigentensor_serve.queries import AppQuery, TaskQuery
 from eigentensor_serve.schemas import Accepted, Urls
 from eigentensor_serve.service import Service, caller_of
 
@@ -93,6 +94,7 @@ def ask_of(service: Service, body: TaskBody, tensors: bytes | None = None) -> As
         variables=body.variables,
         repeat=body.repeat,
         stage=body.wait,
+        as_lists=tensors is None and is_listed(body.inputs, states if isinstance(states, dict) else {}),
     )
 
 
@@ -125,42 +127,43 @@ async def executed(
     share the interpreter with it, takes longer.
     """
     caller, key, prefer, backend = caller_of(request), key_of(request), Prefer.of(request), service.backend
-    waits = waits and not prefer.asynchronous
+    waits, elements = waits and not prefer.asynchronous, AppQuery.of(request).elements
 
-    def answered(job: Job) -> Response:
-        return rendered(service, job, backend.result(job), wants_json(request))
+    def answered(ask: Ask, job: Job) -> Response:
+        as_lists = ask.as_lists if elements is None else elements == "lists"
+        return rendered(service, job, backend.result(job), as_json=wants_json(request), as_lists=as_lists)
 
-    def post(read: Reader) -> tuple[str, Job, Response | None]:
-        stage, job = _post(service, read, caller, key)
-        is_there = waits and backend.is_local and backend.reached(job, stage)
-        return stage, job, answered(job) if is_there else None
+    def post(read: Reader) -> tuple[Ask, Job, Response | None]:
+        ask, job = _post(service, read, caller, key)
+        is_there = waits and backend.is_local and backend.reached(job, ask.stage)
+        return ask, job, answered(ask, job) if is_there else None
 
-    ask = read() if is_brief else None
-    if ask is not None and backend.is_quick(ask):
-        stage, job, answer = post(lambda: ask)
+    asked = read() if is_brief else None
+    if asked is not None and backend.is_quick(asked):
+        ask, job, answer = post(lambda: asked)
     else:
-        stage, job, answer = await to_thread.run_sync(post, read, limiter=service.asking)
+        ask, job, answer = await to_thread.run_sync(post, read, limiter=service.asking)
     if answer is not None:
         return answer
     most = service.settings.patience
     seconds = most if prefer.wait is None else min(prefer.wait, most)
-    if not waits or not await finished(service, job, stage, seconds):
+    if not waits or not await finished(service, job, ask.stage, seconds):
         return accepted(service, job)
-    return await run_in_threadpool(answered, job)
+    return await run_in_threadpool(answered, ask, job)
 
 
-async def posted(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
-    """The stage that will be waited for and the task of a caller, posted now unless the key names one already.
+async def posted(service: Service, read: Reader, caller: str, key: str | None) -> tuple[Ask, Job]:
+    """What is asked for and the task of a caller, posted now unless the key names one already.
 
     Raises what `read` and `Backend.ask` do, StoreFull.
     """
     return await to_thread.run_sync(_post, service, read, caller, key, limiter=service.asking)
 
 
-def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[str, Job]:
+def _post(service: Service, read: Reader, caller: str, key: str | None) -> tuple[Ask, Job]:
     ask = read()
     service.room.check()
-    return ask.stage, service.backend.ask(ask, caller, key)
+    return ask, service.backend.ask(ask, caller, key)
 
 
 def key_of(request: Request) -> str | None:
@@ -212,13 +215,13 @@ def wants_json(request: Request) -> bool:
     return "json" in request.headers.get("content-type", "")
 
 
-def rendered(service: Service, job: Job, outcome: Outcome, as_json: bool) -> Response:
-    """The outputs as a safetensors file, or as JSON."""
+def rendered(service: Service, job: Job, outcome: Outcome, *, as_json: bool, as_lists: bool) -> Response:
+    """The outputs as a safetensors file, or as JSON, in lists of numbers or base64."""
     task = service.backend.show(job)
     headers = service.headers(task) | {"EigenTensor-States": outcome.states_root.hex()}
     if not as_json:
         return bodies.PiecedFile(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
-    outputs = outputs_as_json(outcome.program, outcome.outputs)
+    outputs = outputs_as_json(outcome.program, outcome.outputs, as_lists=as_lists)
     content: Result = {
         "schema": "eigentensor.result/1",
         "task": task,

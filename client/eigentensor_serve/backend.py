@@ -23,7 +23,7 @@ class Ask:
     """What a caller wants executed. Programs, weights and states are named by their uuid; states may be tensors too.
 
     `stage` is what will be waited for: `checked` asks for a check with certainty. `app` is what asks, with a budget of
-    its own.
+    its own. `as_lists` says that it came as lists of numbers: an answer in JSON has them, too.
     """
 
     program: Program
@@ -37,6 +37,7 @@ class Ask:
     stage: str = "result"
     app: str | None = None
     budget: Budget | None = None
+    as_lists: bool = False
 
     def named(self, caller: str, key: str | None) -> Key:
         """The name of a caller's request, if it has one."""

@@ -1,14 +1,12 @@
-"""What callers send and get: tensors as JSON or safetensors, bit for bit; what they want, in body and query."""
+"""What callers send and get in bodies: tensors as JSON or safetensors, what they want, on which terms."""
 
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from eigentensor.chain import to_wei
 from eigentensor.errors import BindingError, ConfigError, TermsRefused
@@ -17,6 +15,9 @@ from eigentensor.program import Program, Role
 from eigentensor.scratch import scratch
 from eigentensor.store.tensors import load_safetensors
 from eigentensor.task.objects import Tensor
+from eigentensor.web.limits import VALUES
+from eigentensor_client import elements
+from eigentensor_client.elements import WORDS
 from eigentensor_client.offers import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors
@@ -42,8 +43,9 @@ class TensorBody(Body):
     data: Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"}, description="its elements")]
 
 
-#: A tensor bit for bit, or nested lists of numbers, which are rounded to the program's dtype.
-TensorLike = TensorBody | list[Any] | bool | int | float
+#: A tensor bit for bit, or nested lists of numbers, which are rounded to the program's dtype. `NaN`, `Infinity` and
+#: `-Infinity` are words.
+TensorLike = TensorBody | list[Any] | bool | int | float | Literal["NaN", "Infinity", "-Infinity"]
 Inputs = Annotated[dict[str, TensorLike], Field(description="tensors by their names in the program")]
 Bound = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 Variables = Annotated[dict[str, Bound], Field(description="bound variables by their names")]
@@ -163,6 +165,11 @@ def tensors_of(program: Program, role: Role, values: Mapping[str, TensorLike]) -
     return {name: _array(name, expected[name].dtype if name in expected else None, v) for name, v in values.items()}
 
 
+def is_listed(*groups: Mapping[str, TensorLike]) -> bool:
+    """Whether all tensors came as lists of numbers: then what comes of them is answered so."""
+    return not any(isinstance(value, TensorBody) for group in groups for value in group.values())
+
+
 def _array(name: str, expected: DType | None, value: TensorLike) -> np.ndarray[Any, Any]:
     try:
         if not isinstance(value, TensorBody):
@@ -188,22 +195,26 @@ def _of_lists(dtype: DType, value: TensorLike) -> np.ndarray[Any, Any]:
     if dtype is DType.BOOL:
         is_exact = set(np.asarray(value, object).flat) <= {False, True}
     else:
-        is_exact = _kinds(value) <= ({bool, int, float} if storage.kind == "f" else {bool, int})
+        kinds, words = _kinds(value)
+        is_exact = kinds <= ({bool, int, float, str} if storage.kind == "f" else {bool, int}) and words <= set(WORDS)
     if not is_exact:
         raise ValueError(f"there are elements that are no {dtype.name.lower()}")
     return array
 
 
-def _kinds(value: TensorLike) -> set[type]:
-    """The types of all that is in nested lists."""
-    types, rest = set[type](), [value]
+def _kinds(value: TensorLike) -> tuple[set[type], set[str]]:
+    """The types of all that is in nested lists, and the words."""
+    types, words, rest = set[type](), set[str](), [value]
     while rest:
         one = rest.pop()
-        kinds = set(map(type, one)) if isinstance(one, list) else {type(one)}
-        if list in kinds and isinstance(one, list):
-            rest += [part for part in one if isinstance(part, list)]
+        parts = one if isinstance(one, list) else [one]
+        kinds = set(map(type, parts))
+        if list in kinds:
+            rest += [part for part in parts if isinstance(part, list)]
+        if str in kinds:
+            words |= {part for part in parts if isinstance(part, str)}
         types |= kinds - {list}
-    return types
+    return types, words
 
 
 def tensors_in(data: bytes) -> Tensors:
@@ -214,87 +225,18 @@ def tensors_in(data: bytes) -> Tensors:
         return load_safetensors(path)  # mapped: the bytes outlive their name
 
 
-def outputs_as_json(program: Program, outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
-    """Outputs as `TensorBody` says."""
+def outputs_as_json(
+    program: Program, outputs: Mapping[str, np.ndarray[Any, Any]], *, as_lists: bool
+) -> dict[str, Tensor]:
+    """Outputs as lists of numbers, if there are no more than a request may have; else as `TensorBody` says."""
+    as_lists = as_lists and sum(array.size for array in outputs.values()) <= VALUES
     tensors: dict[str, Tensor] = {}
     for name, array in outputs.items():
         dtype = program.parameter(program.outputs[name].buffer).dtype
-        data = np.ascontiguousarray(array, STORAGE[dtype].newbyteorder("<")).tobytes()
-        tensors[name] = {
-            "dtype": dtype.name.lower(),
-            "shape": list(array.shape),
-            "data": base64.b64encode(data).decode(),
-        }
+        tensors[name] = {"dtype": dtype.name.lower(), "shape": list(array.shape)}
+        if as_lists:
+            tensors[name]["values"] = elements.as_json(array)
+        else:
+            data = np.ascontiguousarray(array, STORAGE[dtype].newbyteorder("<")).tobytes()
+            tensors[name]["data"] = base64.b64encode(data).decode()
     return tensors
-
-
-_Uuid = Annotated[str | None, Field(max_length=66)]
-_BESIDE = "with a safetensors body"
-
-
-class AppQuery(BaseModel):
-    """What an app is asked beside its inputs."""
-
-    variable: list[str] | None = Field(default=None, max_length=64, description=f"{_BESIDE}: NAME:NUMBER")
-    repeat: int | None = Field(default=None, ge=1, lt=1 << 32, description="… how many times it is executed")
-
-    @classmethod
-    def of(cls, request: Request) -> Self:
-        """Raises RequestValidationError, whatever the body is."""
-        query = request.query_params
-        members = {
-            name: query.getlist(name) if name == "variable" else query[name]
-            for name in cls.model_fields
-            if name in query
-        }
-        try:
-            return cls.model_validate(members)
-        except ValidationError as error:
-            errors = error.errors(include_url=False, include_context=False)
-            raise RequestValidationError([{**e, "loc": ("query", *e["loc"])} for e in errors]) from None
-
-    def variables(self) -> dict[str, int]:
-        """Raises BindingError."""
-        return dict(_variable(word) for word in self.variable or ())
-
-
-class TaskQuery(AppQuery):
-    """The members of a `TaskBody` except its inputs; programs and weights have two names."""
-
-    program: _Uuid = Field(default=None, description=f"{_BESIDE}: the program")
-    weights: _Uuid = Field(default=None, description="… its weights")
-    states: _Uuid = Field(default=None, description="… its states")
-    task_uuid: _Uuid = Field(default=None, description="the program, by its other name")
-    weights_uuid: _Uuid = Field(default=None, description="its weights, by their other name")
-    wait: Stage | None = Field(default=None, description="what the answer waits for")
-    max_price: str | None = Field(default=None, max_length=64, description="in whole tokens")
-
-    def members(self) -> dict[str, Any]:
-        """Those of a body that are given. Raises BindingError."""
-        members = {
-            "program": self.program or self.task_uuid,
-            "weights": self.weights or self.weights_uuid,
-            "states": self.states,
-            "variables": self.variables() or None,
-            "repeat": self.repeat,
-            "wait": self.wait,
-            "terms": None if self.max_price is None else {"max_price": self.max_price},
-        }
-        return {name: value for name, value in members.items() if value is not None}
-
-
-def parameters(model: type[AppQuery]) -> list[dict[str, Any]]:
-    """What OpenAPI says of them."""
-    members = model.model_json_schema()["properties"]
-    return [
-        {"name": name, "in": "query", "required": False, "description": schema["description"], "schema": schema}
-        for name, schema in members.items()
-    ]
-
-
-def _variable(word: str) -> tuple[str, int]:
-    name, _, number = word.rpartition(":")
-    try:
-        return name, int(number[:12])
-    except ValueError:
-        raise BindingError(f"cannot read variable {word!r}", fix="Write NAME:NUMBER.") from None

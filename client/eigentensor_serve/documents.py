@@ -5,7 +5,8 @@ from typing import Any
 from eigentensor.task.objects import Result, Task
 from eigentensor.web.documents import BINARY, REF, Responses, asks, header, refused, response
 from eigentensor_client.results import Plan
-from eigentensor_serve.bodies import AppQuery, Body, parameters
+from eigentensor_serve.bodies import Body
+from eigentensor_serve.queries import AppQuery, parameters
 from eigentensor_serve.schemas import Accepted
 
 _UUID = "3f" * 32
@@ -61,7 +62,7 @@ def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
 
 def quotes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
     """Of a route that takes a task and answers with what it would cost."""
-    extra = _body(model) | {"parameters": parameters(query)}
+    extra = _body(model) | {"parameters": parameters(query, "elements")}
     return {"openapi_extra": extra, "responses": response(Plan, "What it would cost") | refused(*_BODY)}
 
 

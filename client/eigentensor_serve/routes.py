@@ -20,9 +20,10 @@ from eigentensor.task.objects import Explanation, Task, Tasks
 from eigentensor.web import bodies
 from eigentensor.web.documents import BINARY, Responses, refused, response
 from eigentensor_serve import asking, documents
-from eigentensor_serve.bodies import ExecuteBody, TaskBody, TaskQuery
+from eigentensor_serve.bodies import ExecuteBody, TaskBody
 from eigentensor_serve.documents import RANGE
 from eigentensor_serve.ledger import Event, Job, State
+from eigentensor_serve.queries import Elements, TaskQuery
 from eigentensor_serve.service import Service, caller_of
 
 _MAY_WAIT = refused(400, 404, 502, 503, 504)
@@ -96,10 +97,14 @@ def tasks(service: Service) -> APIRouter:
         return JSONResponse(backend.explain(job))
 
     @routes.get("/v1/tasks/{task}/result", responses=documents.RESULT)
-    def read_result(request: Request, job: Own) -> Response:
+    def read_result(
+        request: Request,
+        job: Own,
+        elements: Annotated[Elements, Query(description="how JSON has elements of tensors")] = "base64",
+    ) -> Response:
         """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
-        outcome = backend.result(job)
-        return asking.rendered(service, job, outcome, asking.wants_json(request))
+        outcome, as_json = backend.result(job), asking.wants_json(request)
+        return asking.rendered(service, job, outcome, as_json=as_json, as_lists=elements == "lists")
 
     @routes.get(
         "/v1/tasks/{task}/receipt",

@@ -83,6 +83,29 @@ def test_the_promised_route_executes_what_is_named_and_keeps_every_bit(http: Tes
     assert answer.headers["eigentensor-state"] == "local" and answer.json()["task"]["price"] is None
 
 
+def test_numbers_are_answered_with_numbers_and_either_kind_can_be_asked_for(
+    http: TestClient, names: dict[str, str]
+) -> None:
+    x = np.array([np.nan, -0.0, np.inf, 0.1], np.float32)
+    expected = ["NaN", -2.0, "Infinity", float(x[3] * 2 + BIAS[3])]
+    listed = {**names, "inputs": {"x": ["NaN", -0.0, "Infinity", float(x[3])]}}
+    packed = {**names, "inputs": {"x": coded(x)}}
+    for body, query, wanted in (
+        (listed, {}, "values"), (packed, {}, "data"),
+        (listed, {"elements": "base64"}, "data"), (packed, {"elements": "lists"}, "values"),
+    ):  # fmt: skip
+        answer = http.post("/execute_graph_on_gpu", json=body, params=query)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["outputs"]["output"].keys() == {"dtype", "shape", wanted}
+        if wanted == "values":
+            assert answer.json()["outputs"]["output"]["values"] == expected
+    url = f"/v1/tasks/{answer.headers['eigentensor-task']}/result"
+    read = http.get(url, headers={"accept": "application/json"}).json()["tensor"]
+    listed_read = http.get(url, headers={"accept": "application/json"}, params={"elements": "lists"}).json()["tensor"]
+    assert decoded(read)[3] == listed_read["values"][3] == expected[3]
+    assert http.get(url, params={"elements": "numbers"}).status_code == 400
+
+
 def test_a_safetensors_body_gets_a_safetensors_answer(http: TestClient, names: dict[str, str], tmp_path: Path) -> None:
     x = np.array([np.nan, -0.0, np.inf, 1e-45], np.float32)
     save_safetensors(tmp_path / "in", {"x": x})
@@ -336,9 +359,7 @@ def test_what_holders_of_tokens_name_is_confined(
         body = {**names, "inputs": {"x": [1, 2, 3, 4]}, "wait": "result"}
         with TestClient(create_app(guarded), base_url="http://localhost", headers=token) as http:
             answer = http.post("/execute_graph_on_gpu", json=body)
-            assert (
-                decoded(answer.json()["tensor"]).tobytes() == (np.array([1, 2, 3, 4], np.float32) * 2 + BIAS).tobytes()
-            )
+            assert answer.json()["tensor"]["values"] == (np.array([1, 2, 3, 4], np.float32) * 2 + BIAS).tolist()
             monkeypatch.setattr(shutil, "which", lambda name: None)
             refused = http.post("/execute_graph_on_gpu", json=body)
             with guarded.backend._turn:  # type: ignore[attr-defined]  # whoever executes has it

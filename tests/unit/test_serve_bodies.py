@@ -15,11 +15,12 @@ from pydantic import ValidationError
 
 from eigentensor.errors import BindingError
 from eigentensor.numerics.dtypes import STORAGE, DType
-from eigentensor.program import Buffer, Program, Role
+from eigentensor.program import Buffer, Kind, Program, Role
+from eigentensor.program.model import Result
 from eigentensor.web import problems
-from eigentensor.web.limits import BodyLimit
+from eigentensor.web.limits import VALUES, BodyLimit
 from eigentensor_serve.asking import read_body
-from eigentensor_serve.bodies import AppBody, tensors_of
+from eigentensor_serve.bodies import AppBody, is_listed, outputs_as_json, tensors_of
 
 
 def read(dtype: DType, value: Any) -> np.ndarray:
@@ -34,6 +35,7 @@ def read(dtype: DType, value: Any) -> np.ndarray:
         (DType.INT64, [-(2**63), 2**53 + 1, True]),
         (DType.FLOAT32, [1, 2.5, False]),
         (DType.FLOAT32, [float("nan"), float("inf"), -0.0]),
+        (DType.FLOAT16, ["NaN", ["Infinity", "-Infinity"][1], 3]),
         (DType.BOOL, [True, 0, 1]),
         (DType.INT8, [[1], [2]]),
     ],
@@ -56,6 +58,9 @@ def test_what_is_more_than_the_largest_float_is_infinity() -> None:
         (DType.INT32, [2.0]),
         (DType.FLOAT32, [None, 1]),
         (DType.FLOAT32, ["1", "nan"]),
+        (DType.FLOAT32, ["NaN", "infinity"]),
+        (DType.INT32, ["NaN"]),
+        (DType.BOOL, ["NaN"]),
         (DType.FLOAT32, [{"a": 1}]),
         (DType.FLOAT32, [[1], 2]),
         (DType.BOOL, [2]),
@@ -68,6 +73,30 @@ def test_what_is_more_than_the_largest_float_is_infinity() -> None:
 def test_nothing_else_is_taken_for_a_number(dtype: DType, value: Any) -> None:
     with pytest.raises(BindingError, match="'x'"):
         read(dtype, value)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in STORAGE if dtype is not DType.INDEX])
+def test_what_is_answered_in_lists_is_taken_for_the_same_bits(dtype: DType) -> None:
+    storage = STORAGE[dtype]
+    array = np.random.default_rng(0).integers(0, 256, 3 * storage.itemsize, np.uint8).view(storage)
+    if storage.kind == "f":
+        array = np.array([-0.0, np.finfo(storage).smallest_subnormal, -np.inf], storage)
+    if dtype is DType.BOOL:
+        array = np.array([True, False, True])
+    program = Program((), (Buffer(Role.INPUT, dtype, (3,), "x"),), (), (), (Result(Kind.OUTPUT, "y", 0, (3,)),))
+    for as_lists in (True, False):
+        text = json.dumps(outputs_as_json(program, {"y": array}, as_lists=as_lists), allow_nan=False)
+        tensor = json.loads(text)["y"]
+        assert (tensor["dtype"], tensor["shape"], "values" in tensor) == (dtype.name.lower(), [3], as_lists)
+        body = read_body(AppBody, json.dumps({"inputs": {"x": tensor["values"] if as_lists else tensor}}).encode())
+        assert is_listed(body.inputs) is as_lists
+        assert tensors_of(program, Role.INPUT, body.inputs)["x"].tobytes() == array.tobytes()
+
+
+def test_so_many_numbers_that_no_request_may_have_are_answered_as_base64() -> None:
+    program = Program((), (Buffer(Role.INPUT, DType.BOOL, (1,), "x"),), (), (), (Result(Kind.OUTPUT, "y", 0, (1,)),))
+    many = outputs_as_json(program, {"y": np.zeros(VALUES + 1, np.bool_)}, as_lists=True)
+    assert "values" not in many["y"] and len(many["y"]["data"]) > VALUES
 
 
 def _echo(body: Annotated[list[int], Body()]) -> list[int]:

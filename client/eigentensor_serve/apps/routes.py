@@ -1,5 +1,6 @@
 """Apps over HTTP: what is deployed, what it takes, a page for people, and its answers."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -14,7 +15,8 @@ from eigentensor_serve.apps import schema as apps_schema
 from eigentensor_serve.apps.deployed import Deployed
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.backend import Ask
-from eigentensor_serve.bodies import AppBody, AppQuery, tensors_in, tensors_of
+from eigentensor_serve.bodies import AppBody, is_listed, tensors_in, tensors_of
+from eigentensor_serve.queries import AppQuery
 from eigentensor_serve.service import caller_of
 
 Name = Annotated[str, Path(max_length=63, description="an app's name")]
@@ -81,7 +83,9 @@ async def _answered(deployed: Deployed, request: Request, name: str, version: in
         if has_tensors:
             return deployed.ask(app, program, tensors_in(data), variables, repeat)
         body = asking.read_body(AppBody, data)
-        return deployed.ask(app, program, tensors_of(program, Role.INPUT, body.inputs), body.variables, body.repeat)
+        inputs = tensors_of(program, Role.INPUT, body.inputs)
+        asked = deployed.ask(app, program, inputs, body.variables, body.repeat)
+        return replace(asked, as_lists=is_listed(body.inputs))
 
     is_brief = len(data) <= asking.SMALL and deployed.is_warm(app)
     return await asking.executed(deployed.service, request, ask, is_brief=is_brief)

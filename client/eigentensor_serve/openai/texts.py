@@ -52,11 +52,11 @@ class Paid:
         arguments = dict(step.inputs), dict(step.variables), step.repeat, self.states
         ask = partial(self.deployed.ask, self.app, self.program, *arguments)
         key = self.key and f"{self.key}.{len(self.jobs)}"
-        stage, job = await asking.posted(service, ask, self.caller, key)
+        asked, job = await asking.posted(service, ask, self.caller, key)
         self.jobs.append(job)
-        if not await asking.finished(service, job, stage, service.settings.patience):
+        if not await asking.finished(service, job, asked.stage, service.settings.patience):
             raise NotYet(
-                f"task {job.task} is not {stage} after {service.settings.patience:.0f} s",
+                f"task {job.task} is not {asked.stage} after {service.settings.patience:.0f} s",
                 fix=f"It goes on by itself: GET /v1/tasks/{job.task} says how it stands.",
             )
         outcome = await run_in_threadpool(service.backend.result, job)

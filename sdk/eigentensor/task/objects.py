@@ -355,6 +355,9 @@ class Tensor(TypedDict):
     """Its extents, outermost first."""
     data: NotRequired[str]
     """Its elements in row-major order, little-endian, as base64. The command writes a file instead."""
+    values: NotRequired[Any]
+    """Its elements as nested lists of numbers or booleans, instead of `data`, where the request had such lists: `NaN`,
+    `Infinity` and `-Infinity` are words, bfloat16 is its patterns."""
     first: NotRequired[list[Any]]
     """Its first elements in row-major order, at most six, where the command wrote the file: numbers, booleans, or
     `NaN`, `Infinity` and `-Infinity` as words; of bfloat16 its patterns."""

@@ -71,7 +71,7 @@ def touched(
 def _touched(
     body: Body, shapes: tuple[Shape, ...], changed: tuple[tuple[Box, ...], ...], values: tuple[Interval, ...]
 ) -> tuple[Touch, ...]:
-    return tuple(_Dependence.of(body, shapes).touches(changed, values))
+    return tuple(Dependence.of(body, shapes).touches(changed, values))
 
 
 class _Axes(NamedTuple):
@@ -82,7 +82,7 @@ class _Axes(NamedTuple):
     end: int
 
 
-class _Dependence:
+class Dependence:
     """What is known of a body whose parameters have these shapes, whatever differs."""
 
     def __init__(self, body: Body, shapes: tuple[Shape, ...]) -> None:
@@ -104,8 +104,8 @@ class _Dependence:
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def of(body: Body, shapes: tuple[Shape, ...]) -> "_Dependence":
-        return _Dependence(body, shapes)
+    def of(body: Body, shapes: tuple[Shape, ...]) -> "Dependence":
+        return Dependence(body, shapes)
 
     def touches(self, changed: Sequence[Sequence[Box]], values: Sequence[Interval]) -> Iterable[Touch]:
         moving = [low != high for low, high in values]
