@@ -25,6 +25,7 @@ from eigentensor.talk import QUIET
 #: name: (its Typer application under eigentensor_client.verbs, one line of help). Where no place is named the package
 #: beside this one that has the verb offers it, as other parts do.
 VERBS = {
+    "init": ("init:app", "Write an example to begin with into an empty folder, or list what there is."),
     "devnet": ("", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
     "plan": ("run:plan", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),
     "run": ("run:app", "Run a program on somebody else's device, pay for it, fetch the verified result."),

@@ -24,13 +24,25 @@ from eigentensor_aggregator.watch.watcher import WatchReport
 from eigentensor_client import games, receipts
 from eigentensor_client.claims import Claimed
 from eigentensor_client.cli import report
+from eigentensor_client.examples import examples
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
 from eigentensor_client.schemas.networks import ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
-from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
+from eigentensor_client.verbs import (
+    challenge,
+    doctor,
+    init,
+    network,
+    operators,
+    optimise,
+    program,
+    session,
+    tune,
+    wallet,
+)
 from eigentensor_client.verbs.show import Show
 from eigentensor_economics import cli as economics
 from eigentensor_economics import reports, tuning
@@ -136,6 +148,11 @@ def _claims(screen: Screen) -> None:
     challenge.show_claims(screen, v.CHALLENGER, claims, WAD // 4, SHOW.amount, withdrawn=False)
 
 
+def _init(screen: Screen) -> None:
+    init.show_examples(screen, examples())
+    init.show_example(screen, chosen := examples()[0], Path("mine"), [Path("mine", place) for place in chosen.files])
+
+
 def _watch(screen: Screen) -> None:
     show = printed(screen.as_json)
     show(WatchReport(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
@@ -184,6 +201,7 @@ def _error(screen: Screen) -> None:
 
 
 SCREENS: dict[str, Callable[[Screen], None]] = {
+    "init": _init,
     "plan": _plan,
     "run": lambda screen: screen.result("eigentensor.result/1", SHOW.result(RESULT), *SHOW.task_lines(v.FINAL)),
     "ps": _ps,
