@@ -22,13 +22,14 @@ from eigentensor import errors, spending
 from eigentensor.errors import ConfigError, EigenTensorError
 from eigentensor.talk import QUIET, callable_here
 from eigentensor.talk import command as command_here
-from eigentensor_client.examples import EXAMPLES
 from eigentensor_client.screen import columns_of
 from eigentensor_client.tables import folded
+from eigentensor_client.usage import EXAMPLES
 
 #: name: (its Typer application under eigentensor_client.verbs, one line of help). Where no place is named the package
 #: beside this one that has the verb offers it, as other parts do.
 VERBS = {
+    "init": ("init:app", "Write an example to begin with into an empty folder, or list what there is."),
     "devnet": ("", "A local network: chain, contracts, aggregator and operators, until Ctrl-C."),
     "demo": ("", "What the protocol does, on a local network: checked tasks, a lie and its conviction."),
     "plan": ("run:plan", "What a task would cost, and what cheating would cost its executor. Nothing is sent."),

@@ -1,88 +1,66 @@
-"""Lines that a person can try: the help of each verb ends with one or two. Imports nothing, as help must not."""
+"""The examples that `eigentensor init` writes: files of the folder `client/examples`, which a wheel has too."""
 
-from collections.abc import Mapping
+import ast
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-#: By the words of a verb, what follows the command's name.
-EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "devnet": ("devnet", "devnet --operators 5 --block-time 0.5"),
-    "demo": ("demo",),
-    "plan": (
-        "plan digits.program -i images=@images.npy -w digits.safetensors",
-        "plan model.onnx -i image=@image.npy --check 100%",
-    ),
-    "run": (
-        "run matmul.program -i matrix_a=@a.npy -i matrix_b=@b.npy",
-        "run model.py:forward -i x=@x.npy --wait checked -o y.safetensors",
-    ),
-    "ps": ("ps", "ps --json"),
-    "logs": ("logs d6e5edfe1f", "logs d6e5edfe1f --follow"),
-    "get": ("get d6e5edfe1f -o result.safetensors", "get d6e5edfe1f --wait checked -o result.safetensors"),
-    "cancel": ("cancel d6e5edfe1f",),
-    "task show": ("task show d6e5edfe1f",),
-    "task explain": ("task explain d6e5edfe1f",),
-    "task cancel": ("task cancel d6e5edfe1f",),
-    "task logs": ("task logs d6e5edfe1f --follow",),
-    "session start": ("session start chat.json chat.program --states first.safetensors",),
-    "session run": ("session run chat.json -i tokens=@tokens.npy -o answer.safetensors",),
-    "session wait": ("session wait chat.json --wait checked -o last.safetensors",),
-    "session show": ("session show chat.json",),
-    "session states": ("session states chat.json -o states.safetensors",),
-    "session rewind": ("session rewind chat.json 3",),
-    "deploy": (
-        "deploy digits.program --name digits -w digits.safetensors --local",
-        "deploy model.onnx --name model --max-price 0.05 --budget 2",
-    ),
-    "app list": ("app list",),
-    "app show": ("app show digits", "app show digits --version 1"),
-    "app rollback": ("app rollback digits", "app rollback digits --to 1"),
-    "app remove": ("app remove digits",),
-    "challenge open": ("challenge open d6e5edfe1f", "challenge open d6e5edfe1f --yes"),
-    "challenge list": ("challenge list",),
-    "challenge show": ("challenge show 1",),
-    "challenge watch": ("challenge watch", "challenge watch 1"),
-    "challenge claim": ("challenge claim --dry-run", "challenge claim --withdraw"),
-    "serve": ("serve --local", "serve --budget 10 --max-price 0.05"),
-    "serve token new": ("serve token new laptop",),
-    "serve token list": ("serve token list",),
-    "serve token remove": ("serve token remove laptop",),
-    "receipt get": ("receipt get d6e5edfe1f -o task.receipt",),
-    "receipt check": ("receipt check task.receipt", "receipt check task.receipt --chain --deep"),
-    "program capture": (
-        "program capture client/examples/matmul.py",
-        "program capture model.py:forward --weights model.safetensors",
-    ),
-    "program import": ("program import model.onnx", "program import model.onnx --shape image=1,3,224,224"),
-    "program check": ("program check matmul.program",),
-    "program show": ("program show matmul.program",),
-    "optimise": ("optimise client/examples/attention.py", "optimise model.py:graph --tolerance 1e-3 -o fast.program"),
-    "economics simulate": ("economics simulate --gain 10 --check 20%",),
-    "economics payoffs": ("economics payoffs --stake 10 --collusion 1%",),
-    "economics tune": ("economics tune --gain 10 --security 5",),
-    "economics plot": ("economics plot --gain 10 -o pictures",),
-    "tune": ("tune matmul.program --seconds 30",),
-    "blob put": ("blob put weights.safetensors",),
-    "blob get": ("blob get $UUID -o weights.safetensors",),
-    "wallet show": ("wallet show",),
-    "wallet deposit": ("wallet deposit 1.5",),
-    "wallet withdraw": ("wallet withdraw all",),
-    "wallet fund": ("wallet fund", "wallet fund 25"),
-    "wallet import": ("wallet import mine key.txt",),
-    "wallet list": ("wallet list",),
-    "wallet new": ("wallet new key.json", "wallet new key.json --password-file password.txt"),
-    "network list": ("network list",),
-    "network show": ("network show", "network show --network networks/local.json"),
-    "doctor": ("doctor", "doctor CPU"),
-    "completion": ("completion bash > ~/.eigentensor.bash",),
-    "watch": ("watch --share 0.1 --keystore key.json",),
-    "operator up": (
-        "operator up --keystore key.json --stake 10 --dry-run",
-        "operator up --keystore key.json --stake 10 --price-per-hour 0.5",
-    ),
-    "operator bench": ("operator bench --device CPU --write",),
-    "operator run": ("operator run --keystore signer.json --password-file password.txt",),
-    "operator status": ("operator status",),
-    "operator drain": ("operator drain --wait", "operator drain --undo"),
-    "operator leave": ("operator leave --keystore key.json --dry-run", "operator leave --keystore key.json --withdraw"),
-    "operator list": ("operator list",),
-    "aggregator run": ("aggregator run --port 8600",),
+from eigentensor.errors import BindingError, ConfigError
+from eigentensor_client.files import write_whole
+
+PACKAGED = Path(__file__).with_name("example_files")  #: where a wheel has the folder
+FOLDER = PACKAGED if PACKAGED.is_dir() else Path(__file__).parents[1] / "examples"
+MODELS = (
+    "pytorch_mlp", "pytorch_cnn", "sklearn_pipeline", "sklearn_forest", "sentence_embeddings", "image_classifier",
+    "diffusion_step",
+)  # fmt: skip
+#: What an example is made of, below FOLDER: a folder, or files. The first file says at its top what it is.
+PARTS: dict[str, tuple[str, ...]] = {
+    **{name: (f"{name}/export.py", f"{name}/*") for name in MODELS},
+    "heat_equation": ("remote/heat_equation.py", "remote/heat_equation.txt", "plain/heat_equation.py"),
+    "training": ("training.py", "training.txt", "digits.py", "digits.safetensors"),
 }
+
+
+class Example(NamedTuple):
+    """Something to begin with."""
+
+    name: str
+    what: str  #: a line
+    command: str  #: makes it a paid task
+    files: dict[str, Path]  #: by their places in its own folder
+
+
+def example(name: str) -> Example:
+    """The one of a name. Raises BindingError where there is none."""
+    if name not in PARTS:
+        there = ", ".join(PARTS)
+        raise BindingError(f"no example is named {name!r}", fix=f"Name one of these: {there}.")
+    top, root = FOLDER / PARTS[name][0], FOLDER / name if name in MODELS else FOLDER
+    paths = dict.fromkeys(path for part in PARTS[name] for path in sorted(FOLDER.glob(part)) if path.is_file())
+    what, _, rest = (ast.get_docstring(ast.parse(top.read_text())) or "").partition("\n\n")
+    command = rest.partition("\n\n")[0]
+    return Example(name, what, command, {str(path.relative_to(root)): path for path in paths})
+
+
+def examples() -> list[Example]:
+    """All that there are."""
+    return [example(name) for name in PARTS]
+
+
+def write_example(example: Example, folder: Path) -> list[Path]:
+    """Writes its files into a folder that is empty or not there. Raises ConfigError for any other place."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder", fix="Name an empty folder, or one that is not there yet.")
+    if folder.is_dir() and (there := sorted(path.name for path in folder.iterdir())):
+        raise ConfigError(
+            f"{folder.resolve()} is not empty: {', '.join(there[:3])}{', …' * (len(there) > 3)}",
+            fix=f"Name another folder, which is made if it is not there: eigentensor init {example.name} FOLDER.",
+        )
+    written = []
+    for place, source in example.files.items():
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        written.append(write_whole(target, partial(shutil.copyfile, source)))
+    return written

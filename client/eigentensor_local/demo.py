@@ -19,6 +19,7 @@ from eigentensor.merkle import operators_root
 from eigentensor.task import Challenged, Convicted, Failed, Paid, Settled, State
 from eigentensor_client.amounts import number
 from eigentensor_client.client import Client
+from eigentensor_client.examples import FOLDER as EXAMPLES
 from eigentensor_client.games import line
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.phases import Bar
@@ -37,9 +38,6 @@ OPERATORS = {"EIGENTENSOR_OPERATOR_CAPACITY": "1"}  # one task at a time: there 
 #: Every task is checked. Windows are as short as they can be while three daemons share a small machine.
 TERMS = Terms(to_wei("0.05"), to_wei("0.01"), ramp=40, check_rate=WAD, exec=40, accept_within=60)
 PATIENCE = 5  # blocks that the silent operator is given
-_HERE = Path(__file__).parent
-#: In a wheel the examples that the demo runs lie in the package, in a clone where people read them.
-EXAMPLES = next(folder for folder in (_HERE / "examples", _HERE.parent / "examples") if folder.is_dir())
 
 
 class Show:

@@ -1,6 +1,9 @@
-"""Train the digits network in paid tasks: each takes so many steps on one batch, from where the last one left the net.
+"""The digits network is trained in paid tasks, each from where the last one left it.
 
-python client/examples/training.py     started again, it goes on where it was
+python training.py
+
+It pays on the network that runs (`eigentensor devnet`); started again, it goes on where it was. training.txt has the
+number and the loss of each task, which it prints with the task and who executed it.
 """
 
 import sys

@@ -98,6 +98,7 @@ BLOCKS = {
         "Graphs": "test_the_library_does_what_its_page_shows",
     },
     "client/examples/README.md": {
+        "To begin with": "e2e/test_init.py, for each of them",
         "A language model": "e2e/test_language_model.py, a smaller one: this one's training takes minutes",
     },
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eigentensor_client.cli import ADDED, COMPLETES, PARTS, VERBS, main
-from eigentensor_client.examples import EXAMPLES
+from eigentensor_client.usage import EXAMPLES
 from support.screens.commands import commands
 
 HEAVY = {"web3", "tinygrad", "fastapi", "numpy", "rich", "sqlmodel", "httpx", "pydantic", "schemas"}

@@ -1,4 +1,10 @@
-"""Heat spreads from the middle of a plate whose edge is kept cold: the heat equation, by explicit differences."""
+"""Heat spreads on a plate whose edge is kept cold: the heat equation, by explicit differences.
+
+python remote/heat_equation.py
+
+Each call of `diffuse` is a paid task there, on the network that runs (`eigentensor devnet`). plain/heat_equation.py
+computes the same here. Both print remote/heat_equation.txt.
+"""
 
 from tinygrad import Tensor
 

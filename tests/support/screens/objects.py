@@ -20,7 +20,7 @@ MODULES = (
     "eigentensor.runtime.doctor",
     "eigentensor.runtime.tuning.tuner",
     *(f"eigentensor.task.{name}" for name in ("objects", "order")),
-    *(f"eigentensor_client.schemas.{name}" for name in ("networks", "programs", "results")),
+    *(f"eigentensor_client.schemas.{name}" for name in ("examples", "networks", "programs", "results")),
     *(f"eigentensor_client.{name}" for name in ("history", "orders", "results")),
     "eigentensor_economics.schemas",
     "eigentensor_local.contracts",

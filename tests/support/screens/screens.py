@@ -26,6 +26,7 @@ from eigentensor_aggregator.watch.watcher import WatchReport
 from eigentensor_client import games, receipts
 from eigentensor_client.claims import Claimed
 from eigentensor_client.cli import report
+from eigentensor_client.examples import examples
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import plan
@@ -35,6 +36,7 @@ from eigentensor_client.screen import Screen, console, facts
 from eigentensor_client.verbs import (
     challenge,
     doctor,
+    init,
     keystores,
     network,
     operators,
@@ -163,6 +165,11 @@ def _claims(screen: Screen) -> None:
     challenge.show_claims(screen, Here(v.CHALLENGER, SHOW.amount, PACE), claims, WAD // 4, withdrawn=False)
 
 
+def _init(screen: Screen) -> None:
+    init.show_examples(screen, examples())
+    init.show_example(screen, chosen := examples()[0], Path("mine"), [Path("mine", place) for place in chosen.files])
+
+
 def _watch(screen: Screen) -> None:
     show = printed(screen.as_json)
     show(WatchReport(140, v.UUID, Verdict.DIFFERS, "another root than the one that was revealed", (3,)))
@@ -218,6 +225,7 @@ def _error(screen: Screen) -> None:
 
 
 SCREENS: dict[str, Callable[[Screen], None]] = {
+    "init": _init,
     "plan": _plan,
     "run": _run,
     "ps": _ps,

@@ -16,7 +16,15 @@ from tinygrad.engine.jit import JitError
 
 from eigentensor.capture import adapter
 from eigentensor.capture.convert import CAST, DTYPES, dtype_of
-from eigentensor.capture.onnx import arithmetic, attention, movement, pooling, sampling  # noqa: F401 they register
+from eigentensor.capture.onnx import (  # noqa: F401 they register
+    arithmetic,
+    attention,
+    estimators,
+    movement,
+    pooling,
+    sampling,
+    trees,
+)
 from eigentensor.capture.onnx.file import Graph, Held, Node, element_of, stored
 from eigentensor.capture.onnx.registry import full_name, is_known, operator_of, refuse
 from eigentensor.errors import CaptureError

@@ -1,0 +1,43 @@
+"""A PyTorch MLP reads digits, exported in both of PyTorch's ways.
+
+eigentensor run mlp.onnx -i @input.safetensors --wait checked -o output.safetensors
+
+mlp.onnx is from the dynamo exporter, mlp.torchscript.onnx from TorchScript's: the same bits.
+`cmp output.safetensors expected.safetensors` says nothing: these are the bits. original.safetensors is what PyTorch
+computes. All but expected.safetensors is written by this file (PyTorch 2.13 with onnxscript, scikit-learn 1.9).
+"""
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from sklearn.datasets import load_digits
+from torch import nn
+
+ROWS = 16
+
+torch.manual_seed(1)
+data, labels = load_digits(return_X_y=True)
+pixels, labels = torch.from_numpy((data / 16).astype(np.float32)), torch.from_numpy(labels)
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for _ in range(300):
+    chosen = torch.randint(0, 1500, (64,))
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(pixels[chosen]), labels[chosen]).backward()
+    optimizer.step()
+
+model.eval()
+x = pixels[1500 : 1500 + ROWS]
+with torch.inference_mode():
+    logits = model(x)
+    right = (model(pixels[1500:]).argmax(1) == labels[1500:]).float().mean().item()
+print(f"{right:.1%} of 297 digits that it never saw are read right")
+
+names = {"input_names": ["pixels"], "output_names": ["logits"]}
+exported = torch.onnx.export(model, (x,), **names, dynamic_shapes=({0: "rows"},))
+for node in exported.model.graph:
+    node.metadata_props.clear()  # which line of which file it comes from
+exported.save("mlp.onnx", external_data=True)
+torch.onnx.export(model, (x,), "mlp.torchscript.onnx", **names, dynamic_axes={"pixels": {0: "rows"}}, dynamo=False)
+save_file({"pixels": x.numpy()}, "input.safetensors")
+save_file({"logits": logits.numpy()}, "original.safetensors")
