@@ -18,6 +18,7 @@ WORDS = {
     "AlreadyOpened": "slot {slot} of the task is opened already",
     "AlreadyPosted": "the order is a task already",
     "AlreadySlashed": "the executor of the task is slashed already",
+    "AnswersOver": "nobody is left that may answer",
     "ClockNotOver": "the clock has {left} blocks, of which {passed} are over",
     "ClockOver": "the clock had {left} blocks, and {passed} are over",
     "CollateralCapExceeded": "operator {operator} holds {inUse} wei, and may hold {cap}: {added} more are too many",

@@ -57,8 +57,14 @@ def _before_reveal(life: Life, block: int) -> str:
     if not life.drawn:
         return f"the executor's reveal until block {by}, or the refund after it"
     if block <= life.check_by:
-        return f"the verifiers' answers until block {life.check_by}, then the executor's reveal"
+        return f"the verifiers' answers until block {life.check_by} ({_answered(life)}), then the executor's reveal"
     return f"the executor's reveal until block {by}, or its conviction after it"
+
+
+def _answered(life: Life) -> str:
+    """How many of those have answered that the order pays; more may."""
+    answered, asked = len(life.answers), life.order.verifiers
+    return f"{answered} of {asked} answered" if answered <= asked else f"{answered} answered, {asked} asked for"
 
 
 def _may_confirm(life: Life) -> bool:
