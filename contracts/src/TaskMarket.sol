@@ -229,7 +229,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     /// @inheritdoc ITaskMarket
     function expose(Order calldata order, Opening calldata opening) external nonReentrantView {
-        Answers.expose(_ledger, parameters(), taskOf(order), order, opening);
+        Answers.expose(_ledger, parameters(), taskOf(order), order, serviceManager, opening);
     }
 
     /// @inheritdoc ITaskMarket
@@ -465,7 +465,7 @@ contract TaskMarket is ITaskMarket, EIP712, ReentrancyGuardTransient {
 
     function _reveal(Parameters memory p, Order calldata order, Opening calldata o, bool many) private {
         bytes32 uuid = taskOf(order);
-        if (o.slot == 0) return Executions.reveal(_ledger, p, uuid, order, o, many);
+        if (o.slot == 0) return Executions.reveal(_ledger, p, uuid, order, serviceManager, o, many);
         // An executor that did not reveal in its time ends here, so that those who answered can go on.
         if (_ledger.progress[uuid].state == State.Committed) _close(p, order, false);
         Answers.reveal(_ledger, p, uuid, order, o, game, many);

@@ -49,6 +49,8 @@ BESIDE = frozenset({Step.DECLINE, Step.UPLOAD})
 #: Missing one of these in time costs stake or a bond: they are tried again in every block.
 URGENT = frozenset({Step.COMMIT, Step.SEED, Step.ANSWER, Step.REVEAL, Step.SHOW, Step.PLAY})
 
+PAUSE = 8  # blocks between attempts at most
+
 
 @dataclass(frozen=True, slots=True)
 class Seal:
@@ -60,12 +62,18 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Where the draw by `mix` placed this operator: the lowest `index` of its seats (None: none was drawn), and how
-    many other operators have a lower one."""
+    """Where the draw by `mix` placed this operator, as of `block`: the lowest `index` of its seats, and the other
+    operators that may answer `before` it. None: it may not answer; then these are all that may."""
 
     mix: bytes
     index: int | None
-    rank: int = 0
+    before: frozenset[str] = frozenset()
+    block: int = 0
+
+    @property
+    def rank(self) -> int:
+        """How many others may answer before it."""
+        return len(self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,8 @@ class Case:
         """As if nothing after `block` had happened."""
         life = self.life.rolled_back(block)
         visible_by = self.visible_by if self.visible_by <= block else -1
-        if life is self.life and visible_by == self.visible_by:
+        looked = self.candidacy is not None and self.candidacy.block > block
+        if life is self.life and visible_by == self.visible_by and not looked:
             return self
         case = replace(self, life=life, visible_by=visible_by, candidacy=None, due=None, attempts=0, not_before=0)
         for number, play in self.plays.items():

@@ -1,7 +1,7 @@
 """Tasks that this operator accepted: execute, commit, wait for the draw, reveal, defend, be paid. Pure."""
 
 from eigentensor.task import State, commitment
-from eigentensor_operator.case import Case, Step
+from eigentensor_operator.case import PAUSE, Case, Step
 from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 
@@ -45,7 +45,7 @@ def _execute(operator: Operator, case: Case) -> Step | None:
 
 
 def _reveal(operator: Operator, case: Case) -> Step | Reason | None:
-    """When the draw is known and can hardly change any more; of a drawn task, after the last answer."""
+    """When the draw is known and can hardly change any more; of a drawn task, when nobody may answer any more."""
     policy, head, seed_block = operator.policy, operator.head, case.life.seed_block
     sealed = case.seal and commitment(
         policy.domain, case.uuid, policy.operator, 0, case.seal.outputs_root, case.seal.salt
@@ -56,7 +56,23 @@ def _reveal(operator: Operator, case: Case) -> Step | Reason | None:
     if drawn is None:
         return Step.SEED if head >= seed_block + policy.patience and may_seed(operator, case) else None
     first = min(seed_block + policy.parameters.confirmations, case.life.reveal_by - policy.reserve)
-    return Step.REVEAL if head >= max(first, case.life.check_by if drawn else 0) else None
+    if drawn and head < case.life.check_by:
+        return _reveal_early(operator, case, first)
+    return Step.REVEAL if head >= first else None
+
+
+def _reveal_early(operator: Operator, case: Case, first: int) -> Step | None:
+    """Before the end of the answers' time: when all have answered that may, and hardly a reorganisation undoes that.
+    Where somebody may answer after all, a reveal shows the result to whoever copies or exposes it."""
+    life, head, candidacy = case.life, operator.head, case.candidacy
+    if not life.answers:
+        return None
+    if candidacy is None or candidacy.mix != life.mix:
+        return Step.LOOK if head + PAUSE + operator.policy.reserve < life.check_by else None  # the reveal waits for it
+    if not candidacy.before <= {answer.operator for answer in life.answers.values()}:
+        return None
+    over = max(candidacy.block, *(answer.block for answer in life.answers.values()))
+    return Step.REVEAL if head >= max(first, over + operator.policy.parameters.confirmations) else None
 
 
 def may_seed(operator: Operator, case: Case) -> bool:

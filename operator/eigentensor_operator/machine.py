@@ -11,7 +11,7 @@ from eigentensor import task as t
 from eigentensor.dispute import Position, deadline_of
 from eigentensor.task import Life, State
 from eigentensor_operator import executing, preparing, taking, verifying
-from eigentensor_operator.case import BESIDE, SENT, URGENT, Case, Play, Step
+from eigentensor_operator.case import BESIDE, PAUSE, SENT, URGENT, Case, Play, Step
 from eigentensor_operator.events import (
     Checked,
     Do,
@@ -30,7 +30,6 @@ from eigentensor_operator.policy import Code, Reason
 from eigentensor_operator.state import Operator
 
 DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
-PAUSE = 8  # blocks between attempts at most
 PROVEN = 4096  # programs that are known to run here
 _JUDGING = (Step.INSPECT, Step.FETCH, Step.PREPARE, Step.EXECUTE)
 
@@ -104,7 +103,7 @@ def _finished(operator: Operator, case: Case, event: Outcome) -> Operator:
         case Inspected(_, needs, seconds):
             case = replace(case, needs=needs, compile_seconds=seconds)
         case Looked(_, candidacy):
-            case = replace(case, candidacy=candidacy)
+            case = replace(case, candidacy=replace(candidacy, block=operator.head + 1))  # no later was it asked
         case Executed(_, seal):
             if case.seal is not None and case.seal.outputs_root != seal.outputs_root:
                 reason = Reason(Code.DEVICE, case.seal.outputs_root.hex(), seal.outputs_root.hex())

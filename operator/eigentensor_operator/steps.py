@@ -33,6 +33,7 @@ from eigentensor.program.cost import needs_of
 from eigentensor.reexecution.inputs import BoundProgram, fetch_bound, fetch_program, fetch_results
 from eigentensor.store import GatewayClient
 from eigentensor.task import NONE, Order, State, commitment
+from eigentensor.task.candidates import DRAWS
 from eigentensor_operator import policy as rules
 from eigentensor_operator import preparing
 from eigentensor_operator.case import Case, Seal, Step
@@ -40,7 +41,7 @@ from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Looked, Outcome, Undone
 from eigentensor_operator.policy import Code, Policy, Reason
-from eigentensor_operator.verifying import CANDIDATES, candidacy_of
+from eigentensor_operator.verifying import candidacy_of
 
 _MOST = 200  # the longest text of a published reason
 _LOADED = 4  # tasks of which the tensors stay in memory
@@ -230,7 +231,7 @@ class Steps:
         life, mix = case.life, self._chain.market.seed_of(case.life.seed_block)
         if mix is None or life.executor is None or life.committed_at is None:
             raise ChainError("the seed is gone", fix="A reorganisation took it away; it will be recorded again.")
-        seats = (self._chain.market.seat_of(case.uuid, index) for index in range(CANDIDATES * case.order.verifiers))
+        seats = (self._chain.market.seat_of(case.uuid, index) for index in range(DRAWS * case.order.verifiers))
         drawn = ((seat.operator, seat.since) for seat in seats)
         return Looked(case.uuid, candidacy_of(mix, drawn, self._policy.operator, life.executor, life.committed_at))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from eigentensor.program.cost import Needs
 from eigentensor.task import Answer, State, commitment
+from eigentensor.task.candidates import candidates
 from eigentensor_operator import policy as rules
 from eigentensor_operator.case import Candidacy, Case, Step
 from eigentensor_operator.executing import may_seed
@@ -15,21 +16,17 @@ from eigentensor_operator.preparing import may_prepare
 from eigentensor_operator.state import Operator
 from eigentensor_operator.taking import may_download
 
-CANDIDATES = 16  # indices that are drawn for each verifier that is paid
-
 
 def candidacy_of(
     mix: bytes, drawn: Iterable[tuple[str, int]], operator: str, executor: str, committed_at: int
 ) -> Candidacy:
     """From the operator of each drawn seat, by index, and the block since which it has it (a zero one: nobody's)."""
     before: set[str] = set()
-    for index, (holder, since) in enumerate(drawn):
-        if int(holder, 16) == 0 or since >= committed_at or holder == executor:
-            continue
-        if holder == operator:
-            return Candidacy(mix, index, len(before))
-        before.add(holder)
-    return Candidacy(mix, None)
+    for index, candidate in candidates(drawn, executor, committed_at):
+        if candidate == operator:
+            return Candidacy(mix, index, frozenset(before))
+        before.add(candidate)
+    return Candidacy(mix, None, frozenset(before))
 
 
 def next_step(operator: Operator, case: Case) -> Step | Reason | None:

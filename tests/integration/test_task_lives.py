@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TypeGuard
 
 import pytest
@@ -12,6 +12,7 @@ from eigentensor.chain import Chain, LeafProof, Opening, Stage
 from eigentensor.economics import WAD
 from eigentensor.errors import ChainError, Reverted
 from eigentensor.task import Leaf, Life, Seeded, State, TaskEvent, due, fold
+from eigentensor.task.candidates import DRAWS, candidates
 from eigentensor.task.due import Due, Verb
 from eigentensor_local.anvil import Anvil, pass_seed
 from support.stories.market import OTHER, SALT, Orders
@@ -82,12 +83,26 @@ class Walker:
     def _expose(self) -> None:
         if self.answers:
             index = self.choose.choice(list(self.answers))
-            self.chain.market.expose(self.led.order, Opening(self.led.task, self.answers[index][1], SALT, index + 1))
+            opening = Opening(self.led.task, self.answers[index][1], SALT, index + 1)
+            with pytest.raises(Reverted) if self._is_answered() else nullcontext():
+                self.chain.market.expose(self.led.order, opening)
 
     def _reveal(self) -> None:
-        if self.life.drawn and self.block <= self.life.check_by:
+        """At once if nobody is left that may answer; before, it is refused."""
+        if self.life.drawn and self.block < self.life.check_by and not self._is_answered():
+            with pytest.raises(Reverted):
+                self.led.reveal(self.led.operator, root=ROOT)
             self.led.pass_checks()
         self.led.reveal(self.led.operator, root=ROOT)
+
+    def _is_answered(self) -> bool:
+        """Whether somebody has answered and nobody is left that may: by who holds the drawn seats."""
+        life = self.life
+        if not life.answers or life.executor is None or life.committed_at is None:
+            return False
+        drawn = (self.chain.market.seat_of(life.uuid, index) for index in range(DRAWS * life.order.verifiers))
+        able = candidates(((seat.operator, seat.since) for seat in drawn), life.executor, life.committed_at)
+        return {operator for _, operator in able} <= {answer.operator for answer in life.answers.values()}
 
     def _reveal_answer(self) -> None:
         if self.answers:

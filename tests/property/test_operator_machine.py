@@ -69,6 +69,12 @@ POOR = Standing(0, 0, 0, 0, 0, member=False, stake=0, locked=0, stake_cap=0, sea
 TASKS = [bytes([n]) * 32 for n in range(3)]
 ORDER = an_order(accept_by=10_000)
 Fact = Seeded | TaskEvent
+VERIFIERS = frozenset({OTHER, THIRD})  # who may answer for an own task, if it is drawn
+
+
+def is_answered(life: Life) -> bool:
+    """Whether nobody is left that may answer for an own task."""
+    return {answer.operator for answer in life.answers.values()} == VERIFIERS
 
 
 @dataclass
@@ -138,7 +144,7 @@ class Market:
                 self.include(Answered(at(block), task, 0, ME, sealed_by(ME, task, 1, seal)))
             case Step.REVEAL, State.COMMITTED if mine and not over and seal:
                 drawn = self.is_drawn(task)
-                if drawn is None or (drawn and block <= life.check_by):
+                if drawn is None or (drawn and block <= life.check_by and not is_answered(life)):
                     return False
                 self.reach(State.REVEALED, task, claim=seal.outputs_root)
             case Step.REVEAL, _ if answer and seal and not answer.root and block <= life.answers_by:
@@ -240,7 +246,7 @@ class OperatorMachine(RuleBasedStateMachine):
             case Step.REVEAL if mine:
                 assert case.state is State.COMMITTED
                 drawn = case.life.drawn
-                assert drawn is not None and (not drawn or head >= case.life.check_by)
+                assert drawn is not None and (not drawn or head >= case.life.check_by or is_answered(case.life))
             case Step.REVEAL:
                 assert answer is not None and answer.root is None
                 assert case.life.revealed_at is not None or head >= case.life.reveal_by
@@ -270,7 +276,8 @@ class OperatorMachine(RuleBasedStateMachine):
                 self.salts += 1
                 self.handle(Executed(do.task, Seal(do.task, self.salts.to_bytes(32, "big"))))
             case Step.LOOK:
-                self.handle(Looked(do.task, Candidacy(case.life.mix or b"", 0)))
+                seats = (None, VERIFIERS) if self.operator.mine(case) else (0, frozenset[str]())
+                self.handle(Looked(do.task, Candidacy(case.life.mix or b"", *seats)))
             case Step.FETCH | Step.PREPARE | Step.UPLOAD | Step.HALT:
                 self.handle(Done(do.task, do.step))
             case _ if self.market.send(do, case.seal):
@@ -294,6 +301,13 @@ class OperatorMachine(RuleBasedStateMachine):
     def somebody_records_a_seed(self, task: bytes, drawn: bool) -> None:
         if self.market.case(task).life.committed_at and self.market.is_drawn(task) is None:
             self.market.record(task, drawn=drawn)
+
+    @rule(task=st.sampled_from(TASKS), verifier=st.sampled_from(sorted(VERIFIERS)))
+    def somebody_answers(self, task: bytes, verifier: str) -> None:
+        life, block = self.market.case(task).life, self.market.block + 1
+        is_open = life.state is State.COMMITTED and life.drawn and block <= life.check_by
+        if is_open and life.executor == ME and life.answer_by(verifier) is None:
+            self.market.include(Answered(at(block), task, len(life.answers), verifier, b"a" * 32))
 
     @rule(task=st.sampled_from(TASKS), wrong=st.booleans())
     def another_operator_reveals(self, task: bytes, wrong: bool) -> None:
@@ -421,7 +435,7 @@ class OperatorMachine(RuleBasedStateMachine):
         for task in TASKS:
             life = self.market.case(task).life
             answers = [answer.operator for answer in life.answers.values()]
-            assert len(answers) <= 1 and life.executor not in answers
+            assert len(answers) == len(set(answers)) and life.executor not in answers
 
     def teardown(self) -> None:
         """If nothing more goes wrong, everything in which the operator has a part comes to its end, and what is

@@ -7,6 +7,7 @@ import pytest
 from eigentensor.task import Closed, Counts, Demanded, State, TaskEvent
 from eigentensor.task.words import checked, stage, standing, waits_for
 from support.stories.aggregator import (
+    CHALLENGER,
     REVEALED_TASK,
     TASK,
     VERIFIER,
@@ -76,6 +77,7 @@ def test_people_are_shown_what_came_of_the_check_and_who_disputes_it(
 
 
 OPEN, TAKEN, COMMITTED = [posted()], [posted(), accepted()], [posted(), accepted(), committed()]
+HIDDEN = [*COMMITTED, answered()]
 DEMANDED = [*REVEALED_TASK, Demanded(at(59), TASK, (), 139)]
 
 
@@ -86,7 +88,14 @@ DEMANDED = [*REVEALED_TASK, Demanded(at(59), TASK, (), 139)]
         (TAKEN, None, 13, "the executor's commit until block 32, or the refund after it"),
         (COMMITTED, None, 16, "the seed that block 17 gives: it says whether the task is checked"),
         (COMMITTED, False, 18, "the executor's reveal until block 77, or the refund after it"),
-        (COMMITTED, True, 47, "the verifiers' answers until block 47, then the executor's reveal"),
+        (COMMITTED, True, 47, "the verifiers' answers until block 47 (0 of 1 answered), then the executor's reveal"),
+        (HIDDEN, True, 47, "the verifiers' answers until block 47 (1 of 1 answered), then the executor's reveal"),
+        (
+            [*HIDDEN, answered(29, index=4, operator=CHALLENGER)],
+            True,
+            47,
+            "the verifiers' answers until block 47 (2 answered, 1 asked for), then the executor's reveal",
+        ),
         (COMMITTED, True, 48, "the executor's reveal until block 77, or its conviction after it"),
         (ANSWERED, True, 39, "what the verifiers reveal; final after block 60"),
         (ANSWERED, True, 40, "the end of the window: final after block 60"),

@@ -123,6 +123,7 @@ interface ITaskMarket is IDisputeMarket {
     error WrongLeaf(uint256 number);
     error WrongOpening(bytes32 task, bytes32 commitment, bytes32 opened);
     error GamesOpen(bytes32 task, uint256 count);
+    error AnswersOver(bytes32 task);
 
     error ZeroAddress();
     error ZeroMaxExec();
@@ -200,12 +201,14 @@ interface ITaskMarket is IDisputeMarket {
     /// @param commitment as the executor's, with the verifier's own operator and slot `index + 1`
     function answer(address operator, Order calldata order, uint256 index, bytes32 commitment) external;
 
-    /// @notice Opens somebody's commitment before the executor's reveal opens, by anybody: the executor loses W of its
+    /// @notice Opens somebody's commitment as long as the executor may not reveal, by anybody: the executor loses W of its
     /// collateral, a verifier its bond and its answer; half goes to the caller, half is burned. Once per slot.
     function expose(Order calldata order, Opening calldata opening) external;
 
     /// @notice Opens a commitment, by anybody.
-    /// Slot 0: Committed → Revealed, until `deadlineOf(task)`; from the seed on, and after checkBy if the task is drawn.
+    /// Slot 0: Committed → Revealed, until `deadlineOf(task)`; from the seed on, and after checkBy if the task is drawn,
+    /// or before it once somebody has answered and nobody is left that may: each of the 16 * verifiers drawn seats is
+    /// nobody's, no older than the commit, the executor's, or its operator has answered.
     /// Slot i+1: from the executor's reveal on (or, if there is none, from the end of its time on), until
     /// `answersBy(task)`. An equal root agrees; a different root opens a game with the answer's bond, unless the
     /// executor is convicted already (an executor that did not reveal is convicted here).

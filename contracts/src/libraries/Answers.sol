@@ -54,13 +54,24 @@ library Answers {
     }
 
     /// @notice See `ITaskMarket.expose`.
-    function expose(Ledger storage ledger, Parameters memory p, bytes32 uuid, Order calldata order, Opening calldata o)
-        external
-    {
+    function expose(
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
+        Order calldata order,
+        IServiceManager serviceManager,
+        Opening calldata o
+    ) external {
         Life memory l = Lives.load(ledger, p, uuid);
         l.checkState(State.Committed);
-        if (Lives.mixOf(ledger, l) == 0) Lives.checkUntil(l.seedBlock() + l.p.record);
-        else Lives.checkUntil(Lives.isDrawn(ledger, l, order.checkRate) ? l.checkBy() : l.seedBlock());
+        if (Lives.mixOf(ledger, l) == 0) {
+            Lives.checkUntil(l.seedBlock() + l.p.record);
+        } else if (!Lives.isDrawn(ledger, l, order.checkRate)) {
+            Lives.checkUntil(l.seedBlock());
+        } else {
+            Lives.checkUntil(l.checkBy());
+            if (!_isAwaited(ledger, l, order, serviceManager)) revert ITaskMarket.AnswersOver(uuid);
+        }
         uint256 price = l.priceOf(order);
         address operator = l.progress.executor;
         uint256 held;
@@ -80,6 +91,19 @@ library Answers {
         ledger.accounts.credit(msg.sender, reward);
         ledger.accounts.credit(Lives.BURN, held - reward);
         emit ITaskMarket.Exposed(l.uuid, o.slot, msg.sender, reward);
+    }
+
+    /// @notice Reverts while an answer to a drawn task may come: before checkBy the executor reveals if nobody is left that
+    /// may give one.
+    function checkOver(
+        Ledger storage ledger,
+        Parameters memory p,
+        bytes32 uuid,
+        Order calldata order,
+        IServiceManager serviceManager
+    ) external view {
+        Life memory l = Lives.load(ledger, p, uuid);
+        if (_isAwaited(ledger, l, order, serviceManager)) revert ITaskMarket.TooEarly(block.number, l.checkBy());
     }
 
     /// @notice See `ITaskMarket.reveal`, of a slot above zero; the task is Revealed or Convicted. `many`: what comes too late,
@@ -120,17 +144,47 @@ library Answers {
         address operator,
         uint256 index
     ) private view {
-        uint256 seat = Terms.seatOf(Lives.mixOf(ledger, l), l.uuid, index, l.draw.seats);
-        (address holder, uint256 since) = serviceManager.seatAt(seat);
-        // INVARIANT 21: the executor never answers its own task, and nobody answers twice.
-        if (holder != operator || since >= l.committedAt() || operator == l.progress.executor) {
-            revert ITaskMarket.NotYourSeat(operator, seat);
+        (address candidate, uint256 seat) = _candidate(ledger, l, serviceManager, index);
+        if (candidate != operator) revert ITaskMarket.NotYourSeat(operator, seat);
+        // INVARIANT 21: nobody answers twice.
+        if (_hasAnswered(ledger, l, operator)) revert ITaskMarket.AlreadyAnswered(l.uuid, operator);
+    }
+
+    /// @dev Whether an answer may come until checkBy: nobody has answered yet, or not every drawn seat's operator has.
+    /// INVARIANT 45: seats lose the right to answer a task and never get it back, so an end of the answers is for good.
+    function _isAwaited(Ledger storage ledger, Life memory l, Order calldata order, IServiceManager serviceManager)
+        private
+        view
+        returns (bool)
+    {
+        if (l.draw.answered == 0) return true;
+        for (uint256 i; i < Limits.DRAWS * order.verifiers; ++i) {
+            if (l.draw.answered.has(i)) continue;
+            (address candidate,) = _candidate(ledger, l, serviceManager, i);
+            if (candidate != address(0) && !_hasAnswered(ledger, l, candidate)) return true;
         }
+        return false;
+    }
+
+    /// @dev Who may answer at an index, unless it has answered at another: zero if the seat that is drawn for it is nobody's,
+    /// younger than the commit, or the executor's.
+    function _candidate(Ledger storage ledger, Life memory l, IServiceManager serviceManager, uint256 index)
+        private
+        view
+        returns (address operator, uint256 seat)
+    {
+        seat = Terms.seatOf(Lives.mixOf(ledger, l), l.uuid, index, l.draw.seats);
+        uint256 since;
+        (operator, since) = serviceManager.seatAt(seat);
+        // INVARIANT 21: the executor never answers its own task.
+        if (since >= l.committedAt() || operator == l.progress.executor) operator = address(0);
+    }
+
+    function _hasAnswered(Ledger storage ledger, Life memory l, address operator) private view returns (bool) {
         for (uint256 i; l.draw.answered >> i != 0; ++i) {
-            if (l.draw.answered.has(i) && ledger.answers[l.uuid][i].operator == operator) {
-                revert ITaskMarket.AlreadyAnswered(l.uuid, operator);
-            }
+            if (l.draw.answered.has(i) && ledger.answers[l.uuid][i].operator == operator) return true;
         }
+        return false;
     }
 
     /// @dev The operator of a hidden answer that `o` opens.

@@ -5,6 +5,7 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 import {IServiceManager, Membership} from "../interfaces/IServiceManager.sol";
 import {Account, Admission, ITaskMarket, Opening, Order, Parameters, State} from "../interfaces/ITaskMarket.sol";
 import {Accounts} from "./Accounts.sol";
+import {Answers} from "./Answers.sol";
 import {Draw, Ledger, Life, Lives, Progress} from "./Lives.sol";
 import {Terms} from "./Terms.sol";
 import {Views} from "./Views.sol";
@@ -104,6 +105,7 @@ library Executions {
         Parameters memory p,
         bytes32 uuid,
         Order calldata order,
+        IServiceManager serviceManager,
         Opening calldata o,
         bool many
     ) internal {
@@ -112,7 +114,9 @@ library Executions {
         if (many && (l.progress.state > State.Committed || block.number > last)) return;
         l.checkState(State.Committed);
         // INVARIANT 22: a drawn task's result stays hidden until no answer can copy it.
-        if (Lives.isDrawn(ledger, l, order.checkRate)) Lives.checkAfter(l.checkBy());
+        if (Lives.isDrawn(ledger, l, order.checkRate) && block.number <= l.checkBy()) {
+            Answers.checkOver(ledger, p, uuid, order, serviceManager);
+        }
         Lives.checkUntil(last);
         l.checkOpening(l.progress.executor, o, ledger.claims[uuid]);
 

@@ -306,4 +306,61 @@ contract MarketAttacksTest is MarketFixture {
         (,, address[] memory list) = bounty.noteOf(1);
         assertEq(list[0], anybody, "the outsider gets the slash");
     }
+
+    /// @dev Who answers first does not open the result for who would rather copy it.
+    function test_Attack39_ALazyVerifierWaitsForAnEarlyReveal() public {
+        (Order memory order, bytes32 task) = _commitAndSeed(ROOT, true);
+        _answer(order, rival, ROOT);
+        uint256 last = _checkBy(task);
+        vm.roll(last);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, last, last));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
+        _answer(order, verifier, WRONG); // a guess: who says anything says it before
+        _reveal(order);
+    }
+
+    /// @dev Whatever seats do once nobody is left to answer, nobody answers any more, nor exposes what a reveal shows.
+    function testFuzz_Attack39_AnEndOfTheAnswersIsForGood(uint256 seed, uint256 moves) public {
+        (Order memory order, bytes32 task) = _commitAndSeed(ROOT, true);
+        _answer(order, seed % 2 == 0 ? rival : verifier, ROOT);
+        address other = seed % 2 == 0 ? verifier : rival;
+        if (seed % 3 == 0) {
+            _answer(order, other, ROOT);
+        } else {
+            vm.prank(other);
+            manager.leave(other);
+        }
+        address late = makeAddr("late");
+        _join(late, makeAddr("late signer"), 10 ether);
+        address[4] memory all = [operator, rival, verifier, late];
+        bool[4] memory uncovered;
+        for (uint256 i = seed % 8; i < 8; ++i) {
+            uint256 who = moves % 4;
+            uint256 move = moves / 4 % 4;
+            moves /= 16;
+            vm.roll(block.number + moves % 2);
+            if (move == 0 && manager.seatsOf(all[who]) == 0 && !uncovered[who]) _enlist(all[who], 1);
+            vm.startPrank(all[who]);
+            if (move == 1) manager.leave(all[who]);
+            if (move == 2 && !uncovered[who]) _allocate(all[who], address(manager), 0.5e18);
+            vm.stopPrank();
+            uncovered[who] = uncovered[who] || move == 2;
+            if (move == 3 && uncovered[who] && manager.seatsOf(all[who]) != 0) manager.prune(all[who]);
+        }
+        _assertNobodyAnswers(order, all);
+        assertLe(block.number, _checkBy(task), "before the window is over");
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.AnswersOver.selector, task));
+        market.expose(order, Opening(task, 0, ROOT, SALT));
+        _reveal(order);
+    }
+
+    function _assertNobodyAnswers(Order memory order, address[4] memory all) private {
+        for (uint256 i; i < 64; ++i) {
+            address hot = _signerOf(all[i / 16]);
+            vm.prank(hot);
+            (bool answered,) =
+                address(market).call(abi.encodeCall(market.answer, (all[i / 16], order, i % 16, bytes32(i))));
+            assertFalse(answered, "invariant 45");
+        }
+    }
 }

@@ -85,6 +85,18 @@ contract GasTest is MarketFixture {
         vm.snapshotValue("check", "whole, on top of the task's life", total);
     }
 
+    function test_ACheckThatEndsEarly() public {
+        (Order memory order,) = _commitAndSeed(ROOT, true);
+        _answer(order, rival, ROOT);
+        uint256 state = vm.snapshotState();
+        market.expose(order, Opening(market.taskOf(order), 0, ROOT, SALT));
+        _snap("check", "expose after an answer");
+        vm.revertToState(state);
+        _answer(order, verifier, ROOT);
+        _reveal(order);
+        _snap("check", "reveal before checkBy");
+    }
+
     function test_AConviction() public {
         (Order memory order, bytes32 task, uint256 first,) = _answered(WRONG, ROOT, ROOT);
         _reveal(order, first + 1, ROOT);

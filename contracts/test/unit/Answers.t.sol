@@ -147,6 +147,76 @@ contract AnswersTest is MarketFixture {
         _assertState(task, State.Revealed);
     }
 
+    /// @dev Invariants 22 and 45.
+    function test_Reveal_OnceNobodyIsLeftToAnswer() public {
+        uint256 by = market.deadlineOf(task);
+        uint256 first = _answer(order, rival, ROOT);
+        _assertTooEarly();
+        uint256 second = _answer(order, verifier, ROOT);
+        assertEq(market.deadlineOf(task), by, "nobody has to reveal earlier");
+        _reveal(order);
+        assertEq(market.answersBy(task), block.number + p.reveal, "the verifiers have as long as ever");
+        assertEq(market.deadlineOf(task), block.number + Terms.challengeWindow(p, order.exec), "so has a challenger");
+        _reveal(order, first + 1, ROOT);
+        _reveal(order, second + 1, ROOT);
+        _end(order);
+        _assertState(task, State.Final);
+    }
+
+    /// @dev Nobody is obliged by the others' answers: the executor's last block is what it was.
+    function test_Reveal_InTheLastBlockAlthoughNobodyWasLeft() public {
+        _answer(order, rival, ROOT);
+        _answer(order, verifier, ROOT);
+        vm.roll(market.deadlineOf(task));
+        vm.expectPartialRevert(ITaskMarket.TooEarly.selector);
+        market.close(order);
+        _reveal(order);
+    }
+
+    /// @dev Invariant 45: a seat that its operator left, and takes again, answers nothing.
+    function test_Reveal_OnceTheOtherSeatsAreEmpty() public {
+        _answer(order, rival, ROOT);
+        vm.startPrank(verifier);
+        manager.leave(verifier);
+        manager.enlist(verifier, 1);
+        vm.stopPrank();
+        _reveal(order);
+    }
+
+    /// @dev Invariant 45: stake that is on its way out may come back until somebody prunes the seat.
+    function test_Reveal_OnceTheOtherSeatsArePruned() public {
+        _answer(order, rival, ROOT);
+        vm.startPrank(verifier);
+        _allocate(verifier, address(manager), 0.5e18);
+        vm.stopPrank();
+        _assertTooEarly();
+        manager.prune(verifier);
+        _reveal(order);
+    }
+
+    /// @dev A task that nobody can check waits as others do: what is unchecked is final no earlier.
+    function test_RevertWhen_NobodyCanAnswerAndNobodyHas() public {
+        vm.prank(rival);
+        manager.leave(rival);
+        vm.prank(verifier);
+        manager.leave(verifier);
+        _assertTooEarly();
+    }
+
+    /// @dev Invariant 24: who sees the opening in a reveal that is on its way can expose nobody.
+    function test_RevertWhen_ExposedOnceNobodyIsLeftToAnswer() public {
+        uint256 index = _answer(order, rival, ROOT);
+        uint256 state = vm.snapshotState();
+        _expose(0, ROOT);
+        vm.revertToState(state);
+        _answer(order, verifier, ROOT);
+        bytes memory over = abi.encodeWithSelector(ITaskMarket.AnswersOver.selector, task);
+        vm.expectRevert(over);
+        market.expose(order, Opening(task, 0, ROOT, SALT));
+        vm.expectRevert(over);
+        market.expose(order, Opening(task, index + 1, ROOT, SALT));
+    }
+
     function test_Reveal_EqualRootsAgree() public {
         uint256 index = _answer(order, rival, ROOT);
         _passAnswers(task);
@@ -356,6 +426,12 @@ contract AnswersTest is MarketFixture {
         emit ITaskMarket.Exposed(task, slot, anybody, held / 2);
         vm.prank(anybody);
         market.expose(order, opening);
+    }
+
+    function _assertTooEarly() private {
+        uint256 last = _checkBy(task);
+        vm.expectRevert(abi.encodeWithSelector(ITaskMarket.TooEarly.selector, block.number, last));
+        market.reveal(order, Opening(task, 0, ROOT, SALT));
     }
 
     function _another() private view returns (Order memory o) {

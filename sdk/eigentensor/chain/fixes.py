@@ -10,6 +10,7 @@ FIXES = {
     "AlreadyOpened": "Somebody has revealed or exposed this slot before.",
     "AlreadyPosted": "The order is a task already; another nonce makes another task.",
     "AlreadySlashed": "The executor is slashed already: the bounty pays out what it lost.",
+    "AnswersOver": "Whoever may answer has: the executor may reveal, and nobody exposes any more.",
     "ClockNotOver": "Wait for the other side, until its clock is over.",
     "ClockOver": "The move came too late: the other side may end the game by `timeout`.",
     "CollateralCapExceeded": "Wait for open tasks, or let the operator's owner raise the cap.",

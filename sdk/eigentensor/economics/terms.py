@@ -4,6 +4,7 @@ a market's windows leave its operators: blocks for transactions, and how long on
 Amounts are wei of the market's token, times are blocks, rates are WAD. Everything is an exact integer.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
@@ -16,7 +17,7 @@ WAD = 10**18
 GAMES = 8
 #: Gas of one party's messages (tables in contracts/README.md): an executor's accept; its commit and reveal; a
 #: verifier's answer, reveal and settle; the longest game with 2^14 calls, as its challenger and as its executor.
-GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 149_000, 137_618, 309_124, 864_028, 893_633
+GAS_ACCEPT, GAS_COMMIT, GAS_ANSWER, GAS_CHALLENGE, GAS_DEFEND = 149_000, 137_644, 309_269, 864_028, 893_633
 #: Blocks of `exec` without which nobody can execute in time: one to see the acceptance, one for the commit.
 LEAST_RESERVE = 2
 #: Blocks of `exec` that operators keep for their transactions where the market has as many to spare.
@@ -176,6 +177,13 @@ def reserve(p: Parameters) -> int:
     """What operators keep of `exec` for transactions unless they say otherwise: one block is left to execute, if any
     can be."""
     return max(LEAST_RESERVE, min(RESERVE, p.max_exec - 1))
+
+
+def exec_for(p: Parameters, computing: float, compiling: float, block_seconds: float) -> int:
+    """The least `exec` in which an executor computes for so many seconds, and a verifier compiles before: the answers'
+    window is as long as `exec` and `check` together. No more than the market allows."""
+    compute, check = (math.ceil(seconds / block_seconds) for seconds in (computing, compiling + computing))
+    return min(p.max_exec, reserve(p) + max(1, compute, check - p.check))
 
 
 def outage(p: Parameters) -> int:

@@ -106,8 +106,8 @@ def _check_windows(receipt: Receipt) -> None:
         if name and (window is None or not window[0] <= event.place.block <= window[1]):
             _refuse(number, f"{type(event).__name__} stands outside of its window, {name}")
         own = isinstance(event, Revealed) and not event.slot
-        if own and life.drawn and event.place.block <= life.check_by:
-            _refuse(number, "a drawn task is revealed after the answers")
+        if own and life.drawn and event.place.block <= life.check_by and not life.answers:
+            _refuse(number, "a drawn task that nobody answered is revealed after the time of the answers")
 
 
 def _check_answers(receipt: Receipt) -> None:

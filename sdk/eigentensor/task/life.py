@@ -198,7 +198,7 @@ class Life:
 
     @property
     def check_by(self) -> int:
-        """The last block of an answer. Before it a drawn task's executor does not reveal."""
+        """The last block of an answer. Before it a drawn task is revealed only if nobody is left that may answer."""
         return self.seed_block + economics.check_window(self.parameters, self.order.exec)
 
     @property

@@ -143,6 +143,8 @@ class Draw(TypedDict):
 class Verifiers(TypedDict):
     """How many verifiers did what."""
 
+    asked: int
+    """So many are paid for an answer that agrees; more may answer."""
     answered: int
     """They committed to a result."""
     agreed: int

@@ -32,7 +32,7 @@ def task(life: Life, block: int) -> schemas.Task:
         "outputs_root": life.outputs_root.hex() if life.outputs_root else None,
         "posted": _place(life.posted) if life.posted else None,
         "draw": _draw(life),
-        "verifiers": {"answered": len(life.answers), "agreed": life.agreed, "differed": len(life.differing)},
+        "verifiers": _verifiers(life),
         "answers": [_answer(life, answer) for answer in life.answers.values()],
         "games": sorted(life.games),
         "convicted": _convicted(life),
@@ -68,6 +68,11 @@ def _place(place: Place) -> schemas.Place:
 def _draw(life: Life) -> schemas.Draw:
     seed_block = None if life.committed_at is None else life.seed_block
     return {"seed_block": seed_block, "known": life.mix is not None, "drawn": life.drawn}
+
+
+def _verifiers(life: Life) -> schemas.Verifiers:
+    answered, differed = len(life.answers), len(life.differing)
+    return {"asked": life.order.verifiers, "answered": answered, "agreed": life.agreed, "differed": differed}
 
 
 def _answer(life: Life, answer: Answer) -> schemas.Answer:

@@ -58,12 +58,19 @@ def _before_reveal(life: Life, block: int, pace: Pace) -> str:
     if not life.drawn:
         return f"the executor's reveal until {by}, or the refund after it"
     if block <= life.check_by:
-        return f"the verifiers' answers until {pace.block(life.check_by, block)}, then the executor's reveal"
+        answers = f"{pace.block(life.check_by, block)} ({_answered(life)})"
+        return f"the verifiers' answers until {answers}, then the executor's reveal"
     return f"the executor's reveal until {by}, or its conviction after it"
 
 
 def _by(deadline: int | None, block: int, pace: Pace) -> str:
     return "" if deadline is None else pace.block(deadline, block)
+
+
+def _answered(life: Life) -> str:
+    """How many of those have answered that the order pays; more may."""
+    answered, asked = len(life.answers), life.order.verifiers
+    return f"{answered} of {asked} answered" if answered <= asked else f"{answered} answered, {asked} asked for"
 
 
 def _may_confirm(life: Life) -> bool:

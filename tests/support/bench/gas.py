@@ -26,7 +26,9 @@ messages **{batch[operator, per task]}** |"""
 
 OTHERS = """\
 A check on top: `answer` {check[answer]}, `reveal` of an equal root {check[reveal of an equal root]}, `settle` \
-{check[settle]}. A conviction: `challenge` {conviction[challenge]}, `reveal` of a different root \
+{check[settle]}. A check that ends before checkBy, of 16 seats of three operators: the executor's `reveal` \
+{check[reveal before checkBy]}; an `expose` after an answer {check[expose after an answer]}. A conviction: \
+`challenge` {conviction[challenge]}, `reveal` of a different root \
 {conviction[reveal of a different root]}, the whole last move of the game \
 {conviction[last move of the deciding game]}, `settle` {conviction[settle]}, `refund` {conviction[refund]}, `slash` \
 {conviction[slash]} (440,000 of it EigenLayer's), `Bounty.pay` {conviction[pay the bounty]}; `close` of a silent \

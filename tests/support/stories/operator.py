@@ -236,7 +236,7 @@ class Story:
         """Drawn, and an own seat may send an answer."""
         self.until_drawn()
         assert self.head(15) == (Do(Step.LOOK, TASK),)
-        candidacy = Candidacy(mix_of(TASK, True), index, rank)
+        candidacy = Candidacy(mix_of(TASK, True), index, frozenset([OTHER, THIRD][:rank]))
         assert self.handle(Looked(TASK, candidacy)) == (Do(Step.INSPECT, TASK),)
 
     def until_answer(self, *, index: int = 0) -> None:
