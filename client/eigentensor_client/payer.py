@@ -32,6 +32,7 @@ from eigentensor.task.due import Verb
 from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
+from eigentensor_client.declines import Declines, advice_on
 from eigentensor_client.orders import Operators, Roots, Terms, Work, plan
 from eigentensor_client.receipts import receipt_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
@@ -193,14 +194,15 @@ class Payer:
     def waiting(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskView]:
         """As `Client.wait`, in steps."""
         orders.check_stage(stage)
-        started = time.monotonic()
+        started, declines = time.monotonic(), Declines(self.gateway, self.network.deployment)
         while True:
             task = self.look(task)
             if stages.reached(task, stage):
                 return task
             if (error := self.failure(task, stage)) is not None:
                 raise error
-            report(f"{task.words}: waits for {task.waits_for}")
+            heard = declines.words(task)
+            report(f"{task.words}: waits for {task.waits_for}{f'; operators: {heard}' if heard else ''}")
             self.move_on(task)
             if timeout is not None and time.monotonic() - started > timeout:
                 raise stages.not_yet(task, stage, timeout)
@@ -208,7 +210,8 @@ class Payer:
 
     def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
         """Why a task will never reach a stage; None if it may."""
-        return stages.failure(task, stage, self.amount)
+        advice = advice_on(self.gateway, task, self.network.deployment) if task.state is State.EXPIRED else None
+        return stages.failure(task, stage, self.amount, advice)
 
     def move_on(self, task: TaskView) -> None:
         """Sends what anybody may send for a task, if nobody did in time."""

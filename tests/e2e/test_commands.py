@@ -178,6 +178,23 @@ def test_explain_says_what_each_operator_says(
     assert explanation["helps"]
 
 
+def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
+    call_json: Callable[..., Any], net: Devnet, operators: list[Party], client: Client, folder: Path
+) -> None:
+    with start(*RUN[:-1], "0.00001") as process:
+        posted = lines_until(process, r"posted\s+(\w{64})")[1]
+        why = lines_until(process, r"an acceptance until block (\d+); operators: price \(3 operators\): (.*)")
+        assert re.fullmatch(r"would accept at a price of 0\.\d+ TETH: a higher --max-price \([^;]*\)", why[2])
+        net.anvil.mine_past(int(why[1]))
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert f"no operator accepted task {posted}" in err and "operators said price (3 operators)" in err
+    assert f"fix  What would help: {why[2]}." in err
+    explanation = call_json("task", "explain", posted[:10])
+    assert explanation["state"] == "expired" and explanation["helps"] == [why[2]]
+    assert {o["reason"] for o in explanation["operators"]} == {"price"}
+
+
 def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:
     assert call("get", open_task, "-o", "never.safetensors", "--timeout", "0")[0] == 9
     task = call_json("cancel", open_task)

@@ -28,7 +28,7 @@ from eigentensor_client import receipts
 from eigentensor_client.amounts import Amount, amount
 from eigentensor_client.files import write_tensors
 from eigentensor_client.orders import percent
-from eigentensor_client.remedies import Remedy, best, remedy_of
+from eigentensor_client.remedies import Remedy, opinions_of, ranked, remedies_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
@@ -99,11 +99,12 @@ class Show:
         }
 
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
-        """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
+        """Why a task is where it is. Until somebody accepts it, and where nobody did: what each operator says, and what
+        would help; later: draw and windows."""
         rows = [["task", task.uuid], ["state", task.words], ["waits for", task.waits_for]]
-        if task.state is State.OPEN:
+        if task.state in _UNACCEPTED:
             now, most = (self.amount(int(response["price"][key])) for key in ("now", "maximum"))
-            rows.append(["price", f"{now} now, at most {most}"])
+            rows.append(["price", f"{now} now, at most {most}" if task.state is State.OPEN else f"at most {most}"])
             return [facts(rows), *opinions(task, response, self._deployment.parameters, self.amount)]
         if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
@@ -215,42 +216,36 @@ _WEI = re.compile(r"(\d+) wei")
 _HEAD = ("operator", "says", "needed", "offered", "would help")
 
 
+#: Where operators may say, or said, why they do not accept.
+_UNACCEPTED = (State.OPEN, State.EXPIRED, State.CANCELLED)
+
+
 def helped(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Any]:
     """What the gateway says, with `helps` beside each operator, and for all of them together."""
     remedies = _remedies(task, response, p, amount)
     texts = {name: remedy.text for name, remedy in remedies.items()}
-    operators = [o | {"helps": texts.get(o["operator"])} for o in response["operators"]]
-    return response | {"operators": operators, "helps": _ranked(remedies)}
+    operators = [dict(o) | {"helps": texts.get(o["operator"])} for o in opinions_of(response)]
+    return response | {"operators": operators, "helps": ranked(remedies)}
 
 
 def opinions(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> list[str | Table]:
     """A line for each operator; the last one says what helps most."""
     remedies, rows = _remedies(task, response, p, amount), []
-    for o in response["operators"]:
+    for o in opinions_of(response):
         remedy = remedies.get(o["operator"])
-        amounts = (_read(text, amount) for text in (o["needed"], o["offered"]))
+        amounts = (_read(o.get(name), amount) for name in ("needed", "offered"))
         rows.append([short(o["operator"]), o["reason"], *amounts, remedy.text if remedy else "–"])
     if not rows:
         return ["operators  none has joined this market"]
-    helps = "; or ".join(_ranked(remedies))
+    helps = "; or ".join(ranked(remedies))
     return [table(_HEAD, rows), *([facts([["helps", helps]])] if helps else [])]
 
 
 def _remedies(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Remedy]:
-    """Of each operator that has not accepted; none unless the task is open."""
-    if task.state is not State.OPEN:
+    """Of each operator that has not accepted; none where somebody has."""
+    if task.state not in _UNACCEPTED:
         return {}
-    remedies = {o["operator"]: remedy_of(o, task.order, p, amount) for o in response["operators"]}
-    return {name: remedy for name, remedy in remedies.items() if remedy is not None}
-
-
-def _ranked(remedies: dict[str, Remedy]) -> list[str]:
-    """What helps with most operators first."""
-    return [f"{remedy.text} ({_named(names)})" for remedy, names in best(remedies)]
-
-
-def _named(operators: list[str]) -> str:
-    return short(operators[0]) if len(operators) == 1 else f"{len(operators)} operators"
+    return remedies_of(opinions_of(response), task.order, p, amount, over=task.state is not State.OPEN)
 
 
 def _read(text: str | None, amount: Amount) -> str:

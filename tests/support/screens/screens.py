@@ -27,9 +27,11 @@ from eigentensor_client.cli import report
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
 from eigentensor_client.orders import plan
-from eigentensor_client.results import TaskResult
+from eigentensor_client.remedies import advice_of, opinions_of
+from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.schemas.networks import ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.stages import failure
 from eigentensor_client.verbs import challenge, doctor, network, operators, optimise, program, session, tune, wallet
 from eigentensor_client.verbs.show import Show
 from eigentensor_economics import cli as economics
@@ -77,9 +79,10 @@ def _task(task: Any) -> Callable[[Screen], None]:
     return lambda screen: screen.result("eigentensor.task/1", SHOW.task(task), *SHOW.task_lines(task))
 
 
-def _explain(screen: Screen) -> None:
-    fields = SHOW.explained(v.OPEN, v.EXPLAINED)
-    screen.result("eigentensor.explanation/1", fields, *SHOW.explanation(v.OPEN, v.EXPLAINED))
+def _explain(task: TaskView) -> Callable[[Screen], None]:
+    response = v.EXPLAINED | {"state": task.state.name.lower()}
+    lines = SHOW.explanation(task, response)
+    return lambda screen: screen.result("eigentensor.explanation/1", SHOW.explained(task, response), *lines)
 
 
 def _ps(screen: Screen) -> None:
@@ -179,7 +182,10 @@ def _app(screen: Screen) -> None:
 
 
 def _error(screen: Screen) -> None:
-    error = NobodyAccepted("no operator accepted it until block 130; the escrow is back", fix="Offer more.")
+    p = v.DEPLOYMENT.parameters
+    advice = advice_of(opinions_of(v.EXPLAINED), v.ORDER, p, SHOW.amount, over=True)
+    error = failure(v.EXPIRED, "final", SHOW.amount, advice)
+    assert isinstance(error, NobodyAccepted)
     report(error, as_json=screen.as_json)
 
 
@@ -191,7 +197,8 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "task-open": _task(v.OPEN),
     "task-result": _task(v.RESULT),
     "task-convicted": _task(v.WRONG),
-    "task-explain": _explain,
+    "task-explain": _explain(v.OPEN),
+    "task-expired": _explain(v.EXPIRED),
     "session": _session,
     "challenge-list": lambda screen: screen.result(
         "eigentensor.challenges/1", {"challenges": [v.LISTED_GAME]}, challenge.games_table([v.LISTED_GAME])

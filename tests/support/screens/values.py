@@ -13,6 +13,7 @@ from eigentensor.task import (
     Closed,
     Committed,
     Convicted,
+    Expired,
     Happening,
     Locked,
     Place,
@@ -88,6 +89,7 @@ _MIXES = (bytes([number]) * 32 for number in range(256))
 _MIX = next(mix for mix in _MIXES if economics.is_drawn(mix, UUID, ORDER.check_rate))
 _ANSWERED = (*_COMMITTED, Seeded(_place(_BLOCK + 1), _BLOCK, _MIX), ANSWERED, REVEALED)
 OPEN = _seen(101, POSTED)
+EXPIRED = _seen(204, POSTED, Expired(_place(203), UUID))
 RESULT = _seen(140, *_ANSWERED, CHECKED)
 FINAL = _seen(190, *_ANSWERED, CHECKED, CLOSED)
 WRONG = _seen(190, *_ANSWERED, CONTRADICTED, *CONVICTED)
