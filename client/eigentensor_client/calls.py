@@ -68,7 +68,7 @@ class Options(Offer):
         least = {"ramp": 0, "verifiers": 1, "exec": 1, "accept_within": 1}
         for name, first in least.items():
             value = getattr(self, name)
-            if (value is not None or name != "exec") and (type(value) is not int or value < first):
+            if (value is not None or name not in ("exec", "ramp")) and (type(value) is not int or value < first):
                 raise BindingError(f"{name} is {value!r}", fix=f"Write a whole number, {first} or more.")
         if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout >= 0):
             raise BindingError(f"timeout is {self.timeout!r}", fix="Write seconds, or None.")

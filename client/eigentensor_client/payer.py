@@ -33,7 +33,8 @@ from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
 from eigentensor_client.declines import Declines, advice_on
-from eigentensor_client.orders import Operators, Roots, Terms, Work, plan
+from eigentensor_client.orders import Roots, Terms, Work, plan
+from eigentensor_client.quotes import SILENT, Market, Operators
 from eigentensor_client.receipts import receipt_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.steps import Steps
@@ -86,7 +87,10 @@ class Payer:
     def estimate(self, work: Work, terms: Terms) -> Plan:
         """As `plan`, of a work whose tensors are not looked at."""
         balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
-        return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
+        return plan(
+            work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators(),
+            gas_price=self.chain.node.gas_price(),
+        )  # fmt: skip
 
     def check(self, work: Work, terms: Terms) -> None:
         """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
@@ -118,6 +122,11 @@ class Payer:
         """The task of an order as it stands now; before it is in a block its state is NONE."""
         return TaskView(*self.lives.of(order))
 
+    def since(self, order: Order) -> int:
+        """The block in which an order was posted; if it never was, that in which its price would have begun to rise."""
+        posted = self.view(order).life.posted
+        return order.ramp_start if posted is None else posted.block
+
     # ---- Posting ----
 
     def post(self, works: Sequence[Work], terms: Terms, report: Report = silent) -> list[TaskView]:
@@ -145,9 +154,10 @@ class Payer:
 
     def drafts(self, works: Sequence[Work], named: Sequence[Roots], terms: Terms) -> list[Order]:
         """New orders for works whose parts the gateway has; their time begins now. Nothing is sent."""
-        block = self.chain.node.block_number()
+        market = SILENT if terms.is_fixed else Market.read(self._operators(), self.chain.node.gas_price())
+        block, p = self.chain.node.block_number(), self._parameters
         return [
-            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters, place=place)
+            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, p, place=place, market=market)
             for place, (work, roots) in enumerate(zip(works, named, strict=True))
         ]
 

@@ -43,6 +43,16 @@ class Plan(Object, schema="eigentensor.plan/1"):
     """Wei offered at first."""
     max_price: Paid
     """Wei offered at most."""
+    hold: Number
+    """Blocks in which the price stays what it is at first."""
+    ramp: Number
+    """Blocks in which it rises then."""
+    quotes: Number
+    """How many operators publish what they reckon with, and would take it by that."""
+    lowest_asked: Wei | None
+    """The lowest price in wei that one of them would ask for it; null if there is none."""
+    median_asked: Wei | None
+    """The one in the middle."""
     check_rate: Paid
     """How probably others re-execute it."""
     verifiers: Number
@@ -118,6 +128,11 @@ class TaskView:
     def price(self) -> int | None:
         """Wei for the executor, fixed by its acceptance; None before."""
         return self.life.price
+
+    @property
+    def saved(self) -> int | None:
+        """Wei of the highest price that its own leaves the client; None before the acceptance."""
+        return None if self.price is None else self.order.max_price - self.price
 
     @property
     def stake(self) -> int | None:
@@ -211,3 +226,8 @@ class TaskResult:
     def price(self) -> int | None:
         """Wei that it is paid at most."""
         return self.task.price
+
+    @property
+    def saved(self) -> int | None:
+        """Wei of the highest price that this one leaves the client."""
+        return self.task.saved

@@ -269,3 +269,9 @@ class Daemon:
         except StoreError as error:
             self.gateway_pulse.miss()
             self._log.warning("gateway unreachable", error=str(error))
+            return
+        if self.operator.is_offering:
+            try:
+                self._steps.ask(self.operator.head)
+            except StoreError as error:
+                self._log.warning("the gateway does not take what is asked", error=str(error))

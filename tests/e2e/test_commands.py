@@ -181,7 +181,7 @@ def test_explain_says_what_each_operator_says(
 def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
     call_json: Callable[..., Any], net: Devnet, operators: list[Party], client: Client, folder: Path
 ) -> None:
-    with start(*RUN[:-1], "0.00001") as process:
+    with start(*RUN[:-1], "0.00001", "--ramp", "0") as process:
         posted = lines_until(process, r"posted\s+(\w{64})")[1]
         why = lines_until(process, r"an acceptance until block (\d+); operators: price \(3 operators\): (.*)")
         assert re.fullmatch(r"would accept at a price of 0\.\d+ TETH: a higher --max-price \([^;]*\)", why[2])

@@ -49,8 +49,8 @@ def test_the_escrow_is_the_price_and_every_verifier() -> None:
     assert escrow_of(draft(CLIENT, 7, 100, WORK, Roots(NONE), terms, LOCAL)) == escrow(LOCAL, terms)
 
 
-def test_without_a_least_price_the_most_is_paid_at_once() -> None:
-    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000), LOCAL)
+def test_without_a_ramp_the_most_is_paid_at_once() -> None:
+    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000, ramp=0), LOCAL)
     assert price(order, 101) == order.min_price == 1000
 
 

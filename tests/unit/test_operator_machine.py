@@ -7,13 +7,13 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.economics import WAD, challenge_window
+from eigentensor.economics.pricing import Pricing
 from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
 from eigentensor.task import State
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
 from eigentensor_operator.policy import MOVES, Code, Reason
-from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
 from support.stories.operator import (
     ME,

@@ -218,6 +218,8 @@ class StepResult(TypedDict):
     """The same as `states`."""
     outputs: dict[str, Tensor]
     """The outputs by their names in the program."""
+    saved: NotRequired[Wei | None]
+    """Wei of the highest price that was offered which the price leaves the client."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
 

@@ -73,8 +73,13 @@ class Offer(offers.Offer):
     """The same as flags; what each is unless it is given stands there."""
 
     max_price: MaxPrice
-    min_price: Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")]
-    ramp: Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")]
+    min_price: Annotated[
+        str | None, typer.Option("--min-price", help="Where the price begins, with --ramp [about what operators ask].")
+    ]
+    ramp: Annotated[
+        int | None,
+        typer.Option("--ramp", min=0, help="Blocks in which it rises to --max-price; 0: it is that from the start."),
+    ]
     check: Annotated[
         str, typer.Option("--check", metavar="RATE", help="How probably others re-execute it: 20% or 0.2.")
     ]

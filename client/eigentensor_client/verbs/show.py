@@ -62,13 +62,18 @@ class Show:
             rows.append(["waits for", f"{task.waits_for}; now block {task.block}"])
         if task.executor:
             rows.append(["executor", task.executor])
-        rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self.amount(price)])
+        rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self._paid(task, price)])
         if task.life.committed_at is not None:
             rows.append(["draw", _draw(task)])
         for event in task.events:
             if not isinstance(event, _OMITTED):
                 rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount)}"])
         return [facts(rows)]
+
+    def _paid(self, task: TaskView, price: int) -> str:
+        if not task.saved or task.state not in (State.REVEALED, State.FINAL):
+            return self.amount(price)
+        return f"{self.amount(price)} of at most {self.amount(task.order.max_price)}: {self.amount(task.saved)} saved"
 
     def tasks_table(self, tasks: Sequence[TaskView]) -> Table:
         """Tasks, a line each."""
@@ -96,6 +101,7 @@ class Show:
             "outputs_root": result.outputs_root.hex(),
             "states_root": result.states_root.hex(),
             "outputs": {n: {"dtype": str(a.dtype), "shape": list(a.shape)} for n, a in result.outputs.items()},
+            "saved": view.text(result.saved),
         }
 
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
@@ -147,9 +153,23 @@ class Show:
         prices = lowest if lowest == highest else f"{lowest} to {highest}"
         return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
 
+    def _asked(self, plan: Plan) -> str:
+        if plan.lowest_asked is None or plan.median_asked is None:
+            return "unknown: no operator that could take it publishes what it asks"
+        lowest, median = self.amount(plan.lowest_asked), self.amount(plan.median_asked)
+        prices = f"{lowest} at least, {median} in the middle" if plan.quotes != 1 else lowest
+        dear = ": more than you offer" if plan.lowest_asked > plan.max_price else ""
+        return f"{prices} for this task, by {_counted(plan.quotes, 'operator')}{dear}"
+
+    def _price(self, plan: Plan) -> str:
+        most = self.amount(plan.max_price)
+        if plan.min_price == plan.max_price or not plan.ramp:
+            return f"{most}, as soon as somebody accepts"
+        hold = f" for {_counted(plan.hold, 'block')}" if plan.hold else ""
+        return f"{self.amount(plan.min_price)}{hold}, rising to at most {most} in {_counted(plan.ramp, 'block')}"
+
     def plan_lines(self, plan: Plan, cast: Sequence[str] = ()) -> list[str | Table]:
         """The plan; `cast` is what was float64 and is float32."""
-        ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
         gain = self.amount(plan.max_price + plan.value_at_risk)
         rows = [
@@ -157,7 +177,8 @@ class Show:
             *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
             ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
             ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
-            ["price", f"{ramp}{self.amount(plan.max_price)}"],
+            ["asked", self._asked(plan)],
+            ["price", self._price(plan)],
             ["checks", f"{percent(plan.check_rate)} of such tasks are re-executed by {many}: "
                        f"{self.amount(plan.check_fee)} each, paid only then"],
             ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
@@ -191,6 +212,10 @@ def write_result(
         receipts.write(receipt, result.receipt)
         lines.append(facts([["receipt", str(receipt)]]))
     return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _rounded(rate: int) -> str:

@@ -14,6 +14,7 @@ from eigentensor.wire import Object
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
     *(f"eigentensor.chain.{name}" for name in ("descent", "transcript")),
+    "eigentensor.economics.pricing",
     "eigentensor.planner.measure",
     "eigentensor.program.cost",
     "eigentensor.receipt.rules",
@@ -25,7 +26,7 @@ MODULES = (
     "eigentensor_economics.schemas",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
-    *(f"eigentensor_operator.{name}" for name in ("policy", "pricing", "report", "schemas")),
+    *(f"eigentensor_operator.{name}" for name in ("policy", "report", "schemas")),
     "eigentensor_aggregator.watch.watcher",
 )
 

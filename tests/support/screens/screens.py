@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from eigentensor.chain import Reader
+from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.receipt import prove
@@ -26,7 +27,7 @@ from eigentensor_client.claims import Claimed
 from eigentensor_client.cli import report
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
-from eigentensor_client.orders import plan
+from eigentensor_client.orders import Terms, plan
 from eigentensor_client.remedies import advice_of, opinions_of
 from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.schemas.networks import ListedNetwork, Wallet
@@ -71,7 +72,9 @@ NETWORKS: list[ListedNetwork] = [
 
 
 def _plan(screen: Screen) -> None:
-    planned = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
+    terms, p = Terms(v.TERMS.max_price), v.DEPLOYMENT.parameters
+    funds = {"balance": WAD // 4, "tokens": 100 * WAD, "gas_price": GWEI}
+    planned = plan(v.WORK, terms, p, operators=v.OPERATORS, **funds)
     screen.result("eigentensor.plan/1", planned.to_json(), *SHOW.plan_lines(planned))
 
 
