@@ -32,6 +32,7 @@ from eigentensor.task.due import Verb
 from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
+from eigentensor_client.attempts import ENDS, Attempts
 from eigentensor_client.declines import Declines, advice_on
 from eigentensor_client.orders import Roots, Terms, Work, plan
 from eigentensor_client.quotes import SILENT, Market, Operators
@@ -121,6 +122,16 @@ class Payer:
     def view(self, order: Order) -> TaskView:
         """The task of an order as it stands now; before it is in a block its state is NONE."""
         return TaskView(*self.lives.of(order))
+
+    def again(self, task: TaskView) -> TaskView:
+        """Posts the work of a task that has ended again, on the same terms."""
+        (posted,) = self.send([self.renewed(task)])
+        return posted
+
+    def renewed(self, task: TaskView) -> Order:
+        """The order of another task for the work of one that has ended, on the same terms. Nothing is sent."""
+        block = self.chain.node.block_number()
+        return orders.renewed(task.order, secrets.randbits(128), block, self.since(task.order))
 
     def since(self, order: Order) -> int:
         """The block in which an order was posted; if it never was, that in which its price would have begun to rise."""
@@ -214,9 +225,10 @@ class Payer:
             heard = declines.words(task)
             report(f"{task.words}: waits for {task.waits_for}{f'; operators: {heard}' if heard else ''}")
             self.move_on(task)
-            if timeout is not None and time.monotonic() - started > timeout:
+            left = None if timeout is None else started + timeout - time.monotonic()
+            if timeout is not None and left is not None and left <= 0:
                 raise stages.not_yet(task, stage, timeout)
-            yield self.poll
+            yield self.poll if left is None else min(self.poll, left)
 
     def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
         """Why a task will never reach a stage; None if it may."""
@@ -272,10 +284,18 @@ class Payer:
             report("waits for the executor to upload the result")
             yield self.poll
 
-    def completing(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
+    def completing(self, attempts: Attempts, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
         """As `Client.complete`, in steps."""
-        task = yield from self.waiting(task, stage, timeout, report)
-        return (yield from self.delivering(task, report, True))
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                task = yield from self.waiting(attempts.current[0], stage, left, report)
+                break
+            except ENDS as error:
+                attempts.go_on(error)
+        result = yield from self.delivering(task, report, True)
+        return replace(result, earlier=tuple(attempts.earlier))
 
     def receipt(self, task: TaskView) -> Receipt:
         """The receipt of a task as it stands now, with its result or the conviction of its executor.

@@ -195,7 +195,8 @@ class TaskResult:
     """A result whose bytes have the outputs root that the executor revealed on chain.
 
     `states_root` names the new states; `states` has them unless they were left where they are, as sessions do.
-    `receipt_now` makes the task's receipt, for `receipt`.
+    `receipt_now` makes the task's receipt, for `receipt`; `earlier` are tasks for the same work that ended without a
+    result, by their uuids.
     """
 
     task: TaskView
@@ -204,6 +205,7 @@ class TaskResult:
     states: Tensors = field(default_factory=dict)
     states_root: bytes = NONE
     receipt_now: Callable[[], Receipt] | None = field(default=None, repr=False, compare=False)
+    earlier: tuple[str, ...] = ()
 
     @property
     def receipt(self) -> Receipt:

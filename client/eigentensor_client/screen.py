@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from eigentensor.talk import QUIET
+from eigentensor.talk import ASKING, QUIET, Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +67,15 @@ class Screen:
     def say(self, text: "str | Table" = "") -> None:
         """Prints talk, to stderr unless another console was named."""
         self._talk.print(text)
+
+    @contextmanager
+    def hears(self) -> Iterator[None]:
+        """Says whom the block waits for, gateway or node, where one does not answer soon."""
+        token = ASKING.set(Asking(self.say))
+        try:
+            yield
+        finally:
+            ASKING.reset(token)
 
     @contextmanager
     def goes_on(self, *words: str) -> Iterator[None]:

@@ -44,7 +44,11 @@ MaxPrice = Annotated[
 Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds for all of it, posting and connecting too.")]
+Retries = Annotated[
+    int,
+    typer.Option("--retries", min=0, help="How often it is posted again where the escrow came back without a result."),
+]
 Cast = Annotated[
     Literal["float32"] | None,
     typer.Option("--cast", metavar="float32", help="Compute in float32 what the model has in float64."),

@@ -102,7 +102,13 @@ class Show:
             "states_root": result.states_root.hex(),
             "outputs": {n: {"dtype": str(a.dtype), "shape": list(a.shape)} for n, a in result.outputs.items()},
             "saved": view.text(result.saved),
+            "earlier": list(result.earlier),
         }
+
+    def result_lines(self, result: TaskResult) -> list[str | Table]:
+        """A result for people: its task, and those that ended without one before."""
+        earlier = [["retries", f"after {', '.join(map(short, result.earlier))} ended without a result"]]
+        return [*self.task_lines(result.task), *([facts(earlier)] if result.earlier else [])]
 
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
         """Why a task is where it is. Until somebody accepts it, and where nobody did: what each operator says, and what

@@ -373,5 +373,7 @@ class Result(TypedDict):
     """The outputs by their names in the program."""
     saved: NotRequired[Wei | None]
     """Wei of the highest price that was offered which the price leaves the client; told by the command."""
+    earlier: NotRequired[list[Name]]
+    """Tasks for the same work that ended without a result before it was posted again; told by the command."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
