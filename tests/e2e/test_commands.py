@@ -196,6 +196,10 @@ def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
     explanation = call_json("task", "explain", posted[:10])
     assert explanation["state"] == "expired" and explanation["helps"] == [why[2]]
     assert {o["reason"] for o in explanation["operators"]} == {"price"}
+    needed = sorted(int(o["needed"].removesuffix(" wei")) for o in explanation["operators"])
+    plan = call_json("plan", *RUN[1:])  # what was declined is what a client computes, but for what is compiled by now
+    assert plan["quotes"] == 3 and needed[0] <= int(plan["lowest_asked"]) <= needed[0] * 1.02
+    assert int(plan["lowest_asked"]) <= int(plan["min_price"]) <= int(plan["lowest_asked"]) * 1.3
 
 
 def test_a_gateway_that_hangs_is_named_and_ends_with_the_time(net: Devnet, folder: Path) -> None:
