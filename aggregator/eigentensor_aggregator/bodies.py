@@ -4,12 +4,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from eigentensor.economics.pricing import Ask
 from eigentensor.task import Order
 from eigentensor.texts import Address, Name
 from eigentensor.web.documents import REF, examples
 
 _SIGNATURE = "65 bytes (r, s, v) as hex"
 _ORDER: dict[str, Any] = examples("eigentensor.schemas")["Order"]
+_ASK: dict[str, Any] = examples("eigentensor.schemas")["Ask"]
 
 
 class Declining(BaseModel):
@@ -35,6 +37,23 @@ class Declining(BaseModel):
     reason: str = Field(min_length=1, max_length=200, description="a word: price, exec, busy, stake, memory, …")
     needed: str = Field(max_length=200, description="what it would need")
     offered: str = Field(max_length=200, description="what it was offered instead")
+    signature: str = Field(description=_SIGNATURE)
+
+
+class PublishedAsk(BaseModel):
+    """What an operator reckons with when it makes a price, signed (EIP-712 `Ask`) by its hot signer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"operator": "0x" + "a" * 40, "block": 2067, "ask": _ASK, "signature": "0x" + "1b" * 65},
+            ]
+        }
+    )
+
+    operator: Address = Field(description="whose it is")
+    block: int = Field(ge=0, lt=1 << 64, description="the block as of which it is: a later one counts")
+    ask: Ask = Field(description="what it reckons with; signed as JSON, its keys sorted, without spaces")
     signature: str = Field(description=_SIGNATURE)
 
 

@@ -6,6 +6,7 @@ from statistics import median_low
 from eth_utils.address import is_address, to_checksum_address
 
 from eigentensor import economics
+from eigentensor.economics.pricing import Ask
 from eigentensor.schemas.network import Lately, Operator
 from eigentensor.task import Life, words
 from eigentensor.task import objects as schemas
@@ -38,7 +39,7 @@ def explanation(
     }
 
 
-def operator(view: OperatorView, standing: Standing | None) -> Operator:
+def operator(view: OperatorView, standing: Standing | None, ask: Ask | None) -> Operator:
     """`stake` in wei, `locked_shares` by tasks of the market's strategy; null where the node did not answer."""
     row = view.row
     return {
@@ -52,6 +53,7 @@ def operator(view: OperatorView, standing: Standing | None) -> Operator:
         "locked_shares": text(standing.locked if standing else None),
         "tasks": dict(view.executed),
         "lately": _lately(view.accepted),
+        "asks": None if ask is None else ask.to_json(),
     }
 
 

@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from eigentensor.chain import Chain, Network
 from eigentensor.errors import BlobNotFound, TaskNotFound
 from eigentensor.store import parse_name
+from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blobs import Blobs
 from eigentensor_aggregator.config import Settings
 from eigentensor_aggregator.daemon import Daemon
@@ -17,6 +18,7 @@ from eigentensor_aggregator.standings import Standings
 from eigentensor_aggregator.store import Store
 
 Name = Annotated[str, Path(max_length=66, description="64 hex digits, with or without 0x")]
+Account = Annotated[str, Path(max_length=42, description="an operator's address")]
 Cursor = Annotated[str | None, Query(pattern=r"^\d{1,15}-\d{1,9}$", description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=200, description="how many stand on a page")]
 
@@ -30,6 +32,7 @@ class Parts:
     store: Store
     queries: Queries
     standings: Standings
+    asks: Asks
     blobs: Blobs
     daemon: Daemon
     chain: Chain | None

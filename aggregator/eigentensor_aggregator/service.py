@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from eigentensor.chain import Chain, Network, Reader, load_account
 from eigentensor.chain.units import GWEI
 from eigentensor.web.server import allow_connections, listen, server
+from eigentensor_aggregator.asks import Asks
 from eigentensor_aggregator.blob_index import BlobIndex
 from eigentensor_aggregator.blobs import Blobs, Limits
 from eigentensor_aggregator.config import Settings
@@ -57,7 +58,9 @@ def assembled(settings: Settings) -> Iterator[tuple[FastAPI, Daemon]]:
         daemon = Daemon(reader, store, metrics, chain, settings.poll, watch)
         daemon.start()
         stack.callback(daemon.stop)
-        parts = Parts(settings, network, store, Queries(store), Standings(reader), blobs, daemon, chain, metrics)
+        parts = Parts(
+            settings, network, store, Queries(store), Standings(reader), Asks(), blobs, daemon, chain, metrics
+        )
         yield create_app(parts), daemon
 
 

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
-from eigentensor.chain import Decline
+from eigentensor.chain import Asking, Decline
 from eigentensor.errors import ChainError, ConfigError, Reverted, TaskError, TaskNotFound
-from eigentensor.schemas.network import Operators
+from eigentensor.schemas.network import Asked, Operators
 from eigentensor.task import Life, Order, Posted, State, order_uuid, view
 from eigentensor.task import objects as schemas
 from eigentensor.web.documents import refused, response
 from eigentensor_aggregator import operators
-from eigentensor_aggregator.bodies import Declining, SignedOrder, takes
-from eigentensor_aggregator.parts import Cursor, Limit, Name, Parts, task_name
+from eigentensor_aggregator.bodies import Declining, PublishedAsk, SignedOrder, takes
+from eigentensor_aggregator.parts import Account, Cursor, Limit, Name, Parts, task_name
 from eigentensor_aggregator.problems import NotAllowed
 from eigentensor_aggregator.tables import DeclineRow
 
@@ -29,6 +29,11 @@ def router(parts: Parts) -> APIRouter:
         if life is None:
             raise TaskNotFound(f"no task {task} in this market", fix="It may not be in a block yet.")
         return life
+
+    def check_signer(operator: str, signer: str) -> None:
+        rows = {row.operator: row for row in parts.queries.operator_rows()}
+        if operator not in rows or rows[operator].signer != signer:
+            raise NotAllowed(f"{signer} is not the signer of operator {operator}")
 
     @routes.get("/tasks", responses=response(schemas.Tasks, "A page of tasks"))
     def list_tasks(
@@ -82,9 +87,7 @@ def router(parts: Parts) -> APIRouter:
             raise TaskNotFound(f"no task {task} in this market, or the decline is about another one")
         if life.state is not State.OPEN:
             raise TaskError(f"task {task} is {life.state.name.lower()}: nobody asks for operators any more")
-        rows = {row.operator: row for row in parts.queries.operator_rows()}
-        if decline.operator not in rows or rows[decline.operator].signer != signer:
-            raise NotAllowed(f"{signer} is not the signer of operator {decline.operator}")
+        check_signer(decline.operator, signer)
         row = DeclineRow(
             task=task_name(task),
             operator=decline.operator,
@@ -108,8 +111,26 @@ def router(parts: Parts) -> APIRouter:
             standings = {}
         page: Operators = {
             "schema": "eigentensor.operators/1",
-            "operators": [operators.operator(one, standings.get(one.row.operator)) for one in views],
+            "operators": [
+                operators.operator(one, standings.get(one.row.operator), parts.asks.of(one.row.operator))
+                for one in views
+            ],
         }
+        return JSONResponse(page)
+
+    @routes.put(
+        "/operators/{operator}/asks",
+        responses=response(Asked, "It is kept") | refused(403),
+        openapi_extra=takes(PublishedAsk),
+    )
+    def publish_ask(operator: Account, body: Annotated[dict[str, Any], Body()]) -> JSONResponse:
+        """What an operator reckons with when it makes a price, signed by its hot signer. It is listed for a minute."""
+        asking, signer = Asking.read(body, domain)
+        if asking.operator != operators.checksum(operator):
+            raise TaskError(f"the ask is one of {asking.operator}, not of {operator}")
+        check_signer(asking.operator, signer)
+        parts.asks.keep(asking)
+        page: Asked = {"schema": "eigentensor.asked/1"}
         return JSONResponse(page)
 
     @routes.post(

@@ -14,6 +14,7 @@ from eigentensor.receipt import Receipt
 from eigentensor.store import LocalStore
 from eigentensor.task import Order
 from eigentensor_client import orders, steps
+from eigentensor_client.attempts import Attempts
 from eigentensor_client.client import Client
 from eigentensor_client.history import History
 from eigentensor_client.orders import Terms, Work
@@ -182,18 +183,32 @@ class AsyncClient:
             return await finish_async(self.client.delivering(task, report, states))
 
     async def complete(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
+        self,
+        task: TaskView,
+        stage: str = "final",
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        report: Report = silent,
     ) -> TaskResult:
         """As `Client.complete`."""
-        with steps.going_on([task]):
-            return await finish_async(self.client.completing(task, stage, timeout, report))
+        attempts = Attempts([task], self.client.again, retries, report)
+        with steps.going_on(attempts.current):
+            return await finish_async(self.client.completing(attempts, stage, timeout, report))
 
     async def run(
-        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, report: Report = silent
+        self,
+        work: Work,
+        terms: Terms,
+        stage: str = "final",
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        report: Report = silent,
     ) -> TaskResult:
         """As `Client.run`."""
         (task,) = await self.post([work], orders.terms_for(stage, terms), report)
-        return await self.complete(task, stage, timeout=timeout, report=report)
+        return await self.complete(task, stage, timeout=timeout, retries=retries, report=report)
 
     async def session(
         self,

@@ -27,6 +27,7 @@ from eigentensor.program import Program, Role
 from eigentensor.receipt import Receipt
 from eigentensor.task import order_uuid
 from eigentensor_client import steps
+from eigentensor_client.attempts import Attempts
 from eigentensor_client.client import Client
 from eigentensor_client.offers import Offer
 from eigentensor_client.orders import Terms, Work, check_stage, read_rate, read_terms, terms_for
@@ -53,6 +54,7 @@ class Options(Offer):
 
     wait: str = "final"
     timeout: float | None = None
+    retries: int = 0
     network: str | None = None
     progress: bool = True
 
@@ -66,10 +68,10 @@ class Options(Offer):
         if not isinstance(self.check, str):
             raise BindingError(f"check is {self.check!r}, no text", fix='Write it as "20%" or as "0.2".')
         read_rate(self.check)
-        least = {"ramp": 0, "verifiers": 1, "exec": 1, "accept_within": 1}
+        least = {"ramp": 0, "verifiers": 1, "exec": 1, "accept_within": 1, "retries": 0}
         for name, first in least.items():
             value = getattr(self, name)
-            if (value is not None or name != "exec") and (type(value) is not int or value < first):
+            if (value is not None or name not in ("exec", "ramp")) and (type(value) is not int or value < first):
                 raise BindingError(f"{name} is {value!r}", fix=f"Write a whole number, {first} or more.")
         checked_address(self.operator, "operator")
         if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout >= 0):
@@ -140,21 +142,31 @@ class Both(Generic[P, R]):
 
 
 class Handle(Generic[R]):
-    """A call that was posted as a task; `uuid` is the task's, by which another process takes it up."""
+    """A call that was posted as a task, and again as another one where the options say so."""
 
     def __init__(
         self, client: Client, posted: TaskView, program: Program, returns: Returns, options: Options, name: str
     ) -> None:
-        self.uuid = posted.uuid
         self.result = Both(self._result, self._result_aio)
         self.look = Both(self._look, self._look_aio)
         self.cancel = Both(self._cancel, self._cancel_aio)
-        self._client, self.posted, self._options, self._name = client, posted, options, name
+        self._client, self._options, self._name = client, options, name
+        self._attempts = Attempts([posted], self._again, options.retries)
         self._program, self._returns = program, returns
         self._value: R | None = None
 
     def __repr__(self) -> str:
         return f"<Handle of {self._name}, task {self.uuid[:10]}>"
+
+    @property
+    def posted(self) -> TaskView:
+        """The task as it was when it was posted."""
+        return self._attempts.current[0]
+
+    @property
+    def uuid(self) -> str:
+        """The task's, by which another process takes it up."""
+        return self.posted.uuid
 
     @property
     def task(self) -> TaskView:
@@ -198,7 +210,7 @@ class Handle(Generic[R]):
 
     def going_on(self) -> AbstractContextManager[None]:
         """Whatever ends the block early, but for the task's own end, says how to take the task up."""
-        return steps.going_on([self.posted], f"{self._name}.handle")
+        return steps.going_on(self._attempts.current, f"{self._name}.handle")
 
     def note(self, error: BaseException) -> None:
         """Adds to an error how to take the task up."""
@@ -206,7 +218,15 @@ class Handle(Generic[R]):
 
     def _steps(self, report: Report, timeout: float | None) -> Steps[TaskResult]:
         limit = self._options.timeout if timeout is None else timeout
-        return self._client.completing(self.posted, self._options.wait, limit, report)
+        return self._client.completing(self._attempts, self._options.wait, limit, report)
+
+    def _again(self, task: TaskView) -> TaskView:
+        """Written down as the first one was before it is posted."""
+        order = self._client.renewed(task)
+        uuid = order_uuid(order, self._client.network.deployment.domain).hex()
+        keep_calls({uuid: find_call(task.uuid)})
+        (posted,) = self._client.send([order])
+        return posted
 
     def _take(self, result: TaskResult) -> None:
         made = partial(Received.of, result=result)

@@ -9,6 +9,7 @@ from eigentensor.errors import BlobCorrupt, BlobNotFound, TaskNotFound
 from eigentensor.program import Program
 from eigentensor.task import Order, order_uuid
 from eigentensor_client import orders, steps
+from eigentensor_client.attempts import Attempts
 from eigentensor_client.claims import payable_from
 from eigentensor_client.orders import Terms, Work
 from eigentensor_client.payer import Payer
@@ -46,18 +47,36 @@ class Client(Payer):
         return steps.finish(self.delivering(task, report, states))
 
     def complete(
-        self, task: TaskView, stage: str = "final", *, timeout: float | None = None, report: Report = silent
+        self,
+        task: TaskView,
+        stage: str = "final",
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        report: Report = silent,
     ) -> TaskResult:
-        """`wait`, then `deliver`. If it is interrupted, or the network is away, the error says how to go on."""
-        with steps.going_on([task]):
-            return steps.finish(self.completing(task, stage, timeout, report))
+        """`wait`, then `deliver`. If it is interrupted, or the network is away, the error says how to go on.
+
+        Where nobody accepted, or the executor failed or was convicted, its work is posted again, up to `retries` times:
+        the escrow is back before, and the result names the tasks in `earlier`. `timeout` is for all of them together.
+        """
+        attempts = Attempts([task], self.again, retries, report)
+        with steps.going_on(attempts.current):
+            return steps.finish(self.completing(attempts, stage, timeout, report))
 
     def run(
-        self, work: Work, terms: Terms, stage: str = "final", *, timeout: float | None = None, report: Report = silent
+        self,
+        work: Work,
+        terms: Terms,
+        stage: str = "final",
+        *,
+        timeout: float | None = None,
+        retries: int = 0,
+        report: Report = silent,
     ) -> TaskResult:
-        """Post, wait, fetch, verify. The stage `checked` makes the terms' check certain."""
+        """Post, wait, fetch, verify; `retries` as in `complete`. The stage `checked` makes the terms' check certain."""
         (task,) = self.post([work], orders.terms_for(stage, terms), report)
-        return self.complete(task, stage, timeout=timeout, report=report)
+        return self.complete(task, stage, timeout=timeout, retries=retries, report=report)
 
     # ---- Sessions ----
 

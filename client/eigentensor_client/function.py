@@ -218,8 +218,9 @@ class function(Options):  # noqa: N801
 
     Amounts are decimal strings in the market's token; `max_price` is the most that the executor is paid, enforced on
     chain. `wait` is the stage after which a call returns: `checked` asks for a check with certainty. NotYet comes after
-    `timeout` seconds. `network` is a name or a file, by default what the environment names; a keystore too is named
-    there. `progress` shows bars in a terminal.
+    `timeout` seconds. A call whose escrow came back without a result is posted again up to `retries` times. `network`
+    is a name or a file, by default what the environment names; a keystore too is named there. `progress` shows bars in
+    a terminal.
 
     Raises BindingError, ConfigError for values that no option has.
     """

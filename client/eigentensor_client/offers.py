@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 EXEC = 30  # blocks for one execution, where the market allows as many
 ACCEPT_WITHIN = 100  # blocks in which an operator may accept
+RAMP = 4  # in this part of those blocks a price rises to its most, unless it is said otherwise
+HOLD = 4  # and in this part of them, at most, it stays what it is at first
+UNKNOWN = 100  # this part of the most is offered at first where no operator publishes what it asks
 ACCEPT_EACH = 2  # blocks more for each task that was posted before it in the same call
 CHECK = "20%"  # of the tasks are checked
 STAGES = ("result", "checked", "final")  #: what a client can wait for, in the order in which they come true
@@ -19,7 +22,7 @@ class Offer:
 
     max_price: str | None = None
     min_price: str | None = None
-    ramp: int = 0
+    ramp: int | None = None
     check: str = CHECK
     verifiers: int = 1
     check_fee: str | None = None

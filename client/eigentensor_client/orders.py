@@ -1,8 +1,9 @@
 """From what the client wants to what it signs, and what that would cost: pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
+from statistics import median_low
 from typing import Any, Self
 
 from eigentensor import economics, merkle
@@ -16,12 +17,12 @@ from eigentensor.program.cost import costs
 from eigentensor.task.order import NONE, Order
 from eigentensor.wire import Object, Rate, Root, Wei, read
 from eigentensor_client.offers import ACCEPT_EACH, ACCEPT_WITHIN, EXEC, LOCAL_PRICE, STAGES, Offer
+from eigentensor_client.quotes import SILENT, Market, Operators, fair
 from eigentensor_client.results import Plan, Tensors
-
-Operators = Sequence[Mapping[str, Any]]
 
 CHECK_RATE = WAD // 5  # a fifth of the tasks is checked unless the client says otherwise
 MOST_VERIFIERS = 4
+_NOBODY = "0x" + "00" * 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ class Terms(Object):
     max_price: Wei
     """Wei at most."""
     min_price: Wei | None = None
-    """Wei at first; null: `max_price`."""
-    ramp: int = 0
-    """Blocks in which the price rises."""
+    """Wei at first; null: `max_price`, and if `ramp` is null, too, about what operators ask."""
+    ramp: int | None = None
+    """Blocks in which the price rises from its first to its most; null: soon, once it was offered for a while, or, with
+    a `min_price`, at once."""
     check_rate: Rate = CHECK_RATE
     """How probably others re-execute it."""
     verifiers: int = 1
@@ -80,6 +82,11 @@ class Terms(Object):
             raise ValueError("the terms are incomplete")
         return cls(**read(cls, values))
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the client chose how the price goes, instead of what operators ask."""
+        return self.min_price is not None or self.ramp is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Roots:
@@ -93,10 +100,20 @@ class Roots:
 
 
 def draft(
-    client: str, nonce: int, block: int, work: Work, roots: Roots, terms: Terms, p: Parameters, *, place: int = 0
+    client: str,
+    nonce: int,
+    block: int,
+    work: Work,
+    roots: Roots,
+    terms: Terms,
+    p: Parameters,
+    *,
+    place: int = 0,
+    market: Market = SILENT,
 ) -> Order:
-    """The order that asks for a work on these terms, at block `block`, behind `place` others: it waits for those."""
-    return Order(
+    """The order that asks for a work on these terms, at block `block`, behind `place` others: it waits for those. Where
+    the terms do not say how its price goes, it follows from what operators ask in the market."""
+    order = Order(
         client=client,
         nonce=nonce,
         semantics=work.program.semantics,
@@ -109,7 +126,7 @@ def draft(
         min_price=terms.max_price if terms.min_price is None else terms.min_price,
         max_price=terms.max_price,
         ramp_start=block,
-        ramp_length=terms.ramp,
+        ramp_length=terms.ramp or 0,
         check_fee=check_fee(p, terms),
         check_rate=terms.check_rate,
         verifiers=terms.verifiers,
@@ -118,11 +135,18 @@ def draft(
         accept_by=block + terms.accept_within + place * ACCEPT_EACH,
         operators=terms.operators,
     )
+    if terms.is_fixed:
+        return order
+    rise = fair(market.quotes(order, work.program, p), terms.max_price, terms.accept_within)
+    start = block + rise.hold + place * ACCEPT_EACH
+    return replace(order, min_price=rise.first, ramp_start=start, ramp_length=rise.ramp)
 
 
-def renewed(order: Order, nonce: int, block: int) -> Order:
-    """The same work on the same terms as another task, at block `block`; it can be accepted as long as the first."""
-    return replace(order, nonce=nonce, ramp_start=block, accept_by=block + order.accept_by - order.ramp_start)
+def renewed(order: Order, nonce: int, block: int, since: int) -> Order:
+    """The same work on the same terms as another task: in block `block` its price and its time go as those of the first
+    in block `since`."""
+    moved = block - since
+    return replace(order, nonce=nonce, ramp_start=order.ramp_start + moved, accept_by=order.accept_by + moved)
 
 
 def check_fee(p: Parameters, terms: Terms) -> int:
@@ -199,6 +223,11 @@ def check_terms(p: Parameters, terms: Terms) -> None:
     least, exec_ = economics.check_fee_bound(p, terms.max_price), exec_of(p, terms)
     for wrong, what, fix in (
         (
+            terms.max_price <= 0,
+            "nobody works for nothing: a price of 0 at most is no offer",
+            "Offer more with --max-price: `eigentensor plan` shows what operators ask.",
+        ),
+        (
             not p.check_floor <= terms.check_rate <= WAD,
             f"a check rate of {percent(terms.check_rate)} is not between {percent(p.check_floor)} and 100 %",
             f"Choose --check {percent(p.check_floor)} or more.",
@@ -234,9 +263,18 @@ def check_terms(p: Parameters, terms: Terms) -> None:
             raise TermsRefused(what, fix=fix)
 
 
-def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, operators: Operators | None) -> Plan:
+def plan(
+    work: Work,
+    terms: Terms,
+    p: Parameters,
+    *,
+    balance: int,
+    tokens: int,
+    operators: Operators | None,
+    gas_price: int = 0,
+) -> Plan:
     """A valid work on valid terms, for an account with these wei in the market and in its wallet. `operators` is the
-    gateway's list of them, None if it does not answer."""
+    gateway's list of them, None if it does not answer; `gas_price` are wei of the chain's coin for a unit of gas."""
     from eigentensor.runtime.memory.plan import estimate_memory_requirements  # with tinygrad: most verbs do without
 
     members = [one for one in operators or () if one["member"]]
@@ -244,16 +282,24 @@ def plan(work: Work, terms: Terms, p: Parameters, *, balance: int, tokens: int, 
     cost, encoded, fee = costs(work.program), encode(work.program), check_fee(p, terms)
     exec_ = exec_of(p, terms)
     held = escrow(p, terms)
+    market, roots = Market.read(operators, gas_price), Roots(merkle.program_root(encoded))
+    order = draft(_NOBODY, 0, 0, work, roots, terms, p, market=market)
+    quotes = [quote.price for quote in market.quotes(order, work.program, p)]
     return Plan(
-        program=merkle.program_root(encoded).hex(),
+        program=roots.program.hex(),
         calls=cost.calls * work.repeat,
         evaluations=cost.evaluations * work.repeat,
         upload=len(encoded) + cost.input_bytes + cost.weight_bytes + cost.state_bytes,
         memory=estimate_memory_requirements(work.program, repeat=work.repeat)["CPU"],
         results=cost.result_bytes,
         repeat=work.repeat,
-        min_price=terms.max_price if terms.min_price is None else terms.min_price,
-        max_price=terms.max_price,
+        min_price=order.min_price,
+        max_price=order.max_price,
+        hold=order.ramp_start,
+        ramp=order.ramp_length,
+        quotes=len(quotes),
+        lowest_asked=quotes[0] if quotes else None,
+        median_asked=median_low(quotes) if quotes else None,
         check_rate=terms.check_rate,
         verifiers=terms.verifiers,
         check_fee=fee,

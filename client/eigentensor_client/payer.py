@@ -34,7 +34,10 @@ from eigentensor.task.words import waits_for
 from eigentensor_client import orders, stages, steps
 from eigentensor_client.accounts import choose_account
 from eigentensor_client.amounts import amount
-from eigentensor_client.orders import Operators, Roots, Terms, Work, plan
+from eigentensor_client.attempts import ENDS, Attempts
+from eigentensor_client.declines import Declines, advice_on
+from eigentensor_client.orders import Roots, Terms, Work, plan
+from eigentensor_client.quotes import SILENT, Market, Operators
 from eigentensor_client.receipts import receipt_of
 from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.steps import Steps
@@ -92,7 +95,10 @@ class Payer:
     def estimate(self, work: Work, terms: Terms) -> Plan:
         """As `plan`, of a work whose tensors are not looked at."""
         balance, tokens = self.chain.market.balance_of(self.address).balance, self.chain.token.balance_of(self.address)
-        return plan(work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators())
+        return plan(
+            work, terms, self._parameters, balance=balance, tokens=tokens, operators=self._operators(),
+            gas_price=self.chain.node.gas_price(),
+        )  # fmt: skip
 
     def check(self, work: Work, terms: Terms) -> None:
         """Raises what makes an order senseless: BindingError (it cannot be executed), NotDisputable (a wrong result
@@ -124,6 +130,21 @@ class Payer:
         """The task of an order as it stands now; before it is in a block its state is NONE."""
         return TaskView(*self.lives.of(order))
 
+    def again(self, task: TaskView) -> TaskView:
+        """Posts the work of a task that has ended again, on the same terms."""
+        (posted,) = self.send([self.renewed(task)])
+        return posted
+
+    def renewed(self, task: TaskView) -> Order:
+        """The order of another task for the work of one that has ended, on the same terms. Nothing is sent."""
+        block = self.chain.node.block_number()
+        return orders.renewed(task.order, secrets.randbits(128), block, self.since(task.order))
+
+    def since(self, order: Order) -> int:
+        """The block in which an order was posted; if it never was, that in which its price would have begun to rise."""
+        posted = self.view(order).life.posted
+        return order.ramp_start if posted is None else posted.block
+
     # ---- Posting ----
 
     def post(self, works: Sequence[Work], terms: Terms, report: Report = silent) -> list[TaskView]:
@@ -151,9 +172,10 @@ class Payer:
 
     def drafts(self, works: Sequence[Work], named: Sequence[Roots], terms: Terms) -> list[Order]:
         """New orders for works whose parts the gateway has; their time begins now. Nothing is sent."""
-        block = self.chain.node.block_number()
+        market = SILENT if terms.is_fixed else Market.read(self._operators(), self.chain.node.gas_price())
+        block, p = self.chain.node.block_number(), self._parameters
         return [
-            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, self._parameters, place=place)
+            orders.draft(self.address, secrets.randbits(128), block, work, roots, terms, p, place=place, market=market)
             for place, (work, roots) in enumerate(zip(works, named, strict=True))
         ]
 
@@ -203,22 +225,26 @@ class Payer:
     def waiting(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskView]:
         """As `Client.wait`, in steps."""
         orders.check_stage(stage)
-        started = time.monotonic()
+        started, declines = time.monotonic(), Declines(self.gateway, self.network.deployment)
         while True:
             task = self.look(task)
             if stages.reached(task, stage):
                 return task
             if (error := self.failure(task, stage)) is not None:
                 raise error
-            report(f"{task.words}: waits for {waits_for(task.life, task.block, self.pace)}")
+            heard = declines.words(task)
+            waits = waits_for(task.life, task.block, self.pace)
+            report(f"{task.words}: waits for {waits}{f'; operators: {heard}' if heard else ''}")
             self.move_on(task)
-            if timeout is not None and time.monotonic() - started > timeout:
+            left = None if timeout is None else started + timeout - time.monotonic()
+            if timeout is not None and left is not None and left <= 0:
                 raise stages.not_yet(task, stage, timeout)
-            yield self.poll
+            yield self.poll if left is None else min(self.poll, left)
 
     def failure(self, task: TaskView, stage: str = "result") -> EigenTensorError | None:
         """Why a task will never reach a stage; None if it may."""
-        return stages.failure(task, stage, self.amount)
+        advice = advice_on(self.gateway, task, self.network.deployment) if task.state is State.EXPIRED else None
+        return stages.failure(task, stage, self.amount, advice)
 
     def move_on(self, task: TaskView) -> None:
         """Sends what anybody may send for a task, if nobody did in time."""
@@ -269,10 +295,18 @@ class Payer:
             report("waits for the executor to upload the result")
             yield self.poll
 
-    def completing(self, task: TaskView, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
+    def completing(self, attempts: Attempts, stage: str, timeout: float | None, report: Report) -> Steps[TaskResult]:
         """As `Client.complete`, in steps."""
-        task = yield from self.waiting(task, stage, timeout, report)
-        return (yield from self.delivering(task, report, True))
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                task = yield from self.waiting(attempts.current[0], stage, left, report)
+                break
+            except ENDS as error:
+                attempts.go_on(error)
+        result = yield from self.delivering(task, report, True)
+        return replace(result, earlier=tuple(attempts.earlier))
 
     def receipt(self, task: TaskView) -> Receipt:
         """The receipt of a task as it stands now, with its result or the conviction of its executor.

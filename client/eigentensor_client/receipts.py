@@ -17,6 +17,7 @@ from eigentensor.task import State
 from eigentensor.task.words import checked
 from eigentensor_client import stages
 from eigentensor_client.amounts import amount
+from eigentensor_client.declines import advice_on
 from eigentensor_client.files import existing, write_whole
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import facts, table
@@ -36,7 +37,8 @@ def receipt_of(chain: Reader, gateway: GatewayClient, task: TaskView) -> Receipt
     outputs and new states, the receipt does not have them either: a file of outputs cannot be held to it then.
     """
     if task.state not in _PROVABLE:
-        failed = stages.failure(task, "result", lambda wei: amount(wei, chain.deployment))
+        advice = advice_on(gateway, task, chain.deployment) if task.state is State.EXPIRED else None
+        failed = stages.failure(task, "result", lambda wei: amount(wei, chain.deployment), advice)
         raise failed or NotYet(
             f"task {task.uuid} is {task.words}: there is no result to give a receipt of",
             fix=f"It waits for {task.waits_for}.",

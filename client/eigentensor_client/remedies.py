@@ -1,18 +1,22 @@
 """What would make operators take a task that they declined. Pure."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eigentensor import economics
 from eigentensor.economics import Parameters
 from eigentensor.task import Order
 from eigentensor_client.amounts import Amount
+from eigentensor_client.screen import short
+
+Opinions = Sequence[Mapping[str, Any]]
 
 _WEI, _BLOCKS = re.compile(r"(\d+) wei"), re.compile(r"(?:stake for )?(\d+) blocks")
 _ANOTHER = "another operator"
 _PATIENCE = "patience"
+_LATER = "later"
 
 #: Reasons of which only the word counts. Those that are not here speak of amounts, or are unknown.
 _WORDS: Mapping[str, str] = {
@@ -47,9 +51,58 @@ class Remedy:
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What operators say about a task that nobody accepted: their reasons in words, and what would help, with most of
+    them first."""
+
+    reasons: str
+    helps: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """Both; empty where nobody says anything."""
+        return f"{self.reasons}: {'; or '.join(self.helps)}" if self.reasons else ""
+
+
+def advice_of(opinions: Opinions, order: Order, p: Parameters, amount: Amount, *, over: bool) -> Advice:
+    """What follows from what operators say. Those that say nothing count when it is `over`: nothing comes any more."""
+    heard = [o for o in opinions if over or o["reason"] != "silent"]
+    remedies = remedies_of(heard, order, p, amount, over=over)
+    declined = [(o["reason"], o["operator"]) for o in heard if o["operator"] in remedies]
+    words = dict.fromkeys(reason for reason, _ in declined)
+    reasons = (f"{word} ({named([name for reason, name in declined if reason == word])})" for word in words)
+    return Advice(", ".join(reasons), tuple(ranked(remedies)))
+
+
+def opinions_of(explanation: Mapping[str, Any]) -> Opinions:
+    """What the gateway says that operators say, as far as it makes sense."""
+    rows = explanation.get("operators")
+    return [row for row in rows if _is_opinion(row)] if isinstance(rows, list) else []
+
+
+def remedies_of(
+    opinions: Opinions, order: Order, p: Parameters, amount: Amount, *, over: bool = False
+) -> dict[str, Remedy]:
+    """What would help with each operator that has not accepted; when it is `over`, with another order like this one."""
+    remedies = {o["operator"]: remedy_of(o, order, p, amount) for o in opinions}
+    present = {name: remedy for name, remedy in remedies.items() if remedy is not None}
+    return {name: _afterwards(remedy, amount) for name, remedy in present.items()} if over else present
+
+
+def ranked(remedies: Mapping[str, Remedy]) -> list[str]:
+    """What helps with most operators first, and with how many."""
+    return [f"{remedy.text} ({named(names)})" for remedy, names in best(remedies)]
+
+
+def named(operators: Sequence[str]) -> str:
+    """One operator by its address, several by their number."""
+    return short(operators[0]) if len(operators) == 1 else f"{len(operators)} operators"
+
+
 def remedy_of(opinion: Mapping[str, Any], order: Order, p: Parameters, amount: Amount) -> Remedy | None:
     """What would help with what an operator says; None where it accepted."""
-    reason, needed, offered = opinion["reason"], opinion["needed"] or "", opinion["offered"] or ""
+    reason, needed, offered = opinion["reason"], opinion.get("needed") or "", opinion.get("offered") or ""
     if reason == "accepted":
         return None
     if reason == "price":
@@ -74,11 +127,22 @@ def best(remedies: Mapping[str, Remedy]) -> list[tuple[Remedy, list[str]]]:
     """For each kind the least change, with the operators for whom it is enough: what can be done before what can be
     waited for, and what helps with most first."""
     kinds = {remedy.kind for remedy in remedies.values()}
-    ranked = []
+    least_of = []
     for kind in sorted(kinds):
         least = min((r for r in remedies.values() if r.kind == kind), key=lambda remedy: remedy.size)
-        ranked.append((least, [name for name, r in remedies.items() if r.kind == kind and r.size <= least.size]))
-    return sorted(ranked, key=lambda one: (one[0].text.startswith((_PATIENCE, _ANOTHER)), -len(one[1])))
+        least_of.append((least, [name for name, r in remedies.items() if r.kind == kind and r.size <= least.size]))
+    waits = (_PATIENCE, _LATER, _ANOTHER)
+    return sorted(least_of, key=lambda one: (one[0].text.startswith(waits), -len(one[1])))
+
+
+def _afterwards(remedy: Remedy, amount: Amount) -> Remedy:
+    """The same for another order, once nobody can accept this one any more."""
+    if remedy.kind == "silent":
+        return replace(remedy, text=f"{_ANOTHER}: it said nothing")
+    if remedy.kind == "ramp":
+        text = f"more time at a price of {amount(remedy.size)}: a higher --min-price, or a longer --accept-within"
+        return replace(remedy, text=text)
+    return replace(remedy, text=remedy.text.replace(_PATIENCE, _LATER))
 
 
 def _price(needed: str, order: Order, amount: Amount) -> Remedy:
@@ -99,3 +163,9 @@ def _exec(reason: str, blocks: int, p: Parameters) -> Remedy:
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     match = pattern.fullmatch(text)
     return int(match[1]) if match else None
+
+
+def _is_opinion(row: object) -> bool:
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("operator", "reason")):
+        return False
+    return all(isinstance(row.get(name, ""), str | None) for name in ("needed", "offered"))

@@ -43,6 +43,16 @@ class Plan(Object, schema="eigentensor.plan/1"):
     """Wei offered at first."""
     max_price: Paid
     """Wei offered at most."""
+    hold: Number
+    """Blocks in which the price stays what it is at first."""
+    ramp: Number
+    """Blocks in which it rises then."""
+    quotes: Number
+    """How many operators publish what they reckon with, and would take it by that."""
+    lowest_asked: Wei | None
+    """The lowest price in wei that one of them would ask for it; null if there is none."""
+    median_asked: Wei | None
+    """The one in the middle."""
     check_rate: Paid
     """How probably others re-execute it."""
     verifiers: Number
@@ -127,6 +137,11 @@ class TaskView:
         return self.life.price
 
     @property
+    def saved(self) -> int | None:
+        """Wei of the highest price that its own leaves the client; None before the acceptance."""
+        return None if self.price is None else self.order.max_price - self.price
+
+    @property
     def stake(self) -> int | None:
         """Wei of stake that a conviction takes; None before the acceptance."""
         return self.life.stake
@@ -187,7 +202,8 @@ class TaskResult:
     """A result whose bytes have the outputs root that the executor revealed on chain.
 
     `states_root` names the new states; `states` has them unless they were left where they are, as sessions do.
-    `receipt_now` makes the task's receipt, for `receipt`.
+    `receipt_now` makes the task's receipt, for `receipt`; `earlier` are tasks for the same work that ended without a
+    result, by their uuids.
     """
 
     task: TaskView
@@ -196,6 +212,7 @@ class TaskResult:
     states: Tensors = field(default_factory=dict)
     states_root: bytes = NONE
     receipt_now: Callable[[], Receipt] | None = field(default=None, compare=False)
+    earlier: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         some = [f"{name} {array.dtype} {array.shape}" for name, array in list(self.outputs.items())[:2]]
@@ -223,3 +240,8 @@ class TaskResult:
     def price(self) -> int | None:
         """Wei that it is paid at most."""
         return self.task.price
+
+    @property
+    def saved(self) -> int | None:
+        """Wei of the highest price that this one leaves the client."""
+        return self.task.saved

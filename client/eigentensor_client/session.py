@@ -328,7 +328,8 @@ class Session:
 
     def _ask_again(self, why: str) -> None:
         asked = self._asked
-        order = orders.renewed(asked.order, secrets.randbits(128), self.client.chain.node.block_number())
+        block = self.client.chain.node.block_number()
+        order = orders.renewed(asked.order, secrets.randbits(128), block, self.client.since(asked.order))
         self._write(self.history.gives_up(why).asks(order, asked.variables))
 
     @property

@@ -33,6 +33,7 @@ from eigentensor.task import (
 )
 from eigentensor.task.due import Due, Verb
 from eigentensor_client.amounts import Amount
+from eigentensor_client.remedies import Advice
 from eigentensor_client.results import TaskView
 from eigentensor_client.screen import short
 
@@ -63,14 +64,17 @@ def reached(task: TaskView, stage: str) -> bool:
     return task.state is State.FINAL or (stage == "result" and task.state is State.REVEALED)
 
 
-def failure(task: TaskView, stage: str, amount: Amount) -> EigenTensorError | None:
-    """Why a stage will never come; None if it may. `amount` writes wei as people read them."""
+def failure(task: TaskView, stage: str, amount: Amount, advice: Advice | None = None) -> EigenTensorError | None:
+    """Why a stage will never come; None if it may. `amount` writes wei as people read them, `advice` is what operators
+    said while they could accept it."""
     show = f"`eigentensor task explain {task.uuid[:10]}` says more."
     match task.state:
         case State.EXPIRED:
+            why = f"; operators said {advice.reasons}" if advice and advice.reasons else ""
+            helps = f"What would help: {'; or '.join(advice.helps)}." if advice and advice.helps else ""
             return NobodyAccepted(
-                f"no operator accepted task {task.uuid} until block {task.order.accept_by}; the escrow is back",
-                fix=f"Post it on terms that somebody takes: {show}",
+                f"no operator accepted task {task.uuid} until block {task.order.accept_by}{why}; the escrow is back",
+                fix=f"{helps or 'Post it on terms that somebody takes:'} {show}",
             )
         case State.FAILED:
             return ExecutorFailed(

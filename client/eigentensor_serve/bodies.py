@@ -56,8 +56,10 @@ class TermsBody(Body):
     """What is offered. Whatever is left out is as `eigentensor run` has it; `max_price` is the service's at most."""
 
     max_price: Amount | None = Field(default=None, description="whole tokens at most")
-    min_price: Amount | None = Field(default=None, description="whole tokens at first; `max_price` unless said")
-    ramp: Annotated[int, Field(ge=0, lt=1 << 32, description="blocks in which the price rises")] = 0
+    min_price: Amount | None = Field(default=None, description="whole tokens at first; about what operators ask")
+    ramp: Annotated[int, Field(ge=0, lt=1 << 32)] | None = Field(
+        default=None, description="blocks in which the price rises to `max_price`; 0: it is that from the start"
+    )
     check: Annotated[str, Field(max_length=32, description="how probably others re-execute it: 20% or 0.2")] = "20%"
     verifiers: Annotated[int, Field(ge=1, le=4, description="how many others re-execute it then")] = 1
     check_fee: Amount | None = Field(default=None, description="whole tokens for each of them; the least unless said")

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from eigentensor.economics.pricing import Speed
 from eigentensor.errors import StoreError
 from eigentensor.graph import GraphBuilder
 from eigentensor.lowering.graph_program import GraphProgram
@@ -71,8 +72,8 @@ class Measured:
 
     def seconds_of(self, needs: Needs) -> float:
         """What an execution is expected to take, by these rates."""
-        computing = needs.operations / self.operations_per_second
-        return self.startup_seconds + computing + needs.memory / self.bytes_per_second
+        speed = Speed(self.operations_per_second, self.bytes_per_second, self.startup_seconds)
+        return speed.seconds(needs.operations, needs.memory)
 
 
 def measure(device: Device, gateway: str | None, progress: Callable[[str], None] = lambda _: None) -> Measured:

@@ -15,9 +15,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from eigentensor import economics, merkle
 from eigentensor.chain import Network, Tokens, load_account, to_wei
 from eigentensor.economics import LEAST_EXEC, LEAST_RESERVE, Parameters
+from eigentensor.economics.pricing import Pricing
 from eigentensor.errors import ConfigError
 from eigentensor_operator.policy import Policy
-from eigentensor_operator.pricing import Pricing
 
 
 def _address(text: str) -> str:
@@ -80,14 +80,14 @@ class Settings(BaseSettings):
     max_compile: float = Field(300, gt=0)
     trial: float = Field(2, ge=0)
     capacity: int = Field(4, gt=0)
-    operations_per_second: float = Field(1e9, gt=0)
-    bytes_per_second: float = Field(1e8, gt=0)
-    startup_seconds: float = Field(5, ge=0)
+    operations_per_second: float = Field(1e9, gt=0, allow_inf_nan=False)
+    bytes_per_second: float = Field(1e8, gt=0, allow_inf_nan=False)
+    startup_seconds: float = Field(5, ge=0, allow_inf_nan=False)
     reserve: int | None = Field(None, ge=LEAST_RESERVE)
     patience: int = Field(2, ge=0)
     verify: bool = True
 
-    block_seconds: float = Field(12, gt=0)
+    block_seconds: float = Field(12, gt=0, allow_inf_nan=False)
     poll_seconds: float = Field(0.5, gt=0)
     max_fee_gwei: float = Field(1000, gt=0)
     host: str = "127.0.0.1"

@@ -30,7 +30,7 @@ from eigentensor_operator.steps import Steps
 from eigentensor_operator.store import Store, changed
 
 KNOWN_HEADS = 256  # how deep a reorganisation is noticed as such
-PING = 15.0  # seconds between questions to the gateway
+PING = 15.0  # seconds between questions to the gateway, which is given what is asked then
 REREAD = 16  # blocks that a restart may read once more, so that not every block writes to the disk
 SILENCE = 45.0  # seconds without an answer after which something counts as down
 
@@ -116,13 +116,13 @@ class Daemon:
         self._chain.sender.resume()
         self._read()
         self._lanes[Step.EXECUTE].put(self._test)
-        next_read = next_ping = 0.0
+        next_read, next_ping, offering = 0.0, 0.0, False
         while not self._stopping:
             if self._unfit is not None and self._has_finished():
                 raise self._unfit
-            if time.monotonic() >= next_ping:
+            if time.monotonic() >= next_ping or self.operator.is_offering is not offering:
                 self._lanes[Step.UPLOAD].put(self._ping)
-                next_ping = time.monotonic() + PING
+                next_ping, offering = time.monotonic() + PING, self.operator.is_offering
             if time.monotonic() >= next_read:
                 self._read()
                 next_read = time.monotonic() + self._poll
@@ -269,3 +269,9 @@ class Daemon:
         except StoreError as error:
             self.gateway_pulse.miss()
             self._log.warning("gateway unreachable", error=str(error))
+            return
+        if self.operator.is_offering:
+            try:
+                self._steps.ask(self.operator.head)
+            except StoreError as error:
+                self._log.warning("the gateway does not take what is asked", error=str(error))

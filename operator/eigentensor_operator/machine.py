@@ -32,6 +32,7 @@ from eigentensor_operator.state import Operator
 DELIVERY = 10_000  # blocks after the payment in which a result is still offered to the gateway
 PROVEN = 4096  # programs that are known to run here
 _JUDGING = (Step.INSPECT, Step.FETCH, Step.PREPARE, Step.EXECUTE)
+_SUITS = (Step.FETCH, Step.PREPARE, Step.ACCEPT)  # what is done about an open task that nothing speaks against
 
 
 def step(operator: Operator, event: Event) -> tuple[Operator, tuple[Do, ...]]:
@@ -206,16 +207,21 @@ def _judge(operator: Operator, case: Case) -> tuple[Case, list[Step]]:
     decision = _next(operator, case)
     if isinstance(decision, Step):
         steps.append(decision)
-        case = replace(case, doing=decision, refused=None if decision is Step.ACCEPT else case.refused)
+        case = replace(case, doing=decision, refused=None if decision in _SUITS else case.refused)
     elif decision is not None and operator.mine(case):
         case = replace(case, dropped=case.dropped or decision)
     elif decision is not None and case.state is State.OPEN:
-        case = case if decision == case.refused else replace(case, refused=decision)
+        case = case if decision == case.refused else replace(case, refused=_lasting(case.refused, decision))
     elif decision is not None and decision != case.unanswered:
         case = replace(case, unanswered=decision)
     if operator.head >= case.gateway_from and not case.uploading:
         case = _publish(operator, case, steps)
     return case, steps
+
+
+def _lasting(refused: Reason | None, decision: Reason) -> Reason:
+    """The reason to keep: that time is over says nothing where something else spoke against the task until then."""
+    return replace(refused, lasting=True) if refused and decision.code is Code.DEADLINE else decision
 
 
 def _publish(operator: Operator, case: Case, steps: list[Step]) -> Case:

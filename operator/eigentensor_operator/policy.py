@@ -7,18 +7,27 @@ from typing import Annotated
 
 from eigentensor import economics
 from eigentensor.economics import Parameters
+from eigentensor.economics.pricing import (
+    Ask,
+    Conditions,
+    Pricing,
+    Speed,
+    asking,
+    check_costs,
+    price_policy,
+    readable,
+    task_costs,
+)
 from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
 from eigentensor.task import NONE, Domain, Order
 from eigentensor.tracing.computed import MANY
 from eigentensor.wire import Object, word
-from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 
 SEMANTICS = 1
 SUSPECT = 8  # times as much as is reckoned, a program may compute: what would be late then is timed first
 MOVES = 8  # of an executor that show tensors, in one game: where not all fit its memory, each may be made anew
 ROUNDING = 2  # wei of stake: a lock is rounded up to shares, what is free is rounded down
-_DIGITS = 3  # of a price that is published
 
 
 class Code(StrEnum):
@@ -94,10 +103,15 @@ class Policy:
     keep: int = 64  # blocks after which no reorg is expected
     alone: bytes = NONE  # root of the list that admits this operator and nobody else
 
+    @property
+    def ask(self) -> Ask:
+        """What it publishes of how it makes its prices."""
+        speed = Speed(self.operations_per_second, self.bytes_per_second, self.startup_seconds)
+        return Ask(self.pricing, speed, self.block_seconds, self.reserve)
+
     def seconds(self, needs: Needs) -> float:
         """In which an execution is expected to end."""
-        computing = needs.operations / self.operations_per_second
-        return self.startup_seconds + computing + needs.memory / self.bytes_per_second
+        return self.ask.speed.seconds(needs.operations, needs.memory)
 
     def is_cheap(self, needs: Needs) -> bool:
         """Whether it is executed once before it is accepted."""
@@ -105,7 +119,7 @@ class Policy:
 
     def conditions(self, needs: Needs, gas_price: int, compiling: float = 0.0) -> Conditions:
         """What a price is made for: seconds of computing and compiling, the price of gas in wei, the pace of blocks."""
-        return Conditions(self.seconds(needs) + compiling, gas_price, self.block_seconds)
+        return self.ask.conditions(self.seconds(needs) + compiling, gas_price)
 
     def defending(self, needs: Needs) -> float:
         """Seconds that all moves take in as many games about a right result as there may be at once, with tracing."""
@@ -120,7 +134,7 @@ class Policy:
 
     def in_blocks(self, seconds: float) -> int:
         """Seconds in blocks, rounded up."""
-        return math.ceil(seconds / self.block_seconds)
+        return self.ask.in_blocks(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +307,6 @@ def refuse_price(
 def _pays(policy: Policy, order: Order, conditions: Conditions, price: int) -> bool:
     costs = task_costs(policy.pricing, policy.parameters, order, conditions, price)
     return price >= asking(policy.pricing, costs)
-
-
-def readable(amount: int) -> int:
-    """The next higher amount of few digits."""
-    unit: int = 10 ** max(0, len(str(amount)) - _DIGITS)
-    return -(-amount // unit) * unit
 
 
 def refuse_check(

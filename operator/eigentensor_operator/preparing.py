@@ -9,22 +9,17 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 
-from eigentensor.numerics.dtypes import DType
-from eigentensor.program import Program
 from eigentensor.task import State
 from eigentensor_operator.case import Case, Step
 from eigentensor_operator.policy import Policy
 from eigentensor_operator.state import Operator
 
-#: Seconds of one processor: for a body, for each of its instructions, and for one on halves, which become many.
-BODY, INSTRUCTION, HALF = 0.15, 0.004, 0.04
 #: Seconds up to which a program is small.
 SMALL = 10.0
 #: How much longer than that a small one may take: then it waits among the large ones.
 GRACE = 3
 #: What looking at an order at all counts, in seconds.
 LOOK = 0.5
-_HALVES = (DType.FLOAT16, DType.BFLOAT16)
 
 
 class Place(Enum):
@@ -36,12 +31,6 @@ class Place(Enum):
 
 
 PLACES = {Place.SMALL: 2, Place.LARGE: 1, Place.CHECK: 1}
-
-
-def compile_seconds(program: Program) -> float:
-    """How long one processor is expected to compile a program of which nothing is in the cache."""
-    instructions = (i for body in program.bodies for i in body.instructions)
-    return BODY * len(program.bodies) + sum(HALF if i.dtype in _HALVES else INSTRUCTION for i in instructions)
 
 
 def limit(policy: Policy, seconds: float) -> float:

@@ -9,11 +9,11 @@ from eigentensor import economics
 from eigentensor.chain import Deployment, from_wei
 from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD, Parameters
+from eigentensor.economics.pricing import Conditions, Pricing, Quote, price_policy, readable
 from eigentensor.task import NONE, Order
 from eigentensor_operator.bench import Measured, Timing
 from eigentensor_operator.config import Settings
-from eigentensor_operator.policy import SEMANTICS, readable
-from eigentensor_operator.pricing import Conditions, Pricing, Quote, price_policy
+from eigentensor_operator.policy import SEMANTICS
 
 if TYPE_CHECKING:
     from eigentensor_operator import schemas

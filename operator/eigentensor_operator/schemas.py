@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
+from eigentensor.economics.pricing import Costs, Pricing
 from eigentensor.texts import Address, Block, Data, Name, Size, Wei, documented
 from eigentensor.wire import Json
-from eigentensor_operator.pricing import Costs, Pricing
 
 
 @documented

@@ -43,6 +43,11 @@ class Operator:
         return self.standing.block if self.standing else -1
 
     @property
+    def is_offering(self) -> bool:
+        """Whether it would accept a task that suits, so that it says what it asks."""
+        return self.standing is not None and not (self.draining or self.testing or self.faulty)
+
+    @property
     def is_weighing(self) -> bool:
         """Whether money, stake or gas have a say in what is decided next. All else that is decided, every clock above
         all, takes the number of the newest block alone, and what the chain showed of tasks and games."""

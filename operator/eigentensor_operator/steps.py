@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from eigentensor import economics
-from eigentensor.chain import Admission, Chain, Decline, Mined, Opening
+from eigentensor.chain import Admission, Asking, Chain, Decline, Mined, Opening
 from eigentensor.dispute import Position, refuse
 from eigentensor.errors import (
     BindingError,
@@ -29,7 +29,7 @@ from eigentensor.errors import (
 from eigentensor.player import Player
 from eigentensor.program import Program
 from eigentensor.program.binding import Results
-from eigentensor.program.cost import needs_of
+from eigentensor.program.cost import compile_seconds, needs_of
 from eigentensor.reexecution.inputs import BoundProgram, fetch_bound, fetch_program, fetch_results
 from eigentensor.store import GatewayClient
 from eigentensor.task import NONE, Order, State, commitment
@@ -114,6 +114,11 @@ class Steps:
         """Raises StoreError unless the gateway answers."""
         self._gateway.network()
 
+    def ask(self, head: int) -> None:
+        """Publishes what prices are made of, as of block `head`. Raises StoreError unless the gateway takes it."""
+        asking = Asking(self._policy.operator, head, self._policy.ask)
+        self._gateway.ask(asking.operator, asking.sign(self._chain.deployment.domain, self._chain.account))
+
     def forget(self, task: bytes) -> None:
         """Frees what is kept for a task that is over."""
         with self._loading:
@@ -128,7 +133,7 @@ class Steps:
         clock = economics.clock(self._policy.parameters, case.order.exec) * self._policy.block_seconds
         if (reason := refuse(program, case.order.repeat, clock)) is not None:
             raise NotDisputable(reason)
-        return Inspected(case.uuid, needs_of(program, case.order.repeat), preparing.compile_seconds(program))
+        return Inspected(case.uuid, needs_of(program, case.order.repeat), compile_seconds(program))
 
     def _fetch(self, case: Case, _: int) -> Outcome:
         self._load(case.uuid, case.order)

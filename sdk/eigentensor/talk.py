@@ -4,7 +4,9 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
@@ -50,3 +52,54 @@ def command_of(on_path: str | None, script: str, python: str) -> str:
 def callable_here(text: str) -> str:
     """The same text, in which commands, behind a backtick or two spaces, can be called as they stand."""
     return _CALLED.sub(lambda match: f"{match[1]}{command()} ", text)
+
+
+#: Seconds without an answer after which somebody wants to hear why nothing happens.
+SOON = 2.0
+
+
+class Asking:
+    """Whom a command asks now, and what hears of each of them, once, that does not answer soon."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._asked: list[str] = []
+        self._heard: set[str] = set()
+
+    @property
+    def whom(self) -> str:
+        """Who is asked now; empty: nobody."""
+        return self._asked[-1] if self._asked else ""
+
+    @contextmanager
+    def ask(self, whom: str) -> Iterator[None]:
+        """While the block asks somebody."""
+        timer = threading.Timer(SOON, self._wait, (whom,))
+        timer.daemon = True
+        timer.start()
+        self._asked.append(whom)
+        try:
+            yield
+        finally:
+            self._asked.pop()
+            timer.cancel()
+
+    def _wait(self, whom: str) -> None:
+        if whom not in self._heard:
+            self._heard.add(whom)
+            self._say(f"waits for {whom}")
+
+
+#: Of a command that says whom it waits for.
+ASKING: ContextVar[Asking | None] = ContextVar("ASKING", default=None)
+
+
+@contextmanager
+def asking(whom: str) -> Iterator[None]:
+    """While the block asks somebody that may not answer: a command says so."""
+    hears = ASKING.get()
+    if hears is None:
+        yield
+    else:
+        with hears.ask(whom):
+            yield

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from eth_account import Account
+from web3.types import RPCEndpoint
 
 from eigentensor import merkle, reference
 from eigentensor.capture import GraphProgram
@@ -208,6 +210,54 @@ def test_explain_says_what_each_operator_says(
     assert explanation["schema"] == "eigentensor.explanation/1"
     assert {party.address for party in operators} <= {o["operator"] for o in explanation["operators"]}
     assert explanation["helps"]
+
+
+def test_who_asks_for_too_little_learns_why_while_waiting_and_afterwards(
+    call_json: Callable[..., Any], net: Devnet, operators: list[Party], client: Client, folder: Path
+) -> None:
+    with start(*RUN[:-1], "0.00001", "--ramp", "0") as process:
+        posted = lines_until(process, r"posted\s+(\w{64})")[1]
+        why = lines_until(process, r"an acceptance until block (\d+); operators: price \(3 operators\): (.*)")
+        assert re.fullmatch(r"would accept at a price of 0\.\d+ TETH: a higher --max-price \([^;]*\)", why[2])
+        net.anvil.mine_past(int(why[1]))
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert f"no operator accepted task {posted}" in err and "operators said price (3 operators)" in err
+    assert f"fix  What would help: {why[2]}." in err
+    explanation = call_json("task", "explain", posted[:10])
+    assert explanation["state"] == "expired" and explanation["helps"] == [why[2]]
+    assert {o["reason"] for o in explanation["operators"]} == {"price"}
+    needed = sorted(int(o["needed"].removesuffix(" wei")) for o in explanation["operators"])
+    plan = call_json("plan", *RUN[1:])  # what was declined is what a client computes, but for what is compiled by now
+    assert plan["quotes"] == 3 and needed[0] <= int(plan["lowest_asked"]) <= needed[0] * 1.02
+    assert int(plan["lowest_asked"]) <= int(plan["min_price"]) <= int(plan["lowest_asked"]) * 1.3
+
+
+def test_a_gateway_that_hangs_is_named_and_ends_with_the_time(net: Devnet, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        network = json.loads(net.path.read_text()) | {"gateway_url": url}
+        (folder / "hung.json").write_text(json.dumps(network))
+        begun = time.monotonic()
+        with start(*RUN, "--timeout", "12", "-n", "hung.json") as process:
+            lines_until(process, f"waits for the gateway at {url}")
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 9 and f"not done after 12 s: it waited for the gateway at {url}" in err
+    assert time.monotonic() - begun < 30
+
+
+def test_a_run_is_posted_again_where_nobody_accepted(net: Devnet, operators: list[Party], folder: Path) -> None:
+    """Gas is too dear for everybody at first: it falls by an eighth with every empty block."""
+    net.anvil.web3.provider.make_request(RPCEndpoint("anvil_setNextBlockBaseFeePerGas"), [hex(10**14)])
+    words = ["--accept-within", "30", "--retries", "9", "--wait", "result", "--timeout", "240", "--json"]
+    with start(*RUN, *words) as process:
+        first = lines_until(process, r"posted\s+(\w{64})")[1]
+        lines_until(process, rf"no operator accepted task {first}.*posted again as task \w{{64}}, retry 1 of 9")
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    result = json.loads(out)
+    assert result["earlier"][0] == first and result["task"]["task"] not in result["earlier"]
+    assert int(result["saved"]) == 5 * 10**16 - int(result["task"]["price"])
 
 
 def test_cancel_takes_a_task_back(call: Call, call_json: Callable[..., Any], open_task: str) -> None:

@@ -38,7 +38,7 @@ from eigentensor_local.actors import SilentOperator
 from eigentensor_local.devnet import Devnet, Party
 from support.stories.clock import Clock
 
-TERMS = Terms(to_wei("0.05"), check_rate=WAD // 20, exec=60, accept_within=100)
+TERMS = Terms(to_wei("0.05"), ramp=0, check_rate=WAD // 20, exec=60, accept_within=100)
 OWN = {"Posted", "Accepted", "Committed", "Revealed", "Closed"}  # events of a task that nobody checks
 LONG = 120.0  # seconds after which a wait is a failure of the test
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 from sqlmodel import SQLModel, create_engine
 
 from eigentensor import economics
-from eigentensor.chain import Chain, Decline, Opening, anvil_account
+from eigentensor.chain import Asking, Chain, Decline, Opening, anvil_account
+from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.errors import ConfigError
 from eigentensor.store import GatewayClient, LocalStore
 from eigentensor.task import Order, State, commitment, order_uuid, sign_order
@@ -203,6 +205,38 @@ def test_operators_say_why_they_do_not_accept_and_only_they(
     assert refused.status_code == 403 and refused.json()["code"] == "NotAllowed"
     for path, body in ((task, {}), ("00" * 32, decline.sign(domain, operator.account)), ("x", {})):
         assert httpx.post(f"{url}/v1/tasks/{path}/declines", json=body).status_code in (400, 404)
+
+
+def test_operators_say_what_they_reckon_with_and_only_they(
+    served: tuple[str, Daemon], operator: Chain, tmp_path: Path
+) -> None:
+    url, daemon = served
+    daemon.turn()
+    ask = Ask(Pricing(min_price=3), Speed(1e9, 1e8, 0.35), 12.0, 3)
+    domain = operator.deployment.domain
+
+    def signed(block: int, one: Ask = ask, number: int | None = None) -> dict[str, Any]:
+        account = operator.account if number is None else anvil_account(number)
+        return Asking(operator.address, block, one).sign(domain, account)
+
+    with GatewayClient(url, LocalStore(tmp_path)) as gateway:
+
+        def asks() -> dict[str, Any] | None:
+            (row,) = (row for row in gateway.operators()["operators"] if row["operator"] == operator.address)
+            kept: dict[str, Any] | None = row["asks"]
+            return kept
+
+        assert asks() is None
+        gateway.ask(operator.address, signed(7))
+        assert asks() == ask.to_json()
+        gateway.ask(operator.address, signed(7, replace(ask, reserve=5)))  # anybody could send an old one again
+        assert asks() == ask.to_json()
+        gateway.ask(operator.address, signed(8, replace(ask, reserve=4)))
+        assert asks() == replace(ask, reserve=4).to_json()
+    path = f"{url}/v1/operators/{operator.address}/asks"
+    assert httpx.put(path, json=signed(9, number=7)).status_code == 403
+    assert httpx.put(f"{url}/v1/operators/0x{'1' * 40}/asks", json=signed(9)).status_code == 400
+    assert httpx.put(path, json={}).status_code == 400
 
 
 def test_a_signed_order_is_posted_for_a_client_without_gas(

@@ -1,5 +1,6 @@
 """Prices of an operator: never below what the task costs, and no lower where anything about it costs more."""
 
+import json
 import math
 from dataclasses import fields, replace
 from typing import Any
@@ -9,13 +10,16 @@ from hypothesis import strategies as st
 
 from eigentensor import economics
 from eigentensor.economics import WAD
+from eigentensor.economics.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
 from eigentensor.economics.terms import GAS_ACCEPT, GAS_COMMIT
-from eigentensor.program.cost import Needs
+from eigentensor.program.cost import Needs, compile_seconds, needs_of
 from eigentensor.task import Order
-from eigentensor_operator.policy import Policy, refuse_check, refuse_price
-from eigentensor_operator.pricing import Conditions, Pricing, asking, check_costs, price_policy, task_costs
+from eigentensor_client.quotes import Market
+from eigentensor_operator.policy import Code, Policy, refuse_check, refuse_needs, refuse_price
+from support.programs.worked_examples import layer
 from support.stories.operator import DOMAIN, ME, PARAMETERS, STANDING, an_order
 
+PROGRAM = layer().program
 rates = st.integers(0, WAD // 4)
 pricings = st.builds(
     Pricing,
@@ -113,6 +117,27 @@ def test_an_order_is_taken_from_its_least_price_on(r: Pricing, order: Order, c: 
         named = int(no.needed.removesuffix(" wei"))
         assert quote.price <= named <= quote.price * 1.01 and no.offered == f"{price} wei"
         assert refuse_price(policy, replace(order, min_price=named, max_price=named), standing, NEEDS) is None
+
+
+@given(pricings, orders, conditions, st.integers(0, 2 * WAD), st.floats(1e3, 1e12), st.floats(1e3, 1e12))
+def test_what_a_client_computes_of_what_is_published_is_what_the_operator_asks(
+    r: Pricing, order: Order, c: Conditions, price: int, operations: float, memory: float
+) -> None:
+    """The `needed` of its decline, digit by digit, for a program that it has not compiled."""
+    policy = replace(policy_of(r, c), operations_per_second=operations, bytes_per_second=memory, startup_seconds=0.3)
+    published = json.loads(json.dumps(policy.ask.to_json()))
+    operator = {"operator": policy.operator, "member": True, "asks": published}
+    offered = replace(order, min_price=price, max_price=price)
+    quotes = Market.read([operator], c.gas_price).quotes(offered, PROGRAM, PARAMETERS)
+
+    needs, compiling = needs_of(PROGRAM, offered.repeat), compile_seconds(PROGRAM)
+    if (late := refuse_needs(policy, offered, needs)) is not None and late.code is Code.EXEC:
+        assert quotes == []
+        return
+    no = refuse_price(policy, offered, replace(STANDING, gas_price=c.gas_price), needs, compiling)
+    ((asked, _),) = quotes
+    assert no is None or no.needed == f"{asked} wei"
+    assert (no is None) >= (price >= asked)  # what is published is rounded up
 
 
 @given(pricings, orders, conditions, st.integers(0, WAD))

@@ -20,7 +20,17 @@ from hypothesis import strategies as st
 from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput
 
-from eigentensor.chain import Decline, Deployment, Network, anvil_account, from_wei, load_account, save_account, to_wei
+from eigentensor.chain import (
+    Asking,
+    Decline,
+    Deployment,
+    Network,
+    anvil_account,
+    from_wei,
+    load_account,
+    save_account,
+    to_wei,
+)
 from eigentensor.chain.contracts import NAMES, Function, abi, function_of, reverted
 from eigentensor.chain.fixes import FIXES, MOVE
 from eigentensor.chain.journal import Journal, Status
@@ -29,6 +39,7 @@ from eigentensor.chain.logs import SOURCES, decode_log
 from eigentensor.chain.node import encode_header
 from eigentensor.chain.words import WORDS
 from eigentensor.dispute.position import POSITION, Phase, Position
+from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.errors import ChainError, ConfigError, TaskError
 from eigentensor.task import NONE, Domain, Order, commitment, order_signer, order_uuid, sign_order
 from eigentensor.task.events import (
@@ -144,6 +155,20 @@ def test_a_malformed_order_is_refused(change: dict[str, object]) -> None:
 def test_a_signature_that_is_none_has_no_signer() -> None:
     for signature in (b"", b"\0" * 65, b"\xff" * 65, b"\1" * 64 + b"\x1b", b"\0" * 64 + b"\x1c"):
         assert order_signer(vector_order(), DOMAIN, signature) != anvil_account(0).address
+
+
+def test_an_ask_is_signed_and_read() -> None:
+    ask = Ask(Pricing(min_price=3), Speed(1e9, 1e8, 0.35), 12, 3)
+    asking = Asking(anvil_account(5).address, 77, ask)
+    signed = json.loads(json.dumps(asking.sign(DOMAIN, anvil_account(6))))
+    assert Asking.read(signed, DOMAIN) == (asking, anvil_account(6).address)
+    dearer = signed | {"ask": replace(ask, reserve=4).to_json()}
+    for change in (signed | {"block": 78}, dearer):
+        assert Asking.read(change, DOMAIN)[1] != anvil_account(6).address
+    wrongs: list[dict[str, Any]] = [{"block": -1}, {"block": "77"}, {"ask": {}}, {"operator": "0x"}, {"signature": ""}]
+    for wrong in wrongs:
+        with pytest.raises(TaskError, match="the ask is malformed"):
+            Asking.read(signed | wrong, DOMAIN)
 
 
 def test_a_decline_is_signed_and_read() -> None:

@@ -70,7 +70,8 @@ def test_what_is_asked_for_again_is_another_task_for_the_same_work() -> None:
     history = after(1, under_way=True)
     assert history.under_way is not None
     first = history.under_way.order
-    again = renewed(first, 77, 500)
+    again = renewed(first, 77, 500, first.ramp_start)
+    assert again.ramp_start == 500
     retried = history.gives_up("failed").asks(again, {"position": 1})
     assert retried.void == (Void(history.task(first), 1, "failed"),)
     assert retried.task(again) != history.task(first)

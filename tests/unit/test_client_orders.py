@@ -49,8 +49,8 @@ def test_the_escrow_is_the_price_and_every_verifier() -> None:
     assert escrow_of(draft(CLIENT, 7, 100, WORK, Roots(NONE), terms, LOCAL)) == escrow(LOCAL, terms)
 
 
-def test_without_a_least_price_the_most_is_paid_at_once() -> None:
-    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000), LOCAL)
+def test_without_a_ramp_the_most_is_paid_at_once() -> None:
+    order = draft(CLIENT, 7, 100, WORK, Roots(NONE), Terms(1000, ramp=0), LOCAL)
     assert price(order, 101) == order.min_price == 1000
 
 
@@ -75,6 +75,7 @@ def test_who_waits_for_a_check_asks_for_one_with_certainty() -> None:
         (replace(TERMS, check_fee=1099), "below the least, 1100 wei"),
         (replace(TERMS, exec=61), "61 blocks for the execution are not between 3 and 60"),
         (replace(TERMS, min_price=1001), "the price begins above its end"),
+        (Terms(0), "nobody works for nothing"),
     ],
 )
 def test_terms_that_the_market_would_refuse_are_refused_before(terms: Terms, says: str) -> None:

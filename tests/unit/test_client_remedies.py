@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eigentensor.economics import lifetime
-from eigentensor_client.remedies import Remedy, best, remedy_of
+from eigentensor_client.remedies import Remedy, advice_of, best, opinions_of, remedy_of
 from eigentensor_economics.situation import LOCAL
 from eigentensor_operator.policy import Code
 from support.stories.orders import ORDER
@@ -68,3 +68,42 @@ def test_the_least_of_each_kind_is_what_to_try_and_what_helps_most_comes_first_a
     remedies = {"a": dear, "b": cheap, "c": longer, "d": patience, "e": longer, "f": patience, "g": patience}
     assert best(remedies) == [(longer, ["c", "e"]), (cheap, ["b"]), (patience, ["d", "f", "g"])]
     assert best({}) == []
+
+
+def opinion(operator: str, reason: str, needed: str | None = None) -> dict[str, Any]:
+    return {"operator": operator, "reason": reason, "needed": needed, "offered": None, "block": None}
+
+
+OPINIONS = [
+    opinion("0xa", "bindings"), opinion("0xb", "silent"), opinion("0xc", "bindings"), opinion("0xd", "price", "90 wei"),
+    opinion("0xe", "busy"), opinion("0xf", "accepted"),
+]  # fmt: skip
+
+
+def test_as_long_as_a_task_is_open_silence_says_nothing() -> None:
+    advice = advice_of(OPINIONS, replace(ORDER, max_price=100), LOCAL, amount, over=False)
+    assert advice.reasons == "bindings (2 operators), price (0xd), busy (0xe)"
+    assert advice.helps == (
+        "tensors and variables that fit the program (2 operators)",
+        "patience: busy with other tasks (0xe)",
+        "patience: would accept at a price of 90 TETH, to which it still rises (0xd)",
+    )
+    assert advice.words == f"{advice.reasons}: {'; or '.join(advice.helps)}"
+    assert advice_of([opinion("0xb", "silent")], ORDER, LOCAL, amount, over=False).words == ""
+
+
+def test_afterwards_advice_is_about_another_order() -> None:
+    advice = advice_of(OPINIONS, replace(ORDER, max_price=100), LOCAL, amount, over=True)
+    assert advice.reasons == "bindings (2 operators), silent (0xb), price (0xd), busy (0xe)"
+    assert advice.helps == (
+        "tensors and variables that fit the program (2 operators)",
+        "more time at a price of 90 TETH: a higher --min-price, or a longer --accept-within (0xd)",
+        "later: busy with other tasks (0xe)",
+        "another operator: it said nothing (0xb)",
+    )
+
+
+def test_what_a_gateway_says_that_operators_say_is_read_as_far_as_it_makes_sense() -> None:
+    nonsense = [None, {}, {"operator": 1, "reason": "price"}, opinion("0xb", "price") | {"needed": 3}]
+    assert opinions_of({"operators": [*nonsense, OPINIONS[0]]}) == [OPINIONS[0]]
+    assert opinions_of({}) == opinions_of({"operators": 3}) == []

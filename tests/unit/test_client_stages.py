@@ -16,6 +16,7 @@ from eigentensor.errors import (
 )
 from eigentensor.task import Answer, Cause, Conviction, Game, Place, State
 from eigentensor.task.due import Verb
+from eigentensor_client.remedies import Advice
 from eigentensor_client.results import TaskView
 from eigentensor_client.stages import GRACE, check_open, failure, late, reached
 from support.stories.orders import LOCAL, ORDER, seen
@@ -88,6 +89,15 @@ FAILURES = {
 def test_each_end_without_a_result_has_its_own_error(state: State) -> None:
     error = failure(seen(state=state), "final", str)
     assert type(error) is FAILURES.get(state, type(None))
+
+
+def test_where_nobody_accepts_the_reasons_of_operators_rule_the_advice() -> None:
+    advice = Advice("bindings (2 operators)", ("tensors that fit (2 operators)", "--exec 9 (0xa)"))
+    error = failure(seen(state=State.EXPIRED), "final", str, advice)
+    assert error is not None and "until block 130; operators said bindings (2 operators); the escrow" in error.what
+    assert error.fix.startswith("What would help: tensors that fit (2 operators); or --exec 9 (0xa). `eigentensor task")
+    silent = failure(seen(state=State.EXPIRED), "final", str)
+    assert silent is not None and "operators said" not in silent.what and "task explain" in silent.fix
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from eigentensor.economics import WAD, challenge_window, is_drawn
+from eigentensor.economics.pricing import Pricing
 from eigentensor.program.cost import Needs
 from eigentensor.task import (
     Answered,
@@ -24,7 +25,6 @@ from eigentensor.task import (
 from eigentensor_operator.case import PAUSE, Candidacy, Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, Looked, RolledBack, Undone
 from eigentensor_operator.policy import Backing, Code, Policy, Reason
-from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator, Turn
 from eigentensor_operator.verifying import candidacy_of
 from support.stories.operator import (

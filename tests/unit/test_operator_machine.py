@@ -7,13 +7,13 @@ import pytest
 
 from eigentensor import economics
 from eigentensor.economics import WAD, challenge_window
+from eigentensor.economics.pricing import Pricing
 from eigentensor.player import MEMORY
 from eigentensor.program.cost import Needs
 from eigentensor.task import State
 from eigentensor_operator.case import Case, Seal, Step
 from eigentensor_operator.events import Do, Done, Drain, Executed, Inspected, RolledBack, Undone
 from eigentensor_operator.policy import MOVES, Code, Reason
-from eigentensor_operator.pricing import Pricing
 from eigentensor_operator.state import Operator
 from support.stories.operator import (
     ME,
@@ -407,6 +407,28 @@ def test_an_acceptance_too_late_is_not_tried() -> None:
     assert story.head(12) == ()
     assert story.handle(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
     assert story.case().refused == Reason(Code.DEADLINE, "acceptance in block 12", "block 13")
+
+
+def test_that_time_is_over_hides_no_reason() -> None:
+    story = Story(Operator(replace(POLICY, pricing=Pricing(price_per_hour=36 * WAD))))
+    story.posted(min_price=0, max_price=2 * WAD // 100, ramp_start=15, ramp_length=20, accept_by=20)
+    story.head(10)
+    assert story.handle(Inspected(TASK, NEEDS)) == (Do(Step.DECLINE, TASK),)
+    too_cheap = story.case().refused
+    assert too_cheap is not None and too_cheap.code is Code.PRICE
+    assert story.head(20) == ()
+    assert story.case().refused == replace(too_cheap, lasting=True)
+
+
+def test_that_time_is_over_is_the_reason_where_nothing_else_was_any_more() -> None:
+    story = Story(Operator(replace(POLICY, pricing=Pricing(price_per_hour=36 * WAD))))
+    story.posted(min_price=0, max_price=2 * WAD // 100, ramp_start=10, ramp_length=20, accept_by=20)
+    story.head(10)
+    story.handle(Inspected(TASK, NEEDS))
+    assert story.head(19) == (Do(Step.FETCH, TASK),)
+    story.head(20)
+    assert story.handle(Done(TASK, Step.FETCH)) == (Do(Step.DECLINE, TASK),)
+    assert story.case().refused == Reason(Code.DEADLINE, "acceptance in block 20", "block 21")
 
 
 def test_an_invalid_program_is_declined_for_good() -> None:

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from eigentensor.economics import WAD
+from eigentensor.economics.pricing import Pricing
 from eigentensor.numerics.dtypes import DType
+from eigentensor.program.cost import compile_seconds
 from eigentensor_operator.case import Step
 from eigentensor_operator.events import Do, Done, Inspected, Undone
 from eigentensor_operator.policy import Code, Reason, is_close, refuse_price
-from eigentensor_operator.preparing import GRACE, PLACES, SMALL, Place, compile_seconds, limit, outlived, place_of
-from eigentensor_operator.pricing import Pricing
+from eigentensor_operator.preparing import GRACE, PLACES, SMALL, Place, limit, outlived, place_of
 from eigentensor_operator.state import Operator
 from support.generated.programs import generate
 from support.programs.compiling import hostile_program

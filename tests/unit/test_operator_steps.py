@@ -10,7 +10,7 @@ import pytest
 from eigentensor import merkle, reference
 from eigentensor.chain import Chain
 from eigentensor.program import Role, encode
-from eigentensor.program.cost import needs_of
+from eigentensor.program.cost import compile_seconds, needs_of
 from eigentensor.store import GatewayClient, LocalStore, save_safetensors
 from eigentensor.task import Life, Order, State
 from eigentensor_operator.case import Case, Step
@@ -18,7 +18,6 @@ from eigentensor_operator.data import Shelf
 from eigentensor_operator.device import Device
 from eigentensor_operator.events import Done, Executed, Inspected, Undone
 from eigentensor_operator.policy import Code, Policy
-from eigentensor_operator.preparing import compile_seconds
 from eigentensor_operator.steps import Steps
 from support.hostile.gateway import ANSWERS, FILES, hostile
 from support.programs.worked_examples import layer

@@ -218,6 +218,10 @@ class StepResult(TypedDict):
     """The same as `states`."""
     outputs: dict[str, Tensor]
     """The outputs by their names in the program."""
+    saved: NotRequired[Wei | None]
+    """Wei of the highest price that was offered which the price leaves the client."""
+    earlier: NotRequired[list[Name]]
+    """Tasks for the same work that ended without a result before it was posted again."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
     files: NotRequired[Files]

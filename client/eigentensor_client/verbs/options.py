@@ -48,7 +48,11 @@ MaxPrice = Annotated[
 Wait = Annotated[
     str, typer.Option("--wait", help="result, checked or final; checked asks `run` for a check with certainty.")
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds for all of it, posting and connecting too.")]
+Retries = Annotated[
+    int,
+    typer.Option("--retries", min=0, help="How often it is posted again where the escrow came back without a result."),
+]
 Cast = Annotated[
     Literal["float32"] | None,
     typer.Option("--cast", metavar="float32", help="Compute in float32 what the model has in float64."),
@@ -77,8 +81,13 @@ class Offer(offers.Offer):
     """The same as flags; what each is unless it is given stands there."""
 
     max_price: MaxPrice
-    min_price: Annotated[str | None, typer.Option("--min-price", help="Where the price begins, with --ramp.")]
-    ramp: Annotated[int, typer.Option("--ramp", min=0, help="Blocks in which it rises from the least to the most.")]
+    min_price: Annotated[
+        str | None, typer.Option("--min-price", help="Where the price begins, with --ramp [about what operators ask].")
+    ]
+    ramp: Annotated[
+        int | None,
+        typer.Option("--ramp", min=0, help="Blocks in which it rises to --max-price; 0: it is that from the start."),
+    ]
     check: Annotated[
         str, typer.Option("--check", metavar="RATE", help="How probably others re-execute it: 20% or 0.2.")
     ]

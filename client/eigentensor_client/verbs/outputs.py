@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from eigentensor.errors import ConfigError
 from eigentensor.program import Kind, Program
 from eigentensor.store import save_safetensors
+from eigentensor.task import view
 from eigentensor_client import elements, receipts
 from eigentensor_client.files import dtypes_of, write_free, write_tensors
 from eigentensor_client.results import TaskResult
@@ -63,6 +64,8 @@ def result_object(show: "Show", program: Program, result: TaskResult, files: "Fi
         "states_root": result.states_root.hex(),
         "outputs": outputs,
         "files": files,
+        "saved": view.text(result.saved),
+        "earlier": list(result.earlier),
     }
 
 
@@ -90,5 +93,5 @@ def show_result(
     """Writes what came of a task, and prints it."""
     kept = keep_outputs(screen, program, result) if output is None else str(output)
     files: Files = {**write_files(program, result, output, states, receipt), "outputs": kept}
-    lines = (*show.task_lines(result.task), *result_lines(program, result, files))
+    lines = (*show.result_lines(result), *result_lines(program, result, files))
     screen.result("eigentensor.result/1", result_object(show, program, result, files), *lines)

@@ -10,11 +10,13 @@ from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
 from eigentensor_client.verbs.options import grouped
+from eigentensor_client.verbs.timeout import Clock, within
 
 if TYPE_CHECKING:
+    from eigentensor_client.attempts import Attempts
     from eigentensor_client.client import Client
     from eigentensor_client.orders import Terms, Work
-    from eigentensor_client.results import TaskResult
+    from eigentensor_client.results import TaskResult, TaskView
     from eigentensor_client.transfer import Keeper
 
 app = typer.Typer(rich_markup_mode=None)
@@ -32,6 +34,7 @@ def run(
     receipt: options.ReceiptFile = None,
     wait: options.Wait = "final",
     timeout: options.Timeout = None,
+    retries: options.Retries = 0,
     keep: Keep = False,
     network: options.NetworkName = None,
     json: options.Json = False,
@@ -40,21 +43,26 @@ def run(
 
     ONNX models and Python functions become programs first. If the network is `local` and none runs, one is started.
     """
+    from eigentensor_client.attempts import Attempts
     from eigentensor_client.orders import read_terms, terms_for
     from eigentensor_client.sources import is_uuid
     from eigentensor_client.verbs.outputs import show_result
 
-    work = None if is_uuid(execution.program) else read_work(execution)
-    with (
-        _started(network, Screen(as_json=json), keep=keep) as own,
-        paying(network, json=json) as (screen, client, show),
-    ):
-        work = work or read_work(execution, client.gateway)
-        terms = terms_for(wait, read_terms(client.network, offer))
-        for line in show.plan_lines(client.plan(work, terms), work.cast):
-            screen.say(line)
-        result = _paid(client, screen, work, terms, wait, timeout, own=own)
-        show_result(screen, show, work.program, result, output, states_output, receipt)
+    talk = Screen(as_json=json)
+    with within(timeout) as clock, talk.hears():
+        work = None if is_uuid(execution.program) else read_work(execution)
+        with (
+            _started(network, talk, keep=keep) as own,
+            paying(network, json=json) as (screen, client, show),
+        ):
+            work = work or read_work(execution, client.gateway)
+            terms = terms_for(wait, read_terms(client.network, offer))
+            for line in show.plan_lines(client.plan(work, terms), work.cast):
+                screen.say(line)
+            task = _posted(client, screen, work, terms, own=own)
+            attempts = Attempts([task], client.again, retries, screen.say)
+            result = _paid(client, screen, attempts, wait, clock, own=own)
+            show_result(screen, show, work.program, result, output, states_output, receipt)
 
 
 def _started(network: str | None, screen: Screen, *, keep: bool) -> AbstractContextManager[bool]:
@@ -68,21 +76,30 @@ def _started(network: str | None, screen: Screen, *, keep: bool) -> AbstractCont
     return offers[0].load()(screen, keep=keep) if offers else nullcontext(False)
 
 
-def _paid(
-    client: "Client", screen: Screen, work: "Work", terms: "Terms", stage: str, timeout: float | None, *, own: bool
-) -> "TaskResult":
+def _posted(client: "Client", screen: Screen, work: "Work", terms: "Terms", *, own: bool) -> "TaskView":
     unsure = "the order may be on its way: `eigentensor ps` shows whether it was posted"
     with screen.goes_on(*[] if own else [unsure]), screen.work() as bar:
         (task,) = client.post([work], terms, bar)
     screen.say(facts([["posted", task.uuid]]))
-    words = [
-        f"the task goes on: `eigentensor get {task.uuid[:10]}` takes it up again",
-        f"while nobody accepted it, `eigentensor cancel {task.uuid[:10]}` takes it back",
-    ]
-    if own:
-        words = ["the local network ends, and the task with it: nothing of it was worth anything"]
-    with screen.goes_on(*words), screen.work() as bar:
-        return client.deliver(client.wait(task, stage, timeout=timeout, report=bar), bar)
+    return task
+
+
+def _paid(
+    client: "Client", screen: Screen, attempts: "Attempts", stage: str, clock: Clock, *, own: bool
+) -> "TaskResult":
+    from eigentensor_client.steps import finish
+
+    try:
+        with screen.work() as bar:
+            return finish(client.completing(attempts, stage, clock.left(), bar))
+    except KeyboardInterrupt:
+        short = attempts.current[0].uuid[:10]
+        if own:
+            screen.say("the local network ends, and the task with it: nothing of it was worth anything")
+        else:
+            screen.say(f"the task goes on: `eigentensor get {short}` takes it up again")
+            screen.say(f"while nobody accepted it, `eigentensor cancel {short}` takes it back")
+        raise
 
 
 def read_work(execution: options.Execution, gateway: "Keeper | None" = None) -> "Work":

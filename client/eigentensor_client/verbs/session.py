@@ -12,6 +12,7 @@ from eigentensor_client.screen import Screen, facts, short, table
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
 from eigentensor_client.verbs.options import grouped
+from eigentensor_client.verbs.timeout import within
 
 if TYPE_CHECKING:
     from eigentensor_client.history import History
@@ -72,7 +73,7 @@ def run(
     from eigentensor.chain import to_wei
     from eigentensor_client.files import read_inputs, read_variables
 
-    with _resumed(network, file, json=json) as (screen, session):
+    with within(timeout) as clock, _resumed(network, file, json=json) as (screen, session):
         terms = None
         if max_price is not None:
             price = to_wei(max_price, session.client.network.deployment.token_decimals)
@@ -80,7 +81,7 @@ def run(
         inputs, variables = read_inputs(input), read_variables(variable)
         with screen.work() as bar:
             result = session.run(
-                inputs, variables=variables, repeat=repeat, stage=wait, terms=terms, timeout=timeout, report=bar
+                inputs, variables=variables, repeat=repeat, stage=wait, terms=terms, timeout=clock.left(), report=bar
             )
         _result(screen, session, session.step - 1, result, output)
 
@@ -97,9 +98,9 @@ def wait(
     """Wait for the step under way, and until all steps have come so far; write the last one's outputs."""
     from eigentensor_client.files import write_tensors
 
-    with _resumed(network, file, json=json) as (screen, session):
+    with within(timeout) as clock, _resumed(network, file, json=json) as (screen, session):
         with screen.work() as bar:
-            session.wait(stage, timeout=timeout, report=bar)
+            session.wait(stage, timeout=clock.left(), report=bar)
         if output is not None:
             write_tensors(output, session.result().outputs, session.program)
         show_history(screen, session.history)

@@ -24,8 +24,8 @@ from eigentensor.task import (
 from eigentensor.task.words import waits_for
 from eigentensor_client.amounts import Amount, amount
 from eigentensor_client.orders import percent
-from eigentensor_client.remedies import Remedy, best, remedy_of
-from eigentensor_client.results import Plan, TaskView
+from eigentensor_client.remedies import Remedy, opinions_of, ranked, remedies_of
+from eigentensor_client.results import Plan, TaskResult, TaskView
 from eigentensor_client.screen import facts, short, table
 from eigentensor_client.stages import conviction, words
 from eigentensor_client.tables import Table
@@ -60,13 +60,18 @@ class Show:
             rows.append(["waits for", f"{self._waits_for(task)}; now block {task.block}"])
         if task.executor:
             rows.append(["executor", task.executor])
-        rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self.amount(price)])
+        rows.append(["price", f"at most {self.amount(order.max_price)}" if price is None else self._paid(task, price)])
         if task.life.committed_at is not None:
             rows.append(["draw", self._draw(task)])
         for event in task.events:
             if not isinstance(event, _OMITTED):
                 rows.append([_name(event), f"block {event.place.block}  {words(event, self.amount, self._pace())}"])
         return [facts(rows)]
+
+    def _paid(self, task: TaskView, price: int) -> str:
+        if not task.saved or task.state not in (State.REVEALED, State.FINAL):
+            return self.amount(price)
+        return f"{self.amount(price)} of at most {self.amount(task.order.max_price)}: {self.amount(task.saved)} saved"
 
     def tasks_table(self, tasks: Sequence[TaskView]) -> Table:
         """Tasks, a line each."""
@@ -86,12 +91,18 @@ class Show:
         """An event on one line."""
         return f"block {event.place.block}  {_name(event)}  {words(event, self.amount, self._pace())}".rstrip()
 
+    def result_lines(self, result: TaskResult) -> list[str | Table]:
+        """A result for people: its task, and those that ended without one before."""
+        earlier = [["retries", f"after {', '.join(map(short, result.earlier))} ended without a result"]]
+        return [*self.task_lines(result.task), *([facts(earlier)] if result.earlier else [])]
+
     def explanation(self, task: TaskView, response: dict[str, Any]) -> list[str | Table]:
-        """Why a task is where it is. Open: what each operator says, and what would help; later: draw and windows."""
+        """Why a task is where it is. Until somebody accepts it, and where nobody did: what each operator says, and what
+        would help; later: draw and windows."""
         rows = [["task", task.uuid], ["state", task.words], ["waits for", self._waits_for(task)]]
-        if task.state is State.OPEN:
+        if task.state in _UNACCEPTED:
             now, most = (self.amount(int(response["price"][key])) for key in ("now", "maximum"))
-            rows.append(["price", f"{now} now, at most {most}"])
+            rows.append(["price", f"{now} now, at most {most}" if task.state is State.OPEN else f"at most {most}"])
             return [facts(rows), *opinions(task, response, self._deployment.parameters, self.amount)]
         if task.life.committed_at is not None:
             rows.append(["draw", self._draw(task)])
@@ -151,9 +162,23 @@ class Show:
         prices = lowest if lowest == highest else f"{lowest} to {highest}"
         return f"{plan.operators}; lately they accepted tasks, whatever those were, for {prices}"
 
+    def _asked(self, plan: Plan) -> str:
+        if plan.lowest_asked is None or plan.median_asked is None:
+            return "unknown: no operator that could take it publishes what it asks"
+        lowest, median = self.amount(plan.lowest_asked), self.amount(plan.median_asked)
+        prices = f"{lowest} at least, {median} in the middle" if plan.quotes != 1 else lowest
+        dear = ": more than you offer" if plan.lowest_asked > plan.max_price else ""
+        return f"{prices} for this task, by {_counted(plan.quotes, 'operator')}{dear}"
+
+    def _price(self, plan: Plan) -> str:
+        most = self.amount(plan.max_price)
+        if plan.min_price == plan.max_price or not plan.ramp:
+            return f"{most}, as soon as somebody accepts"
+        hold = f" for {_counted(plan.hold, 'block')}" if plan.hold else ""
+        return f"{self.amount(plan.min_price)}{hold}, rising to at most {most} in {_counted(plan.ramp, 'block')}"
+
     def plan_lines(self, plan: Plan, cast: Sequence[str] = ()) -> list[str | Table]:
         """The plan; `cast` is what was float64 and is float32."""
-        ramp = "" if plan.min_price == plan.max_price else f"{self.amount(plan.min_price)} rising to "
         many = "a verifier" if plan.verifiers == 1 else f"{plan.verifiers} verifiers"
         gain, pace = self.amount(plan.max_price + plan.value_at_risk), self._pace()
         rows = [
@@ -161,7 +186,8 @@ class Show:
             *([["float32", f"instead of float64: {', '.join(cast)}"]] if cast else []),
             ["work", f"{plan.evaluations:,} evaluations in {plan.calls:,} calls"],
             ["bytes", f"{plan.upload:,} up, {plan.results:,} down; {plan.memory:,} in memory"],
-            ["price", f"{ramp}{self.amount(plan.max_price)}"],
+            ["asked", self._asked(plan)],
+            ["price", self._price(plan)],
             ["checks", f"{percent(plan.check_rate)} of such tasks are re-executed by {many}: "
                        f"{self.amount(plan.check_fee)} each, paid only then"],
             ["cap", f"{self.amount(plan.escrow)} is all that you can spend: held in escrow, the rest comes back"],
@@ -178,6 +204,10 @@ class Show:
         return [facts(rows)]
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def _rounded(rate: int) -> str:
     return f"{100 * rate / WAD:.1f} %"
 
@@ -190,42 +220,36 @@ _WEI = re.compile(r"(\d+) wei")
 _HEAD = ("operator", "says", "needed", "offered", "would help")
 
 
+#: Where operators may say, or said, why they do not accept.
+_UNACCEPTED = (State.OPEN, State.EXPIRED, State.CANCELLED)
+
+
 def helped(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Any]:
     """What the gateway says, with `helps` beside each operator, and for all of them together."""
     remedies = _remedies(task, response, p, amount)
     texts = {name: remedy.text for name, remedy in remedies.items()}
-    operators = [o | {"helps": texts.get(o["operator"])} for o in response["operators"]]
-    return response | {"operators": operators, "helps": _ranked(remedies)}
+    operators = [dict(o) | {"helps": texts.get(o["operator"])} for o in opinions_of(response)]
+    return response | {"operators": operators, "helps": ranked(remedies)}
 
 
 def opinions(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> list[str | Table]:
     """A line for each operator; the last one says what helps most."""
     remedies, rows = _remedies(task, response, p, amount), []
-    for o in response["operators"]:
+    for o in opinions_of(response):
         remedy = remedies.get(o["operator"])
-        amounts = (_read(text, amount) for text in (o["needed"], o["offered"]))
+        amounts = (_read(o.get(name), amount) for name in ("needed", "offered"))
         rows.append([short(o["operator"]), o["reason"], *amounts, remedy.text if remedy else "–"])
     if not rows:
         return ["operators  none has joined this market"]
-    helps = "; or ".join(_ranked(remedies))
+    helps = "; or ".join(ranked(remedies))
     return [table(_HEAD, rows), *([facts([["helps", helps]])] if helps else [])]
 
 
 def _remedies(task: TaskView, response: dict[str, Any], p: Parameters, amount: Amount) -> dict[str, Remedy]:
-    """Of each operator that has not accepted; none unless the task is open."""
-    if task.state is not State.OPEN:
+    """Of each operator that has not accepted; none where somebody has."""
+    if task.state not in _UNACCEPTED:
         return {}
-    remedies = {o["operator"]: remedy_of(o, task.order, p, amount) for o in response["operators"]}
-    return {name: remedy for name, remedy in remedies.items() if remedy is not None}
-
-
-def _ranked(remedies: dict[str, Remedy]) -> list[str]:
-    """What helps with most operators first."""
-    return [f"{remedy.text} ({_named(names)})" for remedy, names in best(remedies)]
-
-
-def _named(operators: list[str]) -> str:
-    return short(operators[0]) if len(operators) == 1 else f"{len(operators)} operators"
+    return remedies_of(opinions_of(response), task.order, p, amount, over=task.state is not State.OPEN)
 
 
 def _read(text: str | None, amount: Amount) -> str:

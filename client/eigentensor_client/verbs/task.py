@@ -8,6 +8,7 @@ import typer
 from eigentensor_client.screen import Screen, facts
 from eigentensor_client.verbs import options
 from eigentensor_client.verbs.meeting import paying
+from eigentensor_client.verbs.timeout import within
 
 if TYPE_CHECKING:
     from eigentensor_client.results import TaskView
@@ -47,9 +48,9 @@ def fetch(
     from eigentensor_client.verbs.outputs import show_result
 
     check_stage(wait)
-    with paying(network, json=json) as (screen, client, show):
+    with within(timeout) as clock, paying(network, json=json) as (screen, client, show):
         with screen.goes_on("the task goes on: the same command takes it up again"), screen.work() as bar:
-            current = client.wait(client.task(task), wait, timeout=timeout, report=bar)
+            current = client.wait(client.task(task), wait, timeout=clock.left(), report=bar)
             result = client.deliver(current, bar)
         program = client.program(current.order.program.hex())
         show_result(screen, show, program, result, output, states_output, receipt)

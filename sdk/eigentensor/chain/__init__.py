@@ -2,6 +2,7 @@
 
 import sys
 
+from eigentensor.chain.asking import Asking
 from eigentensor.chain.carrying import carry_out, message_of, rehearse, sendable, settle
 from eigentensor.chain.chain import Chain
 from eigentensor.chain.decline import Decline
@@ -32,7 +33,7 @@ from eigentensor.chain.views import (
 )
 
 __all__ = [
-    "Admission", "Answer", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
+    "Admission", "Answer", "Asking", "Balance", "Call", "Chain", "Challenge", "Changes", "Conviction", "Decline",
     "Deployment", "Findings", "GameView", "Goal", "Head", "LeafProof", "Lives", "Lock", "Message", "Mined",
     "Network", "Note", "Opening", "Reader", "Seat", "Sender", "Stage", "Status", "Step", "Task", "Tokens",
     "Withdrawal", "anvil_account", "carry_out", "from_wei", "joining", "leaving", "load_account", "message_of",

@@ -16,6 +16,7 @@ from eigentensor.task.state import State
 
 _MOST = 1024  #: tasks that are remembered: those that were asked for last
 _TRIES = 3  #: reorganisations while one reads
+_AHEAD = 512  #: blocks before its price rises in which an order is posted as a rule: it is looked for from there on
 
 
 class Lives:
@@ -56,10 +57,10 @@ class Lives:
         for place in dict.fromkeys(reversed(places)):
             if self._reader.node.is_canonical(place):
                 return life.rolled_back(place.number), place.number + 1
-        return blank, max(d.block, blank.order.ramp_start)
+        return blank, max(d.block, min(blank.order.ramp_start - _AHEAD, head.number))
 
     def _is_older(self, life: Life, first: int) -> bool:
-        """Whether the task was in the chain before its price began to rise."""
+        """Whether the task was in the chain before the blocks in which it was looked for."""
         return first > self._reader.deployment.block and self._reader.market.task_at(life.uuid).state is not State.NONE
 
     def _read(self, life: Life, first: int, last: int) -> Life:

@@ -1,6 +1,7 @@
 """What a task costs and what it puts at stake.
 
-`terms` is what contracts compute, to the wei, and what their windows leave to operators; it is offered here.
+`terms` is what contracts compute, to the wei, and what their windows leave to operators; it is offered here. `pricing`
+is what operators ask, computed by them and by clients alike.
 What that makes of everybody's wish to cheat is `eigentensor_economics`.
 """
 

@@ -21,6 +21,8 @@ DIVISION, ROOT, HALF, GATHER = 8, 2, 4, 128
 NEAR = 1 << 20
 DIVISIONS = frozenset({Op.CDIV, Op.CMOD, Op.FLOORDIV, Op.FLOORMOD})
 HALVES, WIDE = frozenset({DType.FLOAT16, DType.BFLOAT16}), frozenset({DType.INT64, DType.UINT64})
+#: Seconds of one processor that compile a body, each of its instructions, and one on halves, which become many.
+COMPILE_BODY, COMPILE_INSTRUCTION, COMPILE_HALF = 0.15, 0.004, 0.04
 #: Levels charged for opening a record under the program root.
 RECORD_LEVELS = 24
 
@@ -88,6 +90,13 @@ def needs_of(program: Program, repeat: int) -> Needs:
     """What an order takes that repeats an admitted program so often."""
     written = sum(_bytes(program.bodies[call.body].parameters[0]) for call in program.calls)
     return Needs(work(program) * repeat, costs(program).all_bytes, game_work(program), written * repeat)
+
+
+def compile_seconds(program: Program) -> float:
+    """How long one processor is expected to compile a program of which nothing is in the cache."""
+    instructions = (i for body in program.bodies for i in body.instructions)
+    each = sum(COMPILE_HALF if i.dtype in HALVES else COMPILE_INSTRUCTION for i in instructions)
+    return COMPILE_BODY * len(program.bodies) + each
 
 
 def work(program: Program) -> int:

@@ -1,10 +1,12 @@
 """A market, its operators, and the blobs at its gateway."""
 
-from typing import Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from eigentensor.economics.pricing import Ask
 from eigentensor.texts import Address, Block, Count, Name, Size, Wei, documented
+from eigentensor.wire import Json
 
 
 @documented
@@ -145,6 +147,9 @@ class Operator(TypedDict):
     """How many of the tasks that it accepted are in which state."""
     lately: Lately | None
     """For which prices it worked lately, and how fast; null if it never accepted a task."""
+    asks: NotRequired[Annotated[dict[str, Any], Json(Ask)] | None]
+    """What it reckons with when it makes a price; null if it has not said so for a minute. Older gateways leave it
+    out."""
 
 
 @documented
@@ -155,6 +160,14 @@ class Operators(TypedDict):
     """Says what this object is."""
     operators: list[Operator]
     """By their addresses."""
+
+
+@documented
+class Asked(TypedDict):
+    """`eigentensor.asked/1`: what an operator reckons with is kept."""
+
+    schema: Literal["eigentensor.asked/1"]
+    """Says what this object is."""
 
 
 @documented

@@ -212,6 +212,10 @@ class GatewayClient:
         """Publishes a signed decline (`eigentensor.chain.Decline.sign`)."""
         self._connection.request("POST", f"/v1/tasks/{parse_name(task)}/declines", json=dict(decline))
 
+    def ask(self, operator: str, asking: Mapping[str, Any]) -> None:
+        """Publishes a signed ask (`eigentensor.chain.Asking.sign`)."""
+        self._connection.request("PUT", f"/v1/operators/{operator}/asks", json=dict(asking))
+
     def post_order(self, order: Mapping[str, Any], signature: bytes) -> dict[str, Any]:
         """Asks the gateway to post a signed order with its own gas; returns the task's uuid and the transaction."""
         body = {"order": dict(order), "signature": "0x" + signature.hex()}

@@ -391,6 +391,10 @@ class Result(TypedDict):
     """The bindings root of the new states, from which another task can go on; zeros where there are none."""
     outputs: dict[str, Tensor]
     """The outputs by their names in the program."""
+    saved: NotRequired[Wei | None]
+    """Wei of the highest price that was offered which the price leaves the client; told by the command."""
+    earlier: NotRequired[list[Name]]
+    """Tasks for the same work that ended without a result before it was posted again; told by the command."""
     tensor: NotRequired[Tensor]
     """The only output, where there is one and it is named `output`."""
     files: NotRequired[Files]

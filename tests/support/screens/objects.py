@@ -14,6 +14,7 @@ from eigentensor.wire import Object
 MODULES = (
     *(f"eigentensor.schemas.{name}" for name in ("games", "network", "problems", "receipts")),
     *(f"eigentensor.chain.{name}" for name in ("descent", "transcript")),
+    "eigentensor.economics.pricing",
     "eigentensor.planner.measure",
     "eigentensor.program.cost",
     "eigentensor.receipt.rules",
@@ -26,7 +27,7 @@ MODULES = (
     "eigentensor_local.contracts",
     "eigentensor_serve.openai.schemas",
     "eigentensor_serve.schemas",
-    *(f"eigentensor_operator.{name}" for name in ("policy", "pricing", "report", "schemas")),
+    *(f"eigentensor_operator.{name}" for name in ("policy", "report", "schemas")),
     "eigentensor_aggregator.watch.watcher",
 )
 

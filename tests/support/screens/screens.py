@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from eigentensor.chain import Reader
+from eigentensor.chain.units import GWEI
 from eigentensor.economics import WAD
 from eigentensor.errors import NobodyAccepted
 from eigentensor.pace import Pace
@@ -29,10 +30,12 @@ from eigentensor_client.cli import report
 from eigentensor_client.examples import examples
 from eigentensor_client.games import Here
 from eigentensor_client.history import History
-from eigentensor_client.orders import plan
-from eigentensor_client.results import TaskResult
+from eigentensor_client.orders import Terms, plan
+from eigentensor_client.remedies import advice_of, opinions_of
+from eigentensor_client.results import TaskResult, TaskView
 from eigentensor_client.schemas.networks import Keystores, ListedNetwork, Wallet
 from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.stages import failure
 from eigentensor_client.verbs import (
     challenge,
     doctor,
@@ -97,7 +100,9 @@ NETWORKS: list[ListedNetwork] = [
 
 
 def _plan(screen: Screen) -> None:
-    planned = plan(v.WORK, v.TERMS, v.DEPLOYMENT.parameters, balance=WAD // 4, tokens=100 * WAD, operators=v.OPERATORS)
+    terms, p = Terms(v.TERMS.max_price), v.DEPLOYMENT.parameters
+    funds = {"balance": WAD // 4, "tokens": 100 * WAD, "gas_price": GWEI}
+    planned = plan(v.WORK, terms, p, operators=v.OPERATORS, **funds)
     screen.result("eigentensor.plan/1", planned.to_json(), *SHOW.plan_lines(planned))
 
 
@@ -105,9 +110,10 @@ def _task(task: Any) -> Callable[[Screen], None]:
     return lambda screen: screen.result("eigentensor.task/1", SHOW.task(task), *SHOW.task_lines(task))
 
 
-def _explain(screen: Screen) -> None:
-    fields = SHOW.explained(v.OPEN, v.EXPLAINED)
-    screen.result("eigentensor.explanation/1", fields, *SHOW.explanation(v.OPEN, v.EXPLAINED))
+def _explain(task: TaskView) -> Callable[[Screen], None]:
+    response = v.EXPLAINED | {"state": task.state.name.lower()}
+    lines = SHOW.explanation(task, response)
+    return lambda screen: screen.result("eigentensor.explanation/1", SHOW.explained(task, response), *lines)
 
 
 def _ps(screen: Screen) -> None:
@@ -220,7 +226,10 @@ def _run(screen: Screen) -> None:
 
 
 def _error(screen: Screen) -> None:
-    error = NobodyAccepted("no operator accepted it until block 130; the escrow is back", fix="Offer more.")
+    p = v.DEPLOYMENT.parameters
+    advice = advice_of(opinions_of(v.EXPLAINED), v.ORDER, p, SHOW.amount, over=True)
+    error = failure(v.EXPIRED, "final", SHOW.amount, advice)
+    assert isinstance(error, NobodyAccepted)
     report(error, as_json=screen.as_json)
 
 
@@ -233,7 +242,8 @@ SCREENS: dict[str, Callable[[Screen], None]] = {
     "task-open": _task(v.OPEN),
     "task-result": _task(v.RESULT),
     "task-convicted": _task(v.WRONG),
-    "task-explain": _explain,
+    "task-explain": _explain(v.OPEN),
+    "task-expired": _explain(v.EXPIRED),
     "session": _session,
     "challenge-list": lambda screen: screen.result(
         "eigentensor.challenges/1", {"challenges": [v.LISTED_GAME]}, challenge.games_table([v.LISTED_GAME])

@@ -6,6 +6,7 @@ from typing import Any
 from eigentensor import economics
 from eigentensor.chain import Deployment, Network
 from eigentensor.economics import WAD
+from eigentensor.economics.pricing import Ask, Pricing, Speed
 from eigentensor.task import (
     Accepted,
     Answered,
@@ -13,6 +14,7 @@ from eigentensor.task import (
     Closed,
     Committed,
     Convicted,
+    Expired,
     Happening,
     Locked,
     Place,
@@ -88,6 +90,7 @@ _MIXES = (bytes([number]) * 32 for number in range(256))
 _MIX = next(mix for mix in _MIXES if economics.is_drawn(mix, UUID, ORDER.check_rate))
 _ANSWERED = (*_COMMITTED, Seeded(_place(_BLOCK + 1), _BLOCK, _MIX), ANSWERED, REVEALED)
 OPEN = _seen(101, POSTED)
+EXPIRED = _seen(204, POSTED, Expired(_place(203), UUID))
 RESULT = _seen(140, *_ANSWERED, CHECKED)
 FINAL = _seen(190, *_ANSWERED, CHECKED, CLOSED)
 WRONG = _seen(190, *_ANSWERED, CONTRADICTED, *CONVICTED)
@@ -106,13 +109,18 @@ EXPLAINED: dict[str, Any] = {
         {"operator": CAROL, "reason": "silent", "needed": None, "offered": None, "block": None},
     ],
 }  # fmt: skip
+ASK = Ask(
+    Pricing(price_per_hour=WAD // 1000, margin=WAD // 10, interest=3 * WAD // 100, disputed=WAD // 100),
+    Speed(2.5e8, 4e8, 0.35), 12.0, 3,
+)  # fmt: skip
 OPERATORS: list[dict[str, Any]] = [
     {"operator": ALICE, "member": True, "signer": BOB, "collateral_cap": "0", "stake_cap": str(2 * WAD), "seats": "4",
      "stake": str(10 * WAD), "locked_shares": "0", "tasks": {"final": 41, "revealed": 2, "failed": 1},
      "lately": {"tasks": 16, "lowest_price": str(WAD // 100), "median_price": str(3 * WAD // 100),
-                "highest_price": str(5 * WAD // 100), "median_blocks": 4}},
+                "highest_price": str(5 * WAD // 100), "median_blocks": 4},
+     "asks": ASK.to_json()},
     {"operator": CAROL, "member": False, "signer": None, "collateral_cap": "0", "stake_cap": "0", "seats": "0",
-     "stake": None, "locked_shares": None, "tasks": {"convicted": 1}, "lately": None},
+     "stake": None, "locked_shares": None, "tasks": {"convicted": 1}, "lately": None, "asks": None},
 ]  # fmt: skip
 
 

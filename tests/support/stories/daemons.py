@@ -24,7 +24,7 @@ PATIENCE = 120.0  # seconds
 begun: dict[int, int] = {}
 ROLES = (Role.INPUT, Role.WEIGHT, Role.STATE)
 #: As seldom checked as the market allows.
-TERMS = Terms(max_price=to_wei("0.05"), exec=30, accept_within=100, check_rate=to_wei("0.05"))
+TERMS = Terms(max_price=to_wei("0.05"), ramp=0, exec=30, accept_within=100, check_rate=to_wei("0.05"))
 
 
 @contextmanager
