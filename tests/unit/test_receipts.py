@@ -22,7 +22,7 @@ from eigentensor.errors import ChainError, TensorFileError, WrongReceipt
 from eigentensor.numerics.dtypes import DType
 from eigentensor.receipt import Receipt, canonical, evidence, outputs_of, prove, tasks_of
 from eigentensor.store import save_safetensors
-from eigentensor.task import Cancelled, Challenged, Ended, Event, Revealed, State
+from eigentensor.task import Cancelled, Challenged, Ended, Event, Place, Revealed, State
 from eigentensor.task.order import sign
 from eigentensor_client.cli import main
 from support.hostile.receipts import CHAIN_ONLY, UNPROVED, extremes, forged, forgeries
@@ -354,6 +354,23 @@ def test_an_event_that_happened_once_is_refused_when_it_stands_there_twice(
     *_, event = (event for event in receipt.events if isinstance(event, kind))
     with pytest.raises(WrongReceipt, match=match):
         prove(_again(receipt, event))
+
+
+def _revealed_in_the_last_block_of_answers(receipt: Receipt) -> Receipt:
+    """As if the executor had not waited for the end of the answers' time; without what proves it."""
+    number = next(n for n, e in enumerate(receipt.events) if isinstance(e, Revealed) and not e.slot)
+    place = Place(receipt.life.check_by, 0, keccak(b"block"), keccak(b"transaction"))
+    events = [*receipt.events]
+    events[number] = replace(events[number], place=place)
+    kept = events[: number + 1]
+    return replace(receipt, events=tuple(kept), proofs=(None,) * len(kept), transactions=())
+
+
+def test_a_drawn_task_is_revealed_before_the_end_of_the_answers_only_if_there_are_some() -> None:
+    """Whether others might have answered is the chain's to say: it knows whose the drawn seats were."""
+    assert prove(_revealed_in_the_last_block_of_answers(RECEIPTS["checked"]))
+    with pytest.raises(WrongReceipt, match="nobody answered"):
+        prove(_revealed_in_the_last_block_of_answers(RECEIPTS["unanswered"]))
 
 
 def test_a_game_that_ended_of_which_the_market_took_no_notice_is_refused() -> None:
