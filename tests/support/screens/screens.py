@@ -30,7 +30,7 @@ from eigentensor_client.history import History
 from eigentensor_client.orders import plan
 from eigentensor_client.results import TaskResult
 from eigentensor_client.schemas.networks import ListedNetwork, Wallet
-from eigentensor_client.screen import Screen, console, facts
+from eigentensor_client.screen import Screen, console
 from eigentensor_client.verbs import (
     challenge,
     doctor,
@@ -55,6 +55,7 @@ from eigentensor_operator.options import show as show_part
 from eigentensor_operator.quoting import speed
 from eigentensor_serve import cli as deploy
 from eigentensor_serve.apps.registry import App
+from eigentensor_serve.rows import Rows
 from support.screens import values as v
 from support.screens import values_parts as parts
 from support.vectors import receipts as receipt_vectors
@@ -187,8 +188,9 @@ def _receipt_check(screen: Screen) -> None:
 
 
 def _app(screen: Screen) -> None:
-    app = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
-    screen.result("eigentensor.app/1", app.to_json(), facts([*deploy.rows_of(app), *deploy.urls_of(app)]))
+    app = App("layer", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32, rows=Rows(2, ("x",), ("output",)))
+    price = "nothing: this machine executes it"
+    deploy.show_deployed(screen, app, v.WORK.program, price, "http://127.0.0.1:8700", tokens=False)
 
 
 def _run(screen: Screen) -> None:
