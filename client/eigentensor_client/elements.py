@@ -13,7 +13,7 @@ SHOWN = 6  #: elements that people are shown, and programs that asked for no fil
 
 
 def as_json(array: Values) -> Any:
-    """Nested lists of what the elements are, exactly; a float that is not finite is of WORDS, bfloat16 a pattern."""
+    """Nested lists of what the elements are, exactly; a float that is not finite is one of WORDS, bfloat16 is bits."""
     if array.dtype.kind != "f" or np.isfinite(array).all():
         return array.tolist()
     values = array.astype(object)

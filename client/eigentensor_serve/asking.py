@@ -22,7 +22,7 @@ from eigentensor.store import parse_name
 from eigentensor.task.objects import Result
 from eigentensor.web import bodies
 from eigentensor_serve.backend import Ask, Outcome
-from eigentensor_serve.bodies import Body, TaskBody, is_listed, outputs_as_json, tensors_in, tensors_of
+from eigentensor_serve.bodies import Body, TaskBody, is_listed, outputs_as_json, tensors_in, tensors_of, tensors_out
 from eigentensor_serve.ledger import Job
 from eigentensor_serve.queries import AppQuery, TaskQuery
 from eigentensor_serve.schemas import Accepted, Urls
@@ -215,13 +215,21 @@ def wants_json(request: Request) -> bool:
     return "json" in request.headers.get("content-type", "")
 
 
-def rendered(service: Service, job: Job, outcome: Outcome, *, as_json: bool, as_lists: bool) -> Response:
-    """The outputs as a safetensors file, or as JSON, in lists of numbers or base64."""
-    task = service.backend.show(job)
+def rendered(
+    service: Service, job: Job, outcome: Outcome, *, as_json: bool, as_lists: bool, whole: bool = False
+) -> Response:
+    """The outputs as a safetensors file, or as JSON, in lists of numbers or base64: those of the rows that were asked
+    for, or with `whole` all, of which the outputs root is."""
+    task, cut = service.backend.show(job), None if whole else job.cut
     headers = service.headers(task) | {"EigenTensor-States": outcome.states_root.hex()}
-    if not as_json:
+    if cut is not None:
+        headers["EigenTensor-Rows"] = str(cut.rows)
+    if not as_json and cut is None:
         return bodies.PiecedFile(outcome.file, headers=headers, media_type=TENSORS, content_disposition_type="inline")
-    outputs = outputs_as_json(outcome.program, outcome.outputs, as_lists=as_lists)
+    tensors = outcome.outputs if cut is None else cut.of(outcome.outputs)
+    if not as_json:
+        return Response(tensors_out(outcome.program, tensors), headers=headers, media_type=TENSORS)
+    outputs = outputs_as_json(outcome.program, tensors, as_lists=as_lists)
     content: Result = {
         "schema": "eigentensor.result/1",
         "task": task,

@@ -16,6 +16,7 @@ from eigentensor.task import objects as schemas
 from eigentensor_client.orders import Terms
 from eigentensor_client.results import Tensors
 from eigentensor_serve.ledger import Budget, Job, Key
+from eigentensor_serve.rows import Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Ask:
     """What a caller wants executed. Programs, weights and states are named by their uuid; states may be tensors too.
 
     `stage` is what will be waited for: `checked` asks for a check with certainty. `app` is what asks, with a budget of
-    its own. `as_lists` says that it came as lists of numbers: an answer in JSON has them, too.
+    its own. `as_lists` says that it came as lists of numbers: an answer in JSON has them, too; `cut` which
+    rows of the outputs it asked for, if not all.
     """
 
     program: Program
@@ -38,6 +40,7 @@ class Ask:
     app: str | None = None
     budget: Budget | None = None
     as_lists: bool = False
+    cut: Cut | None = None
 
     def named(self, caller: str, key: str | None) -> Key:
         """The name of a caller's request, if it has one."""
@@ -47,7 +50,8 @@ class Ask:
     def fingerprint(self) -> str:
         """The same for two that ask for the same, however it was encoded."""
         states = self.states if isinstance(self.states, str) else _digests(self.states)
-        rest = (self.variables and sorted(self.variables.items()), self.repeat, self.stage, self.app)
+        rows = (self.cut.rows,) if self.cut else ()
+        rest = (self.variables and sorted(self.variables.items()), self.repeat, self.stage, self.app, *rows)
         parts = (self.uuid, self.weights, states, _digests(self.inputs), rest, sorted(asdict(self.terms).items()))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 

@@ -13,11 +13,12 @@ from eigentensor.errors import BindingError, ConfigError, TermsRefused
 from eigentensor.numerics.dtypes import STORAGE, DType
 from eigentensor.program import Program, Role
 from eigentensor.scratch import scratch
-from eigentensor.store.tensors import load_safetensors
+from eigentensor.store.tensors import load_safetensors, save_safetensors
 from eigentensor.task.objects import Tensor
 from eigentensor.web.limits import VALUES
 from eigentensor_client import elements
 from eigentensor_client.elements import WORDS
+from eigentensor_client.files import dtypes_of
 from eigentensor_client.offers import ACCEPT_WITHIN
 from eigentensor_client.orders import Terms, read_rate
 from eigentensor_client.results import Tensors
@@ -225,6 +226,13 @@ def tensors_in(data: bytes) -> Tensors:
         path = folder / "the body"
         path.write_bytes(data)
         return load_safetensors(path)  # mapped: the bytes outlive their name
+
+
+def tensors_out(program: Program, outputs: Tensors) -> bytes:
+    """Outputs as a safetensors file, to be sent."""
+    with scratch() as folder:
+        save_safetensors(folder / "the answer", outputs, dtypes_of(program))
+        return (folder / "the answer").read_bytes()
 
 
 def outputs_as_json(

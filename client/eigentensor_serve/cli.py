@@ -11,6 +11,7 @@ from eigentensor_client.verbs import options
 from eigentensor_client.verbs.options import grouped
 
 if TYPE_CHECKING:
+    from eigentensor.program import Program
     from eigentensor_serve import schemas
     from eigentensor_serve.apps.registry import App, Apps
     from eigentensor_serve.settings import Settings
@@ -129,6 +130,10 @@ def deploy(
     model: Annotated[
         Path | None, typer.Option("--model", help="A model file: chat or embeddings, with a tokenizer.")
     ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--rows", metavar="INPUT", help="An input of which a request may have fewer rows (first axis)."),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", help="Tokens that a day may cost [no limit of its own].")
     ] = None,
@@ -145,7 +150,7 @@ def deploy(
     from eigentensor_client.client import Client
     from eigentensor_client.orders import check_stage, read_terms, terms_for
     from eigentensor_client.verbs.show import Show
-    from eigentensor_serve.apps.deployment import Here, deploy_local, deploy_paid, read_named
+    from eigentensor_serve.apps.deployment import Here, deploy_local, deploy_paid, read_named, with_rows
     from eigentensor_serve.apps.registry import Apps
     from eigentensor_serve.kept import serve_folder
 
@@ -155,13 +160,13 @@ def deploy(
         raise BindingError("nothing is paid with --local", fix="Leave --max-price and --budget out, or --local.")
     if local:
         screen.head("none, on this machine", None)
-        parts = read_named(program, Here(there.store), weights, states, model, there)
+        parts = with_rows(read_named(program, Here(there.store), weights, states, model, there), rows or [])
         app, price = deploy_local(there, name, parts), "nothing: this machine executes it"
     else:
         with Client(network, store=there.store) as client:
             screen.head(client.network.name, client.address)
             terms = terms_for(wait, read_terms(client.network, offer))
-            parts = read_named(program, client.gateway, weights, states, model, there)
+            parts = with_rows(read_named(program, client.gateway, weights, states, model, there), rows or [])
             daily = None if budget is None else to_wei(budget, client.network.deployment.token_decimals)
             with screen.work() as bar:
                 app, plan = deploy_paid(client, there, name, parts, terms, wait, daily, bar)
@@ -170,12 +175,34 @@ def deploy(
                 screen.say(line)
             price = f"at most {show.amount(plan.escrow)}"
             price += "" if daily is None else f", {show.amount(daily)} a day"
-    screen.result("eigentensor.app/1", app.to_json(), facts([*rows_of(app), ["a task", price], *urls_of(app)]))
+    base, tokens = _served(data)
+    show_deployed(screen, app, parts.program, price, base, tokens=tokens)
+
+
+def show_deployed(screen: Screen, app: "App", program: "Program", price: str, base: str, *, tokens: bool) -> None:
+    """`eigentensor.app/1`, and the command that asks a service at `base`, which may want tokens."""
+    from eigentensor_serve.apps.schema import curl
+
+    command = curl(app, program, base, tokens=tokens)
+    serve = "eigentensor serve --local" if app.market is None else "eigentensor serve"
+    lines = facts([*rows_of(app), ["a task", price], *urls_of(app)]), f"while `{serve}` runs, this asks it:", command
+    screen.result("eigentensor.app/1", {**app.to_json(), "curl": command}, *lines)
+
+
+def _served(data: Path | None) -> tuple[str, bool]:
+    """Where this user's service is, or will be, as its settings say, and whether it wants tokens."""
+    from eigentensor_serve.tokens import Tokens
+
+    settings = _settings(data=data)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{settings.port}", bool(Tokens(settings.tokens))
 
 
 def rows_of(app: "App") -> list[list[str]]:
     """What people read of an app."""
     model = [["model", f"{app.model.kind}, tokenizer {app.model.tokenizer}"]] if app.model else []
+    rows = [["rows", f"1 to {app.rows.count} in a request, of {', '.join(app.rows.inputs)}"]] if app.rows else []
     market = f"network {app.market.network}, chain {app.market.domain.chain_id}" if app.market else "this machine"
     roots = {"weights": app.weights, "states": app.states}
     return [
@@ -184,6 +211,7 @@ def rows_of(app: "App") -> list[list[str]]:
         ["program", app.program],
         *([word, root] for word, root in roots.items() if root),
         *model,
+        *rows,
         ["executed by", market],
     ]
 

@@ -17,6 +17,7 @@ HEADERS = {
     "EigenTensor-Price": header("Wei for the executor, empty before the acceptance", "30000000"),
     "EigenTensor-Receipt": header("Where its receipt is", f"/v1/tasks/{_UUID}/receipt"),
 }
+_ROWS = {"EigenTensor-Rows": header("How many rows it has, where fewer were asked for than its program has", "3")}
 _STATES = {"EigenTensor-States": header("The bindings root of the new states; zeros: none", "00" * 32)}
 _LOCATION = {"Location": header("Where the task is", f"/v1/tasks/{_UUID}")}
 _PREFER = asks(
@@ -35,7 +36,7 @@ RANGE = {"parameters": [asks("Range", "One range of bytes", "bytes=0-1023")]}
 
 TASK: Responses = response(Task, "The task", headers=HEADERS) | refused(404)
 RESULT: Responses = response(
-    Result, "The outputs", content={"application/octet-stream": BINARY}, headers=HEADERS | _STATES
+    Result, "The outputs", content={"application/octet-stream": BINARY}, headers=HEADERS | _STATES | _ROWS
 ) | refused(404, 409, 502, 503, 504)
 EVENTS: Responses = {
     200: {
@@ -51,11 +52,12 @@ EVENTS: Responses = {
 }
 
 
-def executes(model: type[Body], query: type[AppQuery]) -> dict[str, Any]:
-    """Of a route that takes a task and answers with its result, or with 202."""
+def executes(model: type[Body], query: type[AppQuery], command: str = "") -> dict[str, Any]:
+    """Of a route that takes a task and answers with its result, or with 202; `command` is one that does it."""
     goes_on = response(Accepted, "It goes on: where to ask", status=202, headers=HEADERS | _LOCATION)
+    samples = {"x-codeSamples": [{"lang": "Shell", "label": "curl", "source": command}]} if command else {}
     return {
-        "openapi_extra": _body(model) | {"parameters": [*parameters(query), KEY, _PREFER]},
+        "openapi_extra": _body(model) | {"parameters": [*parameters(query), KEY, _PREFER]} | samples,
         "responses": RESULT | goes_on | refused(*_BODY),
     }
 

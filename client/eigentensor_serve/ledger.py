@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from eigentensor.errors import BudgetSpent, KeyReused, ServiceBusy, TaskNotFound
 from eigentensor.store.database import Database
 from eigentensor.task.objects import Task
+from eigentensor_serve.rows import Cut
 
 
 class State(StrEnum):
@@ -41,7 +42,8 @@ class Job:
     """A task that this service asked for.
 
     `posted` is its order, where there is a chain; `escrow` is what it may cost in wei, `cost` what it did, when that is
-    known. `outputs` names the blob of what was executed here; `problem` says why there will be none.
+    known. `outputs` names the blob of what was executed here; `problem` says why there will be none. `cut` says which
+    rows of its outputs were asked for, if not all.
     """
 
     task: str
@@ -54,6 +56,7 @@ class Job:
     state: State = State.ASKED
     problem: dict[str, Any] | None = None
     outputs: str | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, key TEXT, fingerprint TEXT NOT NULL,
     app TEXT, created REAL NOT NULL, posted TEXT, escrow TEXT NOT NULL, cost TEXT, state TEXT NOT NULL,
-    problem TEXT, outputs TEXT)""",
+    problem TEXT, outputs TEXT, cut TEXT)""",
     "CREATE UNIQUE INDEX IF NOT EXISTS keys ON jobs (caller, key) WHERE key IS NOT NULL AND state != 'void'",
     "CREATE INDEX IF NOT EXISTS ages ON jobs (created)",
     "CREATE INDEX IF NOT EXISTS callers ON jobs (caller, number)",
@@ -101,6 +104,8 @@ class Ledger:
         self._last: OrderedDict[str, tuple[Job, Task]] = OrderedDict()
         for statement in _TABLES:
             self.database.rows(statement)
+        if "cut" not in {row["name"] for row in self.database.rows("PRAGMA table_info(jobs)")}:
+            self.database.rows("ALTER TABLE jobs ADD COLUMN cut TEXT")  # of earlier versions
 
     def close(self) -> None:
         """Lets another process have it."""
@@ -134,9 +139,10 @@ class Ledger:
                 self.check(job.escrow, job.created, *budgets)
                 self.database.rows(
                     "INSERT INTO jobs (task, caller, key, fingerprint, app, created, posted, escrow, state, cost, "
-                    "problem, outputs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "problem, outputs, cut) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     job.task, job.key.caller, job.key.key, job.key.fingerprint, job.app, job.created,
                     json.dumps(job.posted), str(job.escrow), *_known(job.state, job.cost, job.problem, job.outputs),
+                    json.dumps(job.cut.to_json()) if job.cut else None,
                 )  # fmt: skip
                 events = [(job.task, number, json.dumps(one)) for number, one in enumerate((response, *then), start=1)]
                 places = ", ".join(["(?, ?, ?)"] * len(events))
@@ -291,6 +297,7 @@ def _job(row: sqlite3.Row) -> Job:
         state=State(row["state"]),
         problem=row["problem"] and json.loads(row["problem"]),
         outputs=row["outputs"],
+        cut=Cut.from_json(json.loads(row["cut"])) if row["cut"] else None,
     )
 
 

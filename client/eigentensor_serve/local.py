@@ -107,7 +107,7 @@ class LocalBackend:
         if (known := self._ledger.known(named)) is not None:
             return known
         self._check(ask)
-        mine = Job(secrets.token_hex(32), named, ask.app, now(), state=State.OPEN)
+        mine = Job(secrets.token_hex(32), named, ask.app, now(), state=State.OPEN, cut=ask.cut)
         if not self._waiting and self._executor.is_quick(ask) and self._turn.acquire(timeout=_QUEUES):
             try:
                 return self._ledger.known(named) or self._executed(mine, ask)

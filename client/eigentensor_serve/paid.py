@@ -91,7 +91,7 @@ class PaidBackend:
         self._client.check_escrow(1, terms)
         (order,) = self._client.drafts([work], [upload(self._client.gateway, work)], terms)
         task = order_uuid(order, self._client.network.deployment.domain).hex()
-        job = Job(task, named, ask.app, now(), order.to_json(), escrow_of(order))
+        job = Job(task, named, ask.app, now(), order.to_json(), escrow_of(order), cut=ask.cut)
         response = self._response(_as(self._client.view(order), State.OPEN), "asked")
         job = self._ledger.add(job, response, *budgets)
         sent = self._sent(job)

@@ -101,10 +101,11 @@ def tasks(service: Service) -> APIRouter:
         request: Request,
         job: Own,
         elements: Annotated[Elements, Query(description="how JSON has elements of tensors")] = "base64",
+        whole: Annotated[bool, Query(description="with rows that were not asked for: what the root is of")] = False,
     ) -> Response:
         """The verified outputs: a safetensors file, or JSON if Accept asks for it. 504 while there are none yet."""
         outcome, as_json = backend.result(job), asking.wants_json(request)
-        return asking.rendered(service, job, outcome, as_json=as_json, as_lists=elements == "lists")
+        return asking.rendered(service, job, outcome, as_json=as_json, as_lists=elements == "lists", whole=whole)
 
     @routes.get(
         "/v1/tasks/{task}/receipt",

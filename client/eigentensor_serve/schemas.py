@@ -80,6 +80,18 @@ class AppModel(TypedDict):
 
 
 @documented
+class AppRows(TypedDict):
+    """Which tensors of an app have rows that keep apart."""
+
+    count: int
+    """How many rows a request has at most: those of the program, along first axes."""
+    inputs: list[str]
+    """Inputs of which a request gives 1 to `count` rows, as many of each."""
+    outputs: list[str]
+    """Outputs of which it is answered with as many."""
+
+
+@documented
 class AppOutput(TypedDict):
     """A tensor that an app answers with."""
 
@@ -119,6 +131,8 @@ class App(TypedDict):
     """What an answer waits for: result, checked or final."""
     budget: Wei | None
     """Wei that a day (UTC) may cost; null: no limit of its own."""
+    rows: NotRequired[AppRows | None]
+    """Which rows a request may leave out; null: none."""
     served: NotRequired[int]
     """The version that is served now."""
     versions: NotRequired[list[int]]
@@ -133,6 +147,10 @@ class App(TypedDict):
     """Where to ask it: a path of the service."""
     docs: NotRequired[str]
     """The same for people: a path of the service."""
+    openapi: NotRequired[str]
+    """The same as OpenAPI of this app alone: a path of the service."""
+    curl: NotRequired[str]
+    """A command that asks it, as it is; where it is to show a token, `$TOKEN` is one."""
 
 
 @documented

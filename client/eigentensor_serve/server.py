@@ -41,7 +41,7 @@ from eigentensor_serve.tokens import Tokens
 BODIES = 4  #: of the largest size that are in memory at a time; of one caller half of that
 #: What pages may read of an answer, beside its body.
 _EXPOSED = [
-    *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Price", "Receipt")),
+    *(f"EigenTensor-{word}" for word in ("Task", "State", "States", "Rows", "Price", "Receipt")),
     *("Location", "Retry-After", "ETag", "Content-Range"),
 ]
 

@@ -11,6 +11,7 @@ from eigentensor.task.objects import Task
 from eigentensor.web.documents import examples
 from eigentensor_serve import ledger as ledgers
 from eigentensor_serve.ledger import DAY, Budget, Job, Key, Ledger, State
+from eigentensor_serve.rows import Cut
 
 NOON = 20_000 * DAY + DAY / 2
 TASK: Task = examples("eigentensor.schemas")["Task"]
@@ -35,6 +36,17 @@ def test_a_key_names_one_task_over_restarts(path: Path) -> None:
     assert ledger.known(Key("bob", "this", "k")) is None, "keys are each caller's own"
     assert [entry.task for _, entry in ledger.jobs()] == ["a"]
     ledger.close()
+
+
+def test_rows_that_were_asked_for_are_kept_also_in_a_file_of_an_earlier_version(path: Path) -> None:
+    with closing(Ledger(path)) as ledger:
+        ledger.add(job("a"), ASKED)
+        ledger.database.rows("ALTER TABLE jobs DROP COLUMN cut")
+    for _ in range(2):
+        with closing(Ledger(path)) as ledger:
+            cut = replace(job("b", key="k"), cut=Cut(3, ("sum",)))
+            assert ledger.add(cut, ASKED).cut == Cut(3, ("sum",))
+            assert [entry.cut for _, entry in ledger.jobs()] == [cut.cut, None]
 
 
 def test_a_key_of_another_request_is_refused(path: Path) -> None:

@@ -83,7 +83,11 @@ class Deployed:
         repeat: int = 1,
         states: str | None = None,
     ) -> Ask:
-        """A task of an app, from its first states unless others are named."""
+        """A task of an app, from its first states unless others are named; rows that are missing are filled up.
+
+        Raises BindingError for rows that it does not take.
+        """
+        inputs, cut = (inputs, None) if app.rows is None else app.rows.filled(inputs)
         return Ask(
             program=program,
             uuid=app.program,
@@ -96,6 +100,7 @@ class Deployed:
             stage=app.stage,
             app=app.name,
             budget=None if app.budget is None else Budget(day=app.budget),
+            cut=cut,
         )
 
     def _give(self, app: App) -> None:

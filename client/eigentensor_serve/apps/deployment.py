@@ -1,10 +1,11 @@
 """From files and names to an app: everything is checked, and where it belongs, before the app is served."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eigentensor.errors import BlobNotFound
+from eigentensor.errors import BindingError, BlobNotFound
 from eigentensor.program import Program
 from eigentensor.store import LocalStore
 from eigentensor.store.gateway import Progress
@@ -18,6 +19,7 @@ from eigentensor_client.sources import captured, is_captured, read_program
 from eigentensor_client.transfer import Keeper, Part, Report, silent
 from eigentensor_serve.apps.models import Chat, Model, read_model
 from eigentensor_serve.apps.registry import App, Apps, Market
+from eigentensor_serve.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Parts:
     weights: Part
     states: Part
     model: Model | None
+    rows: Rows | None = None
 
     @property
     def step(self) -> int:
@@ -86,6 +89,21 @@ def read_named(
     return replace(parts, weights=dict(graph.weights), states=parts.states or dict(graph.states))
 
 
+def with_rows(parts: Parts, names: Sequence[str]) -> Parts:
+    """The parts of an app to which a request may give fewer rows of the inputs of these names.
+
+    Raises BindingError where a row's results might depend on other rows, and for models, whose rows are texts.
+    """
+    if not names:
+        return parts
+    if parts.model is not None:
+        raise BindingError("the rows of a model are its texts", fix="Leave --rows out, or --model.")
+    from eigentensor.runtime.incremental.rows import rows_of  # with tinygrad
+
+    count, outputs = rows_of(parts.program, names)
+    return replace(parts, rows=Rows(count, tuple(names), outputs))
+
+
 def deploy_paid(
     client: Client,
     apps: Apps,
@@ -103,7 +121,7 @@ def deploy_paid(
     client.check_program(parts.program, terms, parts.step)
     roots = transfer.upload_fixed(client.gateway, parts.program, parts.weights, parts.states, report)
     market = Market(client.network.name, client.network.deployment.domain)
-    app = _app(name, roots, parts.model)
+    app = _app(name, roots, parts)
     app = apps.add(replace(app, market=market, terms=terms, stage=stage, budget=budget))
     work = Work(parts.program, {}, roots.weights, roots.states, repeat=parts.step)
     return app, client.estimate(work, terms)
@@ -111,15 +129,14 @@ def deploy_paid(
 
 def deploy_local(apps: Apps, name: str, parts: Parts) -> App:
     """As `deploy`, for this machine alone: what is named by a uuid must be here. Raises BlobNotFound, BindingError."""
-    return apps.add(
-        _app(name, transfer.upload_fixed(Here(apps.store), parts.program, parts.weights, parts.states), parts.model)
-    )
+    roots = transfer.upload_fixed(Here(apps.store), parts.program, parts.weights, parts.states)
+    return apps.add(_app(name, roots, parts))
 
 
-def _app(name: str, roots: Roots, model: Model | None) -> App:
+def _app(name: str, roots: Roots, parts: Parts) -> App:
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     weights, states = (root.hex() if any(root) else None for root in (roots.weights, roots.states))
-    return App(name, 0, created, roots.program.hex(), weights, states, model)
+    return App(name, 0, created, roots.program.hex(), weights, states, parts.model, rows=parts.rows)
 
 
 def _part(word: str | None) -> Part:

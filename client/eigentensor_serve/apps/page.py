@@ -3,13 +3,13 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from eigentensor.program import Program, Role
 from eigentensor_serve.apps.registry import App
-from eigentensor_serve.apps.schema import curl, outputs, text_example
+from eigentensor_serve.apps.schema import outputs, rows_word, text_example
 
 _STYLE = """
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 20%, transparent); }
@@ -45,7 +45,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   ask(form.dataset.url, {method: "POST", body: form.body.value});
 });
-document.querySelector("a").addEventListener("click", (event) => {
+for (const link of document.querySelectorAll("a")) link.addEventListener("click", (event) => {
   event.preventDefault();
   ask(event.target.href);
 });
@@ -92,19 +92,18 @@ HEADERS = {
 }
 
 
-def page(
-    app: App, program: Program, versions: Sequence[int], example: Any, url: str, price: str, *, tokens: bool = False
-) -> str:
-    """The page in HTML. `url` is where this server is reached, `price` says in words what a request costs, `tokens`
-    whether it wants one."""
-    path, body = text_example(app) or (f"/v1/apps/{app.name}", example or {})
-    inputs = [[name, b.dtype.name.lower(), str(list(b.shape))] for name, b in program.named(Role.INPUT).items()]
+def page(app: App, program: Program, described: Mapping[str, Any], price: str) -> str:
+    """The page in HTML. `described` is what the service says of the app, `price` in words what a request costs."""
+    inputs = [
+        [name, b.dtype.name.lower(), rows_word(b.shape, name, app.rows)]
+        for name, b in program.named(Role.INPUT).items()
+    ]
     inputs += [[v.name, "variable", f"{v.minimum} to {v.maximum}"] for v in program.variables]
-    gives = [[o["name"], o["dtype"], str(o["shape"])] for o in outputs(program)]
+    gives = [[o["name"], o["dtype"], rows_word(o["shape"], o["name"], app.rows)] for o in outputs(program)]
     facts = [
         ["program", app.program],
         ["weights", app.weights or "none"],
-        ["version", f"{app.version} of {', '.join(map(str, versions))}, deployed {app.created}"],
+        ["version", f"{app.version} of {', '.join(map(str, described['versions']))}, deployed {app.created}"],
         ["a request", price],
     ]
     return f"""{_head(app.name)}
@@ -115,19 +114,27 @@ def page(
 <h2>Gives</h2>
 {_table(("name", "dtype", "shape"), gives)}
 <h2>Ask</h2>
-<pre>{escape(curl(url + path, body, tokens=tokens))}</pre>
-<p>The <a href="/v1/apps/{escape(app.name)}">schema and an example</a> are JSON.
+<pre>{escape(described["curl"])}</pre>
+<p>The <a href="{escape(described["url"])}">schema and an example</a> are JSON, and so is
+<a href="{escape(described["openapi"])}">OpenAPI</a>. Lists of numbers are answered with lists of numbers.
 Every answer says in its headers which task computed it, how that stands, and where its receipt is.</p>
-<form data-url="{escape(path)}">
-<label>Body <textarea name="body" rows="8" spellcheck="false">{escape(json.dumps(body, indent=1))}</textarea></label>
-<label>Token, if this server wants one <input name="token" type="password" autocomplete="off"></label>
-<p><button>Send</button></p>
-</form>
+{_form(app, described)}
 <pre><output></output></pre>
 <script>{_SCRIPT}</script>
 </body>
 </html>
 """
+
+
+def _form(app: App, described: Mapping[str, Any]) -> str:
+    """A request to be changed and sent; a large one is not for a page."""
+    path, body = text_example(app) or (described["url"], described["example"])
+    text = "{}" if body is None else json.dumps(body, indent=1)
+    return f"""<form data-url="{escape(path)}">
+<label>Body <textarea name="body" rows="8" spellcheck="false">{escape(text)}</textarea></label>
+<label>Token, if this server wants one <input name="token" type="password" autocomplete="off"></label>
+<p><button>Send</button></p>
+</form>"""
 
 
 def sign_in() -> str:

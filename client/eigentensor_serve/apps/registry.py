@@ -25,6 +25,7 @@ from eigentensor.task.order import Domain
 from eigentensor_client.files import write_whole
 from eigentensor_client.orders import Terms
 from eigentensor_serve.apps.models import Model, model_from_json
+from eigentensor_serve.rows import Rows
 
 SCHEMA = "eigentensor.app/1"
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -46,7 +47,8 @@ class Market:
 class App:
     """One version of an app. Roots are hex, None where the program has no such part; amounts are wei.
 
-    `market` and `terms` are None for an app that this machine executes itself; `budget` is what a day may cost.
+    `market` and `terms` are None for an app that this machine executes itself; `budget` is what a day may cost;
+    `rows` says of which inputs a request may have fewer rows than the program.
     """
 
     name: str
@@ -60,6 +62,7 @@ class App:
     terms: Terms | None = None
     stage: str = "result"
     budget: int | None = None
+    rows: Rows | None = None
 
     def to_json(self) -> dict[str, Any]:
         """`eigentensor.app/1`, without what it takes and gives."""
@@ -76,6 +79,7 @@ class App:
             "terms": self.terms and self.terms.to_json(),
             "stage": self.stage,
             "budget": None if self.budget is None else str(self.budget),
+            "rows": self.rows and self.rows.to_json(),
         }
 
     @classmethod
@@ -91,6 +95,7 @@ class App:
             terms=None if terms is None else Terms.from_json(terms),
             stage=str(values["stage"]),
             budget=None if budget is None else int(budget),
+            rows=Rows.from_json(rows) if (rows := values.get("rows")) else None,  # earlier versions had none
         )
 
     @property

@@ -1,10 +1,12 @@
 """Apps over HTTP: what is deployed, what it takes, a page for people, and its answers."""
 
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
 
 from eigentensor.chain.units import from_wei
 from eigentensor.program import Role
@@ -13,6 +15,7 @@ from eigentensor_serve import asking, documents, schemas
 from eigentensor_serve.apps import page as apps_page
 from eigentensor_serve.apps import schema as apps_schema
 from eigentensor_serve.apps.deployed import Deployed
+from eigentensor_serve.apps.document import document
 from eigentensor_serve.apps.registry import App
 from eigentensor_serve.backend import Ask
 from eigentensor_serve.bodies import AppBody, is_listed, tensors_in, tensors_of
@@ -24,6 +27,12 @@ Version = Annotated[int, Path(ge=1, lt=1 << 31, description="counts an app's ver
 _SIGN_IN: Responses = {
     401: {"description": "A page that asks for a token", "content": {"text/html": {"schema": {"type": "string"}}}}
 }
+_DOCUMENT: Responses = {
+    200: {"description": "The document", "content": {"application/json": {"schema": {"type": "object"}}}},
+    **refused(404, 501),
+}
+#: Of any app: URL is where the service is, APP its name.
+_COMMAND = "curl -s $URL/v1/apps/$APP/example | curl $URL/v1/apps/$APP -H 'Content-Type: application/json' -d @-"
 _APP = response(schemas.App, "The app") | refused(404, 501)
 
 
@@ -38,27 +47,40 @@ def router(deployed: Deployed) -> APIRouter:
         return JSONResponse({"schema": "eigentensor.apps/1", "apps": apps})
 
     @routes.get("/{name}", responses=_APP)
-    def read_app(name: Name) -> JSONResponse:
+    def read_app(name: Name, request: Request) -> JSONResponse:
         """The served version of an app: what it takes as a JSON Schema, an example, what it gives."""
-        return JSONResponse(_described(deployed, deployed.app(name)))
+        return JSONResponse(_described(deployed, deployed.app(name), request))
 
     @routes.get("/{name}/versions/{version}", responses=_APP)
-    def read_app_version(name: Name, version: Version) -> JSONResponse:
+    def read_app_version(name: Name, version: Version, request: Request) -> JSONResponse:
         """The same of any version."""
-        return JSONResponse(_described(deployed, deployed.app(name, version)))
+        return JSONResponse(_described(deployed, deployed.app(name, version), request))
+
+    @routes.get("/{name}/example", responses=response(AppBody, "A request") | refused(404, 413, 501))
+    def read_app_example(name: Name) -> JSONResponse:
+        """A request that the served version takes, however large: zeros."""
+        app = deployed.app(name)
+        program, most = deployed.program(app), deployed.service.settings.max_body
+        if 2 * apps_schema.size_of_example(program, app.rows) > most:  # base64 takes a third more
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {most:,} bytes")
+        return JSONResponse(apps_schema.example(program, app.rows))
+
+    @routes.get("/{name}/openapi.json", responses=_DOCUMENT)
+    def read_app_document(name: Name, request: Request) -> JSONResponse:
+        """The same as OpenAPI of this app alone, with a command that asks it."""
+        app = deployed.app(name)
+        described, base = _described(deployed, app, request), _base(request)
+        return JSONResponse(document(app, deployed.program(app), described, base, tokens=bool(caller_of(request))))
 
     @routes.get("/{name}/docs", response_class=HTMLResponse, responses=_SIGN_IN | refused(404, 501))
     def read_app_page(name: Name, request: Request) -> HTMLResponse:
         """The same for people, with a form to try it."""
         app = deployed.app(name)
-        program, versions = deployed.program(app), deployed.apps.versions(name)
-        described = _described(deployed, app)
-        url = str(request.base_url).rstrip("/")
-        price, tokens = _price(deployed, app), bool(caller_of(request))
-        text = apps_page.page(app, program, versions, described["example"], url, price, tokens=tokens)
+        described = _described(deployed, app, request)
+        text = apps_page.page(app, deployed.program(app), described, _price(deployed, app))
         return HTMLResponse(text, headers=apps_page.HEADERS)
 
-    @routes.post("/{name}", **documents.executes(AppBody, AppQuery))
+    @routes.post("/{name}", **documents.executes(AppBody, AppQuery, _COMMAND))
     async def ask_app(name: Name, request: Request) -> Response:
         """Executes an app: JSON for JSON, safetensors for safetensors."""
         return await _answered(deployed, request, name, None)
@@ -91,9 +113,15 @@ async def _answered(deployed: Deployed, request: Request, name: str, version: in
     return await asking.executed(deployed.service, request, ask, is_brief=is_brief)
 
 
-def _described(deployed: Deployed, app: App) -> dict[str, Any]:
+def _described(deployed: Deployed, app: App, request: Request) -> dict[str, Any]:
     versions, served = deployed.apps.versions(app.name), deployed.apps.get(app.name).version
-    return apps_schema.described(app, deployed.program(app), versions, served)
+    program, tokens = deployed.program(app), bool(caller_of(request))
+    return apps_schema.described(app, program, versions, served, _base(request), tokens=tokens)
+
+
+def _base(request: Request) -> str:
+    """Where the caller reaches this service."""
+    return str(request.base_url).rstrip("/")
 
 
 def _price(deployed: Deployed, app: App) -> str:

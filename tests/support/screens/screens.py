@@ -62,6 +62,7 @@ from eigentensor_operator.options import show as show_part
 from eigentensor_operator.quoting import speed
 from eigentensor_serve import cli as deploy
 from eigentensor_serve.apps.registry import App
+from eigentensor_serve.rows import Rows
 from support.screens import values as v
 from support.screens import values_parts as parts
 from support.screens.commands import on_path
@@ -214,8 +215,9 @@ def _receipt_check(screen: Screen) -> None:
 
 
 def _app(screen: Screen) -> None:
-    app = App("digits", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32)
-    screen.result("eigentensor.app/1", app.to_json(), facts([*deploy.rows_of(app), *deploy.urls_of(app)]))
+    app = App("layer", 2, "2026-11-22T09:00:00Z", "0a" * 32, "0b" * 32, rows=Rows(2, ("x",), ("output",)))
+    price = "nothing: this machine executes it"
+    deploy.show_deployed(screen, app, v.WORK.program, price, "http://127.0.0.1:8700", tokens=False)
 
 
 def _run(screen: Screen) -> None:

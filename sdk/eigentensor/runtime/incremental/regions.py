@@ -105,9 +105,11 @@ class Dependence:
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(body: Body, shapes: tuple[Shape, ...]) -> "Dependence":
+        """The same, found once."""
         return Dependence(body, shapes)
 
     def touches(self, changed: Sequence[Sequence[Box]], values: Sequence[Interval]) -> Iterable[Touch]:
+        """Where the result can differ if the parameters differ in these boxes, and variables as `values` say."""
         moving = [low != high for low, high in values]
         for n, i in enumerate(self.body.instructions):
             reached = self.reached[n]

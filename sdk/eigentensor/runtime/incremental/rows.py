@@ -28,9 +28,9 @@ def rows_of(program: Program, names: Collection[str]) -> tuple[int, tuple[str, .
         )
     extents = {inputs[name].shape[:1] for name in names}
     if len(extents) != 1 or (rows := next(iter(extents))) in ((), (0,), (1,)):
-        listed = ", ".join(f"{name} {list(inputs[name].shape)}" for name in names)
+        each = ", ".join(f"{name} {list(inputs[name].shape)}" for name in names)
         raise BindingError(
-            f"inputs with rows have the same first extent, two or more; these have {listed}",
+            f"inputs with rows have the same first extent, two or more; these have {each}",
             fix="Capture the program for as many rows as one task may have.",
         )
     if program.new_states or program.named(Role.STATE):
