@@ -121,6 +121,8 @@ def test_scores_by_class_are_a_column_for_each(tmp_path: Path) -> None:
         ("trees", {"nodes_modes": ["BRANCH_NEQ", *["LEAF"] * 5]}, "branches of the kind BRANCH_NEQ"),
         ("trees", {"nodes_missing_value_tracks_true": [1] * 6}, "for values that are missing"),
         ("trees", {"nodes_values": [0.25]}, "its nodes are not whole"),
+        ("trees", {"nodes_featureids": [4, *[0] * 5]}, "it reads features beyond the shape"),
+        ("trees", {"n_targets": 1 << 40}, "columns for 6 nodes"),
         ("trees", {"nodes_truenodeids": [9] * 6}, "a branch leads nowhere"),
         ("trees", {"nodes_truenodeids": [0] * 6}, "a tree of more than 64 levels"),
     ],

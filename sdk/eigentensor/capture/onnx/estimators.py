@@ -31,7 +31,7 @@ def normalizer(x: Tensor, norm: str = "MAX", *, node: Node) -> Tensor:
         case "L2":
             size = wide.square().sum(-1, keepdim=True).sqrt()
         case _:
-            raise refuse(node, f"the norm {norm!r}, which is not one everywhere")
+            raise refuse(node, f"the norm {norm!r}, which others compute in two ways")
     return quotient(wide, size.maximum(LEAST))
 
 

@@ -15,6 +15,7 @@ from eigentensor.capture.onnx.file import Node
 from eigentensor.capture.onnx.registry import operator, refuse
 
 DEPTH = 64  #: levels of a tree at most, each a call
+SCORES = 1 << 24  #: of all nodes in all columns, at most
 #: How a node compares. NaN goes where a comparison leads that does not hold.
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "BRANCH_LEQ": le, "BRANCH_LT": lt, "BRANCH_GTE": ge, "BRANCH_GT": gt,
@@ -46,6 +47,10 @@ class Trees(NamedTuple):
     def sums(self, x: Tensor, leaves: Sequence[tuple[int, int]], columns: Sequence[int], weights: Sequence[float],
              count: int, node: Node) -> Tensor:  # fmt: skip
         """For each row the sum over the trees of what the leaves have, in so many columns."""
+        if x.ndim != 2 or any(not 0 <= feature < x.shape[1] for feature in self.features):
+            raise refuse(node, f"it reads features beyond the shape {x.shape}", "check it with onnx.checker")
+        if len(self.held) * count > SCORES:
+            raise refuse(node, f"{count} columns for {len(self.held)} nodes", "train it with fewer or smaller trees")
         table = np.zeros((len(self.held), count), np.float32)
         for leaf, column, weight in zip(leaves, columns, weights, strict=True):
             if leaf not in self.places or not 0 <= column < count:
